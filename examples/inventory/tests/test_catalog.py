@@ -1,0 +1,31 @@
+from decimal import Decimal
+
+import pytest
+
+from inventory.catalog import Catalog
+from inventory.models import Item
+from inventory.validation import Invalid
+
+LAMP = Item("AB-1204", "Desk lamp", Decimal("24.90"), "acme")
+BULB = Item("AB-1300", "Bulb for desk lamp", Decimal("3.10"), "globex")
+
+
+def test_items_are_found_however_the_sku_is_typed():
+    assert Catalog([LAMP]).find("ab 1204") == LAMP
+
+
+def test_what_is_not_there_is_none():
+    assert Catalog([LAMP]).find("ZZ-9999") is None
+
+
+def test_an_item_enters_once():
+    with pytest.raises(Invalid, match="already in the catalog"):
+        Catalog([LAMP, LAMP])
+
+
+def test_search_ignores_case_and_sorts_by_sku():
+    assert Catalog([BULB, LAMP]).search("LAMP") == [LAMP, BULB]
+
+
+def test_items_by_supplier():
+    assert Catalog([LAMP, BULB]).by_supplier() == {"acme": [LAMP], "globex": [BULB]}

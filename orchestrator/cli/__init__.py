@@ -1,0 +1,11 @@
+"""
+The `forgepool` command: words in, sentences out.
+
+Every command answers with one of five exit statuses: 0 all landed, 1 something did not land, 2 wrong usage or plan,
+3 infrastructure, 130 interrupted and resumable. A mistake is one sentence on standard error, never a traceback.
+Commands live in modules by what they are about; each is a thin shell around functions that can be called without it.
+"""
+
+from orchestrator.cli.app import main
+
+__all__ = ["main"]

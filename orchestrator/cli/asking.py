@@ -1,0 +1,151 @@
+"""Questions about runs, and requests to them: `runs`, `status`, `events`, `report`, `cancel`, `retry`."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from orchestrator import inbox, runs
+from orchestrator.cli.outcome import tell_table
+from orchestrator.cli.running import Json, Run
+from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.inbox import Request
+from orchestrator.journal import Journal, JournalBusy, Recorded, is_being_written, read
+from orchestrator.report import report_lines
+from orchestrator.requests import granted
+from orchestrator.session import CannotRun
+from orchestrator.standing import standing
+from orchestrator.telling import sentence
+from workers.settings import Settings
+
+_FOLLOW_S = 0.3
+OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
+Task = Annotated[str, typer.Argument(help="A task of the plan.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("runs")(list_runs)
+    app.command()(status)
+    app.command()(events)
+    app.command()(report)
+    app.command()(cancel)
+    app.command()(retry)
+
+
+def list_runs(as_json: Json = False) -> None:
+    """List the runs of this host, the latest first."""
+    settings = Settings()
+    found = [runs.open_run(settings, name) for name in runs.run_names(settings)]
+    rows = []
+    for kept in found:
+        now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+        landed = sum(task.phase == "landed" for task in now.tasks)
+        rows.append((kept.options.run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub))
+    if as_json:
+        say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
+    elif rows:
+        out().print(table(("run", "outcome", "landed", "target", "hub"), rows))
+    else:
+        say("there are no runs yet; `forgepool run PLAN` starts one")
+
+
+def status(run: OptionalRun = None, as_json: Json = False) -> None:
+    """Show how a run stands: every task, its phase, what it waits for."""
+    kept = runs.find(Settings(), run)
+    now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+    if as_json:
+        say_json(now.as_json())
+        return
+    say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
+    tell_table(now)
+    if kept.plan_file_changed():
+        say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")
+
+
+def events(
+    run: Run,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as events come, until the run stops.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what has happened in a run, from its journal."""
+    kept = runs.find(Settings(), run)
+    last = _tell_events(kept, 0, as_json=as_json)
+    while follow and is_being_written(kept.folder):
+        time.sleep(_FOLLOW_S)
+        last = _tell_events(kept, last, as_json=as_json)
+    _tell_events(kept, last, as_json=as_json)
+
+
+def report(run: OptionalRun = None, as_json: Json = False) -> None:
+    """Show what a run has done: who did what where, what landed with which proof, what did not and why."""
+    kept = runs.find(Settings(), run)
+    state, recorded = kept.replay()
+    if as_json:
+        now = standing(kept.course, state, now=time.time(), live=is_being_written(kept.folder))
+        say_json(now.as_json())
+        return
+    for line in report_lines(kept, state, recorded):
+        say(line)
+
+
+def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
+    """Cancel a run, or one of its tasks. What is landing lands."""
+    _ask(run, Request(do="cancel", task=task))
+
+
+def retry(run: Run, task: Task) -> None:
+    """Try a task again that failed, was blocked, cancelled, or waits for a person; and what was blocked by it."""
+    _ask(run, Request(do="retry", task=task))
+
+
+def _ask(run: str, request: Request) -> None:
+    """To the orchestrator if there is one, else into the journal at once."""
+    kept = runs.find(Settings(), run)
+    if request.task is not None and request.task not in kept.course.tasks:
+        known = ", ".join(list(kept.course.tasks)[:10])
+        raise CannotRun(f"run {kept.options.run} has no task '{request.task}'; it has: {known}")
+    try:
+        journal = Journal(kept.folder)
+    except JournalBusy:
+        inbox.leave(kept.folder, request)
+        say(f"asked run {kept.options.run} to {request.do} {request.task or 'all its tasks'}")
+        return
+    try:
+        state = kept.state()
+        changes = granted(kept.course, state, request)
+        for change in changes:
+            state.apply(change, number=state.number + 1, at=time.time())
+        if changes:
+            journal.append(changes, at=time.time())
+    finally:
+        journal.close()
+    if not changes:
+        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(kept, request)}")
+    for change in changes:
+        say(sentence(change) or "")
+    if not state.finished:
+        say(f"go on with: forgepool resume {kept.options.run}")
+
+
+def _phases(kept: runs.KeptRun, request: Request) -> str:
+    state = kept.state()
+    if request.task is not None:
+        return f"'{request.task}' is {state.tasks[request.task].phase}"
+    return "all its tasks have ended"
+
+
+def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
+    last = after
+    for one in read(kept.folder, after=after):
+        last = one.number
+        if as_json:
+            say_json({"number": one.number, "at": one.at, **one.event.model_dump(mode="json")})
+        else:
+            _tell_event(one)
+    return last
+
+
+def _tell_event(one: Recorded) -> None:
+    said = sentence(one.event)
+    if said is not None:
+        say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {said}")

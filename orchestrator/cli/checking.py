@@ -1,0 +1,119 @@
+"""`forgepool check`: validates a plan and shows what would happen, without starting anything."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.decisions import Course
+from orchestrator.overlap import NOTHING, shared_files
+from orchestrator.plan import Plan
+from orchestrator.readiness import preview
+from orchestrator.session import CannotRun, Hub, open_hub, read_plan, refuse_unready
+from workers.settings import Settings
+from worktrees.changes import tree_paths
+
+_MOST_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(check)
+
+
+def check(
+    plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
+    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+) -> int:
+    """Check a plan and preview it: the order, what runs together, what waits and why."""
+    hub = open_hub(repo, Settings())
+    read = read_plan(plan, hub)
+    problems = []
+    try:
+        refuse_unready(read, hub)
+    except CannotRun as problem:
+        problems.append(str(problem))
+    return preview_plan(read, hub, as_json=as_json, problems=problems)
+
+
+def preview_plan(plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None) -> int:
+    """Prints the preview; exit status 0, or 2 when there are problems."""
+    course = Course(plan, {})
+    shown = preview(course.graph)
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    files = tree_paths(hub.mirror.git, tip)
+    conflicts = [
+        {
+            "tasks": [a, b],
+            "globs": [glob_a, glob_b],
+            "files": list(shared_files(course.declared[a] or NOTHING, course.declared[b] or NOTHING, files)),
+        }
+        for a, b, glob_a, glob_b in shown.conflicts
+    ]
+    answer = {
+        "plan": plan.name,
+        "target": plan.target,
+        "tip": tip,
+        "tasks": len(plan.tasks),
+        "order": list(shown.order),
+        "critical_path": list(shown.critical_path),
+        "critical_path_s": shown.critical_path_s,
+        "width": shown.width,
+        "width_is_exact": shown.width_is == "exact",
+        "waves": [list(wave) for wave in shown.waves],
+        "conflicts": conflicts,
+        "problems": problems or [],
+    }
+    if as_json:
+        say_json(answer)
+    else:
+        _tell(plan, course, answer, shown.waves, conflicts)
+    return 2 if problems else 0
+
+
+def _tell(
+    plan: Plan,
+    course: Course,
+    answer: dict[str, object],
+    waves: tuple[tuple[str, ...], ...],
+    conflicts: list[dict[str, list[str]]],
+) -> None:
+    exact = "" if answer["width_is_exact"] else "at least "
+    path = answer["critical_path"]
+    timed = any(task.duration_s is not None for task in plan.tasks)
+    unit = "s by the plan's durations" if timed else "tasks long"
+    say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {str(answer['tip'])[:12]}")
+    say(f"longest path: {' -> '.join(_short(path))} ({answer['critical_path_s']:g} {unit})")
+    say(f"together at most: {exact}{answer['width']}")
+    say("")
+    wave_of = {task: number for number, wave in enumerate(waves, start=1) for task in wave}
+    rows = [
+        (
+            str(place),
+            task,
+            str(wave_of.get(task, "")),
+            ", ".join(need.id for need in course.tasks[task].needs),
+            ", ".join(course.tasks[task].files or ("(undeclared)",)),
+        )
+        for place, task in enumerate(course.graph.order[:200], start=1)
+    ]
+    out().print(table(("start", "task", "wave", "needs", "may write"), rows))
+    if len(course.graph.order) > len(rows):
+        say(f"... and {len(course.graph.order) - len(rows)} more; --json has them all")
+    if conflicts:
+        say("\nnever at the same time, because they may write the same paths:")
+    for conflict in conflicts[:_MOST_SHOWN]:
+        (a, b), (glob_a, glob_b), files = conflict["tasks"], conflict["globs"], conflict["files"]
+        there = f"; today: {', '.join(files)}" if files else "; no such file today"
+        say(f"  {a} and {b}: {glob_a} meets {glob_b}{there}")
+    if len(conflicts) > _MOST_SHOWN:
+        say(f"  ... and {len(conflicts) - _MOST_SHOWN} more pairs; --json has them all")
+    for problem in answer["problems"] if isinstance(answer["problems"], list) else []:
+        say(f"\nproblem: {problem}")
+
+
+def _short(path: object) -> list[str]:
+    ids = [str(one) for one in path] if isinstance(path, list) else []
+    return ids if len(ids) <= 12 else [*ids[:6], f"({len(ids) - 12} more)", *ids[-6:]]

@@ -1,0 +1,88 @@
+"""`forgepool worker` for more hosts, and `forgepool doctor`."""
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.running import settings_with
+from orchestrator.cli.say import say, say_json
+from orchestrator.doctor import examine
+from workers import wire
+from workers.host import Post, serve
+from workers.logs import log_to_stderr
+from worktrees.git import MINIMUM, git_version
+
+_DEFAULT_QUEUES = ",".join((wire.ORDERS, wire.CHECKS, wire.LANDINGS))
+
+
+class BadQueue(typer.BadParameter):
+    """A queue that is none."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(worker)
+    app.command()(supervisor)
+    app.command()(doctor)
+
+
+def worker(
+    queues: Annotated[str, typer.Option(help="Queues to listen to, by comma.")] = _DEFAULT_QUEUES,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
+    broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    log: Annotated[Path | None, typer.Option(help="Where the worker's log goes.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when starting.")] = False,
+) -> int:
+    """Work for a shared Redis on this host, until Ctrl-C (twice: at once)."""
+    settings = settings_with(broker)
+    if settings.broker_url is None:
+        raise wire.BrokerRefused(
+            "a worker needs a shared Redis: give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
+        )
+    named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
+    unknown = [one for one in named if one not in wire.QUEUES]
+    if unknown or not named:
+        raise BadQueue(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
+    if git_version() < MINIMUM:
+        raise wire.BrokerRefused(
+            f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
+        )
+    wire.ping(wire.connect(settings.broker_url), settings.broker_url)
+    log_to_stderr()
+    path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
+    slots = concurrency or os.cpu_count() or 1
+    if not quiet:
+        say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
+        say(f"{slots} at once; log: {path}; Ctrl-C lets running work finish")
+    return serve(Post(queues=named, concurrency=slots, log=path), settings)
+
+
+def supervisor(
+    concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
+    broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    log: Annotated[Path | None, typer.Option(help="Where the log goes.")] = None,
+) -> int:
+    """A worker for the gate alone: checks, landings and reviews."""
+    queues = ",".join((wire.CHECKS, wire.LANDINGS, wire.REVIEWS))
+    return worker(queues=queues, concurrency=concurrency, broker=broker, log=log)
+
+
+def doctor(
+    repo: Annotated[str | None, typer.Option(help="Also ask whether this repository can be used.")] = None,
+    broker: Annotated[str | None, typer.Option(help="Also ask whether this Redis can be used.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer with a list of JSON objects.")] = False,
+) -> int:
+    """Say what this machine can do, one line each, with the mend for what is wanting."""
+    started = time.monotonic()
+    findings = examine(settings_with(broker), repo)
+    if as_json:
+        say_json([finding.model_dump() for finding in findings])
+    else:
+        width = max(len(finding.what) for finding in findings)
+        for finding in findings:
+            mend = f"; {finding.mend}" if finding.mend else ""
+            say(f"{finding.verdict:4}  {finding.what:{width}}  {finding.found}{mend}")
+        say(f"looked at in {time.monotonic() - started:.1f} s")
+    return 3 if any(finding.verdict == "bad" for finding in findings) else 0

@@ -1,0 +1,101 @@
+"""
+Progress while a run goes on: a table that moves on a terminal, plain lines elsewhere.
+
+A listener of the run loop: it is told of every recorded event and of every turn, and never holds the loop up.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from orchestrator.cli.say import table
+from orchestrator.decisions import Course
+from orchestrator.journal import Recorded
+from orchestrator.standing import phase_name, waiting_for
+from orchestrator.state import TERMINAL, Phase, State
+from orchestrator.telling import sentence, telling_line
+
+_REDRAW_S = 0.25
+_MOST_ROWS = 18
+_SHOWN_FIRST: tuple[Phase, ...] = ("running", "testing", "landing", "judged", "candidate", "queued", "answered", "pending")
+
+
+@dataclass(slots=True)
+class Display:
+    """Where progress goes, and what has been shown."""
+
+    course: Course
+    console: Console
+    live: Live | None
+    started: float = field(default_factory=time.monotonic)
+    _drawn: float = 0.0
+
+    def listen(self, state: State, recorded: Sequence[Recorded]) -> None:
+        """Told by the loop after every turn, with the events it has just journaled."""
+        for one in recorded:
+            self._tell(one)
+        if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
+            self._drawn = time.monotonic()
+            self.live.update(self._picture(state))
+
+    def _tell(self, recorded: Recorded) -> None:
+        said = sentence(recorded.event)
+        if said is None:
+            return
+        stamp = time.strftime("%H:%M:%S", time.localtime(recorded.at))
+        self.console.print(f"{stamp} {said}", markup=False)
+        telling = telling_line(recorded)
+        if telling:
+            self.console.print(f"         | {telling}", markup=False)
+
+    def _picture(self, state: State) -> Group:
+        elapsed = time.monotonic() - self.started
+        counts = Counter(task.phase for task in state.tasks.values())
+        words = [f"{counts[phase]} {phase}" for phase in (*_SHOWN_FIRST, *sorted(TERMINAL)) if counts[phase]]
+        head = Text(f"{_clock(elapsed)} elapsed, {self._eta(state, elapsed)}: " + ", ".join(words))
+        return Group(head, table(("task", "phase", "for", ""), self._rows(state)))
+
+    def _rows(self, state: State) -> list[tuple[str, str, str, str]]:
+        now = time.time()
+        going_on = [task for task in state.tasks.values() if task.phase not in TERMINAL]
+        going_on.sort(key=lambda task: _SHOWN_FIRST.index(task.phase))
+        return [
+            (
+                task.id,
+                phase_name(self.course, state, task),
+                _clock(now - task.since) if task.since else "",
+                waiting_for(self.course, state, task),
+            )
+            for task in going_on[:_MOST_ROWS]
+        ]
+
+    def _eta(self, state: State, elapsed: float) -> str:
+        """By the pace so far: an honest guess needs at least a few tasks that have ended."""
+        ended = sum(task.phase in TERMINAL for task in state.tasks.values())
+        if ended < 3:
+            return "no estimate yet"
+        return f"about {_clock(elapsed / ended * (len(state.tasks) - ended))} to go"
+
+
+@contextmanager
+def display(course: Course, *, as_json: bool) -> Iterator[Display]:
+    """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    if not console.is_terminal or not sys.stdin.isatty():
+        yield Display(course, console, None)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        shown = Display(course, console, live)
+        yield shown
+
+
+def _clock(seconds: float) -> str:
+    whole = int(max(0.0, seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"

@@ -1,0 +1,49 @@
+"""The end of a run on the terminal: the table, where things lie, what to type next."""
+
+import time
+
+from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.runs import KeptRun
+from orchestrator.standing import Standing, standing
+from orchestrator.state import State
+
+
+def exit_status(state: State, ending: str) -> int:
+    """0 all landed, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
+    if ending == "interrupted":
+        return 130
+    if ending == "halted":
+        return 3 if state.halted_by_infrastructure else 1
+    return 0 if all(task.phase == "landed" for task in state.tasks.values()) else 1
+
+
+def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> None:
+    now = standing(kept.course, state, now=time.time(), live=False)
+    if as_json:
+        say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
+        return
+    tell_table(now)
+    landed = sum(task.phase == "landed" for task in now.tasks)
+    say(f"\n{landed} of {len(now.tasks)} landed on {now.target}, which is at {now.tip[:12]}")
+    if ending == "halted":
+        say(f"the gate is shut: {state.halted}")
+    if ending != "ended":
+        say(f"go on with:  forgepool resume {now.run}")
+    say(f"journal:     {kept.folder / 'journal.db'}")
+    say(f"report:      forgepool report {now.run}")
+    say(f"history:     git log --graph --oneline {now.target}")
+
+
+def tell_table(now: Standing) -> None:
+    rows = [
+        (
+            task.task,
+            str(task.attempts),
+            task.phase,
+            (task.commit or "")[:12],
+            "" if task.seconds is None else f"{task.seconds:.1f}",
+            task.detail,
+        )
+        for task in now.tasks
+    ]
+    out().print(table(("task", "attempts", "outcome", "commit", "seconds", "why"), rows))

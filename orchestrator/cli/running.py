@@ -1,0 +1,111 @@
+"""`forgepool run` and `forgepool resume`."""
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from orchestrator import runs
+from orchestrator.cli import checking
+from orchestrator.cli.live import Display, display
+from orchestrator.cli.outcome import exit_status, tell_outcome
+from orchestrator.cli.say import complain, say
+from orchestrator.decisions import Course
+from orchestrator.loop import Wishes
+from orchestrator.session import open_hub, read_plan, refuse_unready, resume_run, start_run
+from workers.settings import Settings
+
+Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
+Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
+Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
+Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
+Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(resume)
+
+
+def run(
+    plan: Plan,
+    repo: Repo = ".",
+    workers: Workers = None,
+    broker: Broker = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run a plan: every task to a landed commit, or to the reason why not."""
+    settings = settings_with(broker)
+    hub = open_hub(repo, settings)
+    read = read_plan(plan, hub)
+    refuse_unready(read, hub)
+    if dry_run:
+        return checking.preview_plan(read, hub, as_json=as_json)
+    wishes = listen_to_ctrl_c()
+    with display(Course(read, {}), as_json=as_json) as shown:
+        kept, ending = start_run(
+            read,
+            plan,
+            hub,
+            settings,
+            workers=workers or os.cpu_count() or 1,
+            wishes=wishes,
+            listener=shown.listen,
+        )
+    return _close(kept, ending, shown, as_json=as_json)
+
+
+def resume(run: Run, workers: Workers = None, broker: Broker = None, as_json: Json = False) -> int:
+    """Go on with a run that was interrupted, killed, or halted."""
+    settings = settings_with(broker)
+    kept = runs.find(settings, run)
+    state = kept.state()
+    if state.finished:
+        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it")
+        return exit_status(state, "ended")
+    if kept.plan_file_changed():
+        complain(
+            f"{kept.options.plan_file} has changed since this run began; the run goes on with the plan as it was, "
+            f"kept in {kept.folder / 'plan.json'}",
+            0,
+        )
+    wishes = listen_to_ctrl_c()
+    with display(kept.course, as_json=as_json) as shown:
+        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=shown.listen)
+    return _close(kept, ending, shown, as_json=as_json)
+
+
+def settings_with(broker: str | None) -> Settings:
+    """The settings, with a broker given on the command line in place of the environment's."""
+    settings = Settings()
+    return settings if broker is None else settings.model_copy(update={"broker_url": broker})
+
+
+def listen_to_ctrl_c() -> Wishes:
+    """
+    Ctrl-C once: start nothing new, let what runs finish. Twice: stop now. SIGTERM counts as twice.
+    """
+    wishes = Wishes()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if wishes.drain or number == signal.SIGTERM:
+            wishes.stop = True
+            complain("stopping now; nothing that was finished is lost", 0)
+        else:
+            complain("nothing new is started, what runs may finish; Ctrl-C again stops it now", 0)
+        wishes.drain = True
+
+    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGTERM, interrupted)
+    return wishes
+
+
+def _close(kept: runs.KeptRun, ending: str, shown: Display, *, as_json: bool) -> int:
+    state = kept.state()
+    tell_outcome(kept, state, ending, as_json=as_json)
+    return exit_status(state, ending)

@@ -1,0 +1,108 @@
+"""
+From an event of the journal to the message it stands for. Pure, so that a message is sent again as it was.
+"""
+
+from orchestrator.decisions import Course
+from orchestrator.state import Outstanding, State, TaskState
+from supervisor.definitions import CheckDefinition
+from supervisor.messages import CheckRequest, EntryRef, LandRequest
+from workers.messages import WorkOrder
+from workers.refs import candidate_ref
+
+_MAY_LIE_S = 3600.0
+"""Seconds a message may lie in a queue before it is dropped as stale; it is sent again long before."""
+
+
+def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, resent: bool) -> WorkOrder:
+    planned = course.tasks[task.id]
+    return WorkOrder(
+        order_id=sent.message_id,
+        token=sent.token,
+        run=state.run,
+        task=task.id,
+        attempt=task.attempt,
+        hub=state.hub,
+        target=state.target,
+        base=task.base,
+        title=planned.title,
+        description=planned.description,
+        agent=planned.agent,
+        files=planned.files or (),
+        acceptance=planned.acceptance,
+        env=planned.env,
+        limits=planned.limits,
+        reasons=task.reasons,
+        issued_at=sent.issued_at,
+        start_by=state.at + _MAY_LIE_S,
+        resent=resent,
+    )
+
+
+def check_request(course: Course, state: State, task: TaskState, sent: Outstanding) -> CheckRequest:
+    return CheckRequest(
+        request_id=sent.message_id,
+        token=sent.token,
+        run=state.run,
+        hub=state.hub,
+        target=state.target,
+        base=task.base,
+        entries=(_entry(course, state, task),),
+        style=course.plan.landing,
+        plan_checks=_plan_checks(course),
+        checks_waived=course.plan.checks == "none",
+        issued_at=sent.issued_at,
+        start_by=state.at + _MAY_LIE_S,
+        base_proven=task.base in state.proven,
+    )
+
+
+def land_request(course: Course, state: State, task: TaskState, sent: Outstanding) -> LandRequest:
+    if task.verdict is None or task.verdict.commit is None or task.verdict.tree is None:
+        raise ValueError(f"'{task.id}' is to land without a verdict")
+    return LandRequest(
+        request_id=sent.message_id,
+        token=sent.token,
+        run=state.run,
+        hub=state.hub,
+        target=state.target,
+        base=task.base,
+        entries=(_entry(course, state, task),),
+        style=course.plan.landing,
+        plan_checks=_plan_checks(course),
+        checks_waived=course.plan.checks == "none",
+        issued_at=sent.issued_at,
+        start_by=state.at + _MAY_LIE_S,
+        commit=task.verdict.commit,
+        tree=task.verdict.tree,
+        certificates=task.certificates,
+    )
+
+
+def _plan_checks(course: Course) -> tuple[CheckDefinition, ...]:
+    checks = course.plan.checks
+    return checks if isinstance(checks, tuple) else ()
+
+
+def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
+    if task.result is None or task.result.commit is None:
+        raise ValueError(f"'{task.id}' stands in the train without a candidate")
+    attempt = task.result.attempt
+    return EntryRef(
+        task=task.id,
+        attempt=attempt,
+        commit=task.result.commit,
+        ref=candidate_ref(state.run, task.id, attempt),
+        message=_landing_message(course, state, task, attempt),
+    )
+
+
+def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:
+    """Of the commit on the target: what was done, and the trailers by which history is read again."""
+    planned = course.tasks[task.id]
+    return (
+        f"{planned.title}\n\n"
+        f"Forgepool-Run: {state.run}\n"
+        f"Forgepool-Task: {task.id}\n"
+        f"Forgepool-Attempt: {attempt}\n"
+        f"Forgepool-Agent: {planned.agent.kind}\n"
+    )

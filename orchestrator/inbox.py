@@ -1,0 +1,39 @@
+"""
+Requests from people to a run: a file each, in the run's own folder, taken in by the orchestrator at its next turn.
+
+A folder needs no Redis and no open port, and a request left while the orchestrator is dead is found on resume.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from workers.messages import Message
+
+
+class Request(Message):
+    """What a person asks of a run; without a task, of all its tasks."""
+
+    do: Literal["cancel", "retry"]
+    task: str | None = None
+
+
+def leave(run_folder: Path, request: Request) -> None:
+    """Leaves a request; it is whole or not there."""
+    inbox = run_folder / "inbox"
+    inbox.mkdir(exist_ok=True)
+    name = uuid.uuid4().hex
+    draft = inbox / f".{name}"
+    draft.write_text(request.encode())
+    draft.rename(inbox / f"{name}.json")
+
+
+def waiting(run_folder: Path) -> Iterator[tuple[Path, Request]]:
+    """Requests not taken in yet, oldest first. The caller unlinks each once its events are journaled."""
+    inbox = run_folder / "inbox"
+    if not inbox.is_dir():
+        return
+    for path in sorted(inbox.glob("*.json"), key=os.path.getmtime):
+        yield path, Request.model_validate_json(path.read_text())

@@ -1,0 +1,251 @@
+"""
+The run loop: answers and the clock become events, events become decisions, decisions become messages.
+
+One thread, one journal. Each turn reads answers, looks after leases, takes in people's requests, and asks
+`decisions.decide` until it has nothing more to say. An event is journaled before the message it stands for is sent,
+so whatever dies, and whenever, the journal knows at least as much as anybody else.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from orchestrator import inbox, recovery
+from orchestrator.decisions import Course, decide
+from orchestrator.dispatch import check_request, land_request, order
+from orchestrator.embedded import Embedded
+from orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    OrderSent,
+    PartRestarted,
+    RunPaused,
+    TaskCancelled,
+)
+from orchestrator.journal import Journal, Recorded
+from orchestrator.link import Link
+from orchestrator.reception import received
+from orchestrator.requests import granted
+from orchestrator.state import IllegalStep, State, TaskState
+from orchestrator.watch import Watch
+from supervisor.entry import check, land
+from workers.entry import run_order
+from workers.presence import slots
+from workers.wire import ORDERS, BrokerAway, send
+from worktrees.git import GitFailed
+from worktrees.mirror import Mirror
+
+log = structlog.get_logger()
+
+_WAIT_S = 0.2
+_AWAY_PAUSE_S = 0.2
+
+Ending = Literal["ended", "interrupted", "halted"]
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the person at the terminal has asked for by Ctrl-C."""
+
+    drain: bool = False
+    stop: bool = False
+
+
+@dataclass(slots=True)
+class Loop:
+    """A run under way: its values, and the few things it must hold on to."""
+
+    course: Course
+    state: State
+    journal: Journal
+    folder: Path
+    mirror: Mirror
+    link: Link
+    parts: Embedded | None
+    wishes: Wishes
+    listener: Callable[[State, Sequence[Recorded]], None]
+    watch: Watch = field(default_factory=Watch)
+    away: bool = False
+
+    def run(self, *, resumed: bool) -> Ending:
+        """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
+        if resumed:
+            self.record(recovery.recovered(self.state, self.mirror))
+        if self.parts is not None:
+            # A private Redis is as young as this process: nobody can hold a message of an earlier one.
+            self.link.begin()
+            self.watch.unsent.update(self.state.outstanding())
+        while True:
+            self._turn()
+            if self.state.finished:
+                self._forget()
+                return "ended"
+            stopped = self._stopped()
+            if stopped is not None:
+                return stopped
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Takes events into the state and the journal; what cannot be is refused before it is kept."""
+        now = time.time()
+        taken: list[Event] = []
+        try:
+            for event in events:
+                self.state.apply(event, number=self.state.number + 1, at=now)
+                taken.append(event)
+        finally:
+            if taken:
+                self.listener(self.state, self.journal.append(taken, at=now))
+
+    def _turn(self) -> None:
+        self._mend()
+        try:
+            self._receive()
+            self.away = False
+            self._look_after_leases()
+            self._take_requests()
+            self._decide()
+        except BrokerAway:
+            self._redis_away()
+        self.listener(self.state, ())
+
+    def _mend(self) -> None:
+        restarted = self.parts.mend() if self.parts is not None else []
+        if "redis" in restarted:
+            self.link.give_grace()
+            self.watch.unsent.update(self._untaken())
+        if restarted:
+            self.record([PartRestarted(part=part) for part in restarted])
+
+    def _untaken(self) -> set[str]:
+        """Messages nobody was seen to take: with Redis gone, gone too."""
+        return {one for one, sent in self.state.outstanding().items() if not self.state.tasks[sent.task].holder}
+
+    def _redis_away(self) -> None:
+        if not self.away:
+            log.warning("redis.away", run=self.state.run)
+        self.away = True
+        self.link.give_grace()
+        time.sleep(_AWAY_PAUSE_S)
+
+    def _receive(self) -> None:
+        """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
+        for answer in self.link.answers(wait_s=_WAIT_S):
+            for event in received(self.course, self.state, answer):
+                superseded = self._superseded_by(event)
+                try:
+                    self.record([event])
+                except IllegalStep as refused:
+                    log.warning("answer.refused", run=self.state.run, why=str(refused))
+                    continue
+                if superseded:
+                    self.link.fence(superseded)
+
+    def _superseded_by(self, event: Event) -> str | None:
+        """The message under way that a late answer to an earlier one makes needless."""
+        if event.kind != "order.answered":
+            return None
+        message = self.state.tasks[event.task].message
+        return message.message_id if message and message.message_id != event.result.order_id else None
+
+    def _look_after_leases(self) -> None:
+        findings = self.watch.look(self.state, self.link)
+        self.record(findings.taken)
+        for task in findings.unsent:
+            self._send(task, resent=True)
+        for task in findings.lost:
+            self._lose(task)
+
+    def _lose(self, task: TaskState) -> None:
+        """A holder is gone: ask the hub whether it finished; if not, fence it and try anew."""
+        message = task.message
+        if message is None:
+            return
+        try:
+            if message.kind == "order":
+                events = recovery.worked(self.state, self.mirror, task)
+            elif message.kind == "landing":
+                events = recovery.landed(self.state, self.mirror, task)
+            else:
+                events = []
+        except GitFailed as trouble:
+            log.warning("hub.away", run=self.state.run, why=str(trouble))
+            return
+        self.link.fence(message.message_id)
+        self.record(events or [self.watch.lost_event(message.message_id, task)])
+
+    def _take_requests(self) -> None:
+        for path, request in inbox.waiting(self.folder):
+            events = granted(self.course, self.state, request)
+            running = {
+                event.task: message.message_id
+                for event in events
+                if isinstance(event, TaskCancelled) and (message := self.state.tasks[event.task].message)
+            }
+            self.record(events)
+            path.unlink()
+            for message_id in running.values():
+                self.link.fence(message_id)
+
+    def _decide(self) -> None:
+        order_slots = slots(self.link.workers(), ORDERS)
+        while events := decide(
+            self.course,
+            self.state,
+            now=time.time(),
+            order_slots=order_slots,
+            draining=self.wishes.drain,
+        ):
+            self.record(events)
+            for event in events:
+                if isinstance(event, OrderSent | CheckSent | LandingIntended):
+                    self.watch.unsent.add(event.message_id)
+            for event in events:
+                if isinstance(event, OrderSent | CheckSent | LandingIntended):
+                    self._send(self.state.tasks[event.task], resent=False)
+
+    def _send(self, task: TaskState, *, resent: bool) -> None:
+        """Sends the message a task waits for the answer to; until that has worked it counts as unsent."""
+        sent = task.message
+        if sent is None:
+            return
+        self.watch.unsent.add(sent.message_id)
+        match sent.kind:
+            case "order":
+                message = order(self.course, self.state, task, sent, resent=resent)
+                send(run_order, message, message_id=sent.message_id)
+            case "check":
+                request = check_request(self.course, self.state, task, sent)
+                send(check, request, message_id=sent.message_id)
+            case "landing":
+                landing = land_request(self.course, self.state, task, sent)
+                send(land, landing, message_id=sent.message_id)
+        self.watch.sent(sent.message_id)
+
+    def _stopped(self) -> Ending | None:
+        """Whether the run ends here without being finished."""
+        if self.wishes.stop or (self.wishes.drain and not self.state.outstanding()):
+            self.record([RunPaused(why="interrupted")])
+            return "interrupted"
+        if self.state.halted and not self.state.outstanding() and self._nothing_to_wait_for():
+            self.record([RunPaused(why=self.state.halted)])
+            return "halted"
+        return None
+
+    def _nothing_to_wait_for(self) -> bool:
+        now = time.time()
+        return all(task.not_before <= now for task in self.state.in_phase("pending", "queued")) and not decide(
+            self.course, self.state, now=now, order_slots=1, draining=False
+        )
+
+    def _forget(self) -> None:
+        try:
+            self.link.forget()
+        except BrokerAway:
+            log.info("redis.away", during="forget")
+
+

@@ -1,0 +1,102 @@
+"""
+From an answer to the events it leads to: pure. An answer nobody waits for leads to none.
+
+Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
+"""
+
+from orchestrator.decisions import Course
+from orchestrator.events import (
+    CheckAnswered,
+    Event,
+    GateHalted,
+    LandingAnswered,
+    MessageTaken,
+    OrderAnswered,
+)
+from orchestrator.readiness import ready
+from orchestrator.state import State
+from supervisor.messages import CheckResult, Landing
+from workers.answers import Started
+from workers.messages import WorkResult
+
+Answer = Started | WorkResult | CheckResult | Landing
+
+
+def received(course: Course, state: State, answer: Answer) -> list[Event]:
+    """What an answer changes; empty for one that comes too late, twice, or unasked."""
+    match answer:
+        case Started():
+            return _taken(state, answer)
+        case WorkResult():
+            return _worked(course, state, answer)
+        case CheckResult():
+            return _checked(state, answer)
+        case Landing():
+            return _landed(state, answer)
+
+
+def _taken(state: State, note: Started) -> list[Event]:
+    task = state.task_of(note.message_id)
+    if task is None or task.message is None or task.message.token != note.token:
+        return []
+    if task.holder == f"{note.host}/{note.pid}":
+        return []
+    return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
+
+
+def _worked(course: Course, state: State, result: WorkResult) -> list[Event]:
+    task = state.task_of(result.order_id)
+    if task is not None and task.message is not None:
+        return [OrderAnswered(task=task.id, result=result)] if task.message.token == result.token else []
+    late = _task_of_order(state, result)
+    if late is None or result.outcome != "candidate" or not _may_adopt(course, state, late, result):
+        return []
+    return [OrderAnswered(task=late, result=result)]
+
+
+def _task_of_order(state: State, result: WorkResult) -> str | None:
+    """The task of a late order of this run."""
+    stem, _, _ = result.order_id.rpartition(".")
+    run, _, task = stem.partition(f"{state.run}.")
+    return task if not run and task in state.tasks else None
+
+
+def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -> bool:
+    """
+    Whether a late candidate of a lost attempt may stand in for the attempt under way.
+
+    It may while no newer one has finished; a task that waits must be free to start, since adopting it takes its lock.
+    An attempt that was answered and judged before is over: it never comes back.
+    """
+    task = state.tasks[task_id]
+    if any(reason.attempt == result.attempt for reason in task.reasons):
+        return False
+    if task.phase == "running":
+        return True
+    if task.phase != "pending" or result.attempt != task.attempt:
+        return False
+    landed = {one.id for one in state.in_phase("landed")}
+    free = ready(
+        course.graph, landed=landed, in_flight=course.in_flight(state), waiting=[task_id], slots=1
+    )
+    return task_id in free
+
+
+def _checked(state: State, result: CheckResult) -> list[Event]:
+    task = state.task_of(result.request_id)
+    if task is None or task.message is None or task.message.token != result.token:
+        return []
+    answered: list[Event] = [CheckAnswered(task=task.id, result=result)]
+    if result.verdict in ("base_red", "not_configured"):
+        answered.append(GateHalted(why=result.detail))
+    return answered
+
+
+def _landed(state: State, result: Landing) -> list[Event]:
+    task = state.task_of(result.request_id)
+    if task is None or task.message is None or task.message.token != result.token:
+        return []
+    answered: list[Event] = [LandingAnswered(task=task.id, result=result)]
+    if result.outcome == "refused":
+        answered.append(GateHalted(why=result.detail, infrastructure=True))
+    return answered

@@ -1,0 +1,60 @@
+"""
+What the hub knows and the journal does not: answers that were lost on their way, landings nobody reported.
+
+The hub is asked, never Redis: a result that was published is adopted, a marker that exists means landed.
+"""
+
+from orchestrator.events import Event, LandingAnswered, OrderAnswered
+from orchestrator.state import State, TaskState
+from supervisor.messages import Landing
+from workers.candidates import read_result
+from workers.refs import marker_ref, result_ref, run_refs
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror
+
+_MAY_HAVE_LANDED = ("queued", "testing", "judged", "landing")
+
+
+def recovered(state: State, mirror: Mirror) -> list[Event]:
+    """
+    What the hub's refs say of tasks whose answers are missing. Raises GitFailed when the hub cannot be asked.
+    """
+    refs = mirror.hub_refs(run_refs(state.run))
+    events: list[Event] = []
+    for task in state.tasks.values():
+        marker = refs.get(marker_ref(state.run, task.id))
+        if task.phase in _MAY_HAVE_LANDED and marker is not None:
+            events.append(_has_landed(task, marker))
+        elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
+            events += worked(state, mirror, task)
+    return events
+
+
+def worked(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
+    """The result of the attempt under way, where the hub has it."""
+    result = read_result(mirror, state.run, task.id, task.attempt)
+    if result is None or task.message is None:
+        return []
+    mine = result.model_copy(update={"token": task.message.token})
+    return [OrderAnswered(task=task.id, result=mine)]
+
+
+def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
+    """That the landing under way has happened, where the hub says so."""
+    marker = marker_ref(state.run, task.id)
+    commit = mirror.hub_refs(marker).get(marker)
+    return [] if commit is None else [_has_landed(task, commit)]
+
+
+def _has_landed(task: TaskState, commit: CommitId) -> Event:
+    message = task.message
+    return LandingAnswered(
+        task=task.id,
+        result=Landing(
+            request_id=message.message_id if message else "",
+            token=message.token if message else "",
+            outcome="landed",
+            commit=commit,
+            detail="found landed in the hub",
+        ),
+    )

@@ -1,0 +1,77 @@
+"""The report of a run in plain text: derived from the journal alone."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from orchestrator import events as e
+from orchestrator.journal import Recorded
+from orchestrator.runs import KeptRun
+from orchestrator.state import State, TaskState
+
+
+def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """What landed and by which proof, what did not and why, who did what where."""
+    landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
+    others = [task for task in state.tasks.values() if task.phase != "landed"]
+    yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
+    yield ""
+    yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    if landed:
+        yield from ("", "## Landed, in this order", "")
+        for task in landed:
+            yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
+    if others:
+        yield from ("", "## Not landed", "")
+        for task in others:
+            yield f"- {task.id} ({task.phase}): {task.detail or 'not begun'}"
+            yield from _reasons(task)
+    yield from ("", "## Hosts", "")
+    yield from _hosts(recorded)
+
+
+def _span(recorded: Sequence[Recorded]) -> str:
+    return f"{recorded[-1].at - recorded[0].at:.1f} s from first to last event" if recorded else "not begun"
+
+
+def _proof(task: TaskState) -> str:
+    if not task.certificates:
+        return "no checks were asked for (`checks: none`)"
+    tree = task.certificates[0].tree[:12]
+    checks = ", ".join(f"{one.check} {one.seconds:.1f} s on {one.host}" for one in task.certificates)
+    return f"green on tree {tree} ({checks})"
+
+
+def _history(task: TaskState) -> str:
+    if task.attempt <= 1:
+        return ""
+    earlier = "; ".join(f"attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
+    return f", attempt {task.attempt}" + (f" ({earlier})" if earlier else "")
+
+
+def _reasons(task: TaskState) -> Iterator[str]:
+    for reason in task.reasons:
+        yield f"  - attempt {reason.attempt}: {reason.summary}"
+        if reason.reproduce:
+            yield f"    see it again: {reason.reproduce}"
+        for line in reason.log_tail.strip().splitlines()[-6:]:
+            yield f"    | {line}"
+
+
+def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
+    orders, checks, landings, lost = Counter[str](), Counter[str](), Counter[str](), 0
+    for one in recorded:
+        match one.event:
+            case e.OrderAnswered(result=result):
+                orders[result.host] += 1
+            case e.CheckAnswered(result=result):
+                checks[result.host] += 1
+            case e.LandingAnswered(result=result):
+                landings[result.host] += 1
+            case e.MessageLost():
+                lost += 1
+            case _:
+                pass
+    for host in sorted({*orders, *checks, *landings} - {""}):
+        yield f"- {host}: {orders[host]} orders, {checks[host]} check runs, {landings[host]} landings"
+    if lost:
+        yield f"- {lost} messages were lost with their workers and done again"

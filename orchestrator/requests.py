@@ -1,0 +1,45 @@
+"""What a person's request changes in a run: pure."""
+
+from orchestrator.decisions import Course
+from orchestrator.events import Event, TaskCancelled, TaskRetried
+from orchestrator.inbox import Request
+from orchestrator.state import TERMINAL, State
+
+RETRIABLE = ("failed", "blocked", "cancelled", "needs_human")
+
+
+def granted(course: Course, state: State, request: Request) -> list[Event]:
+    """The events of a request; empty where there is nothing it could change."""
+    match request.do:
+        case "cancel":
+            return [TaskCancelled(task=one) for one in _named(state, request) if _may_cancel(state, one)]
+        case "retry":
+            wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
+            return [TaskRetried(task=one) for one in _with_blocked(course, state, wanted)]
+
+
+def _named(state: State, request: Request) -> list[str]:
+    if request.task is None:
+        return list(state.tasks)
+    return [request.task] if request.task in state.tasks else []
+
+
+def _may_cancel(state: State, task_id: str) -> bool:
+    """A landing under way is not called back: the target may have moved."""
+    phase = state.tasks[task_id].phase
+    return phase not in TERMINAL and phase != "landing"
+
+
+def _with_blocked(course: Course, state: State, wanted: list[str]) -> list[str]:
+    """The tasks themselves, what they need and lacks, and what was blocked for want of them."""
+    chosen = dict.fromkeys(wanted)
+    changed = True
+    while changed:
+        changed = False
+        for task in course.plan.tasks:
+            if task.id in chosen or state.tasks[task.id].phase != "blocked":
+                continue
+            if any(need.id in chosen for need in task.needs):
+                chosen[task.id] = None
+                changed = True
+    return list(chosen)

@@ -1,0 +1,127 @@
+"""
+The runs of this host: a folder each, with the plan as it was when the run began, its options, journal and logs.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.decisions import Course
+from orchestrator.durations import learned_durations
+from orchestrator.journal import JournalUnreadable, Recorded, read
+from orchestrator.plan import Plan, dump_plan, read_expanded
+from orchestrator.state import State
+from workers.messages import Message
+from workers.settings import Settings
+
+
+class Options(Message):
+    """What a run was started with; `resume` goes on with the same unless told otherwise."""
+
+    run: str
+    hub: str
+    target: str
+    workers: int
+    plan_file: str
+    plan_file_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as its folder has it."""
+
+    folder: Path
+    options: Options
+    plan: Plan
+    course: Course
+
+    def state(self) -> State:
+        """The state its journal leads to; raises JournalUnreadable."""
+        return self.replay()[0]
+
+    def replay(self) -> tuple[State, list[Recorded]]:
+        state = State.blank(task.id for task in self.plan.tasks)
+        recorded = list(read(self.folder))
+        for one in recorded:
+            state.apply(one.event, number=one.number, at=one.at)
+        return state, recorded
+
+    def plan_file_changed(self) -> bool:
+        """Whether the plan's file is no longer what this run was started from."""
+        path = Path(self.options.plan_file)
+        return path.is_file() and file_digest(path) != self.options.plan_file_digest
+
+
+def with_workers(kept: KeptRun, workers: int) -> KeptRun:
+    """The same run with another number of workers, remembered for the next resume."""
+    options = kept.options.model_copy(update={"workers": workers})
+    (kept.folder / "options.json").write_text(options.encode())
+    return replace(kept, options=options)
+
+
+class NoSuchRun(Exception):
+    """There is no such run. One sentence, with the runs there are."""
+
+
+def new_run_id(plan_name: str) -> str:
+    """`<plan>-<date>-<time>-<4 hex digits>`: sorts by time within a plan, and may stand in a git ref."""
+    return f"{plan_name[:40]}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def runs_folder(settings: Settings) -> Path:
+    return settings.home / "runs"
+
+
+def keep(settings: Settings, options: Options, plan: Plan) -> KeptRun:
+    """Makes the folder of a new run."""
+    folder = runs_folder(settings) / options.run
+    (folder / "logs").mkdir(parents=True)
+    (folder / "plan.json").write_text(dump_plan(plan))
+    (folder / "options.json").write_text(options.encode())
+    return KeptRun(folder, options, plan, Course(plan, learned_durations(settings, plan)))
+
+
+def find(settings: Settings, run: str | None) -> KeptRun:
+    """
+    The run of that name, or of which it is the one beginning; the latest when there is no name.
+
+    Raises:
+        NoSuchRun: there is none, or there are several.
+    """
+    names = list(run_names(settings))
+    if not names:
+        raise NoSuchRun("there are no runs yet; `forgepool run PLAN` starts one")
+    if run is None:
+        return open_run(settings, names[0])
+    found = [run] if run in names else [name for name in names if name.startswith(run)]
+    if len(found) == 1:
+        return open_run(settings, found[0])
+    what = "there is no run" if not found else "there are several runs"
+    raise NoSuchRun(f"{what} '{run}'; the latest are: {', '.join((found or names)[:5])}")
+
+
+def run_names(settings: Settings) -> Iterator[str]:
+    """All runs, the latest first."""
+    folder = runs_folder(settings)
+    if not folder.is_dir():
+        return
+    kept = [one for one in folder.iterdir() if (one / "options.json").is_file()]
+    for one in sorted(kept, key=lambda path: (path / "options.json").stat().st_mtime, reverse=True):
+        yield one.name
+
+
+def open_run(settings: Settings, run: str) -> KeptRun:
+    folder = runs_folder(settings) / run
+    try:
+        options = Options.model_validate_json((folder / "options.json").read_text())
+        plan = read_expanded((folder / "plan.json").read_text())
+    except (OSError, ValueError) as problem:
+        raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
+    return KeptRun(folder, options, plan, Course(plan, learned_durations(settings, plan)))
+
+
+def file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

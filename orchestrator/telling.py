@@ -1,0 +1,100 @@
+"""Events as sentences for people: what `run` prints line by line, and `events` prints afterwards."""
+
+from orchestrator import events as e
+from orchestrator.journal import Recorded
+from workers.messages import ReasonPack
+
+
+def sentence(event: e.Event) -> str | None:
+    """What happened, in one line; None for what a person need not be told."""
+    match event:
+        case e.RunStarted():
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}"
+        case e.RunResumed():
+            return f"the run goes on, the target at {event.tip[:12]}"
+        case e.RunPaused():
+            return f"the run stops here: {event.why}"
+        case e.RunEnded():
+            return f"the run has ended: {event.landed} landed, {event.not_landed} not"
+        case e.GateHalted():
+            return f"the gate is shut: {event.why}"
+        case e.PartRestarted():
+            return f"{event.part} had died and was started again"
+        case e.MessageLost():
+            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
+        case _:
+            return _of_task(event)
+
+
+def _subject(message_id: str) -> str:
+    parts = message_id.split(".")
+    return ".".join(parts[1:])
+
+
+def _of_task(event: e.Event) -> str | None:
+    match event:
+        case e.OrderSent():
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}"
+        case e.OrderAnswered():
+            return _answered(event)
+        case e.LockExtended():
+            return f"{event.task}: also holds {', '.join(event.paths[:5])}, which it changed undeclared"
+        case e.CheckAnswered():
+            return _checked(event)
+        case e.LandingAnswered():
+            return _landed(event)
+        case e.TaskReturned():
+            return f"{event.task}: returned, {_reason(event.reason)}"
+        case e.TaskFailed():
+            return f"{event.task}: failed, {_reason(event.reason)}"
+        case e.TaskBlocked():
+            return f"{event.task}: blocked, it needs '{event.by}'"
+        case e.TaskParked():
+            return f"{event.task}: waits for a person: {event.question}"
+        case e.TaskCancelled():
+            return f"{event.task}: cancelled"
+        case e.TaskRetried():
+            return f"{event.task}: to be tried again"
+        case _:
+            return None
+
+
+def _answered(event: e.OrderAnswered) -> str | None:
+    result = event.result
+    if result.outcome == "candidate":
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {len(result.paths)} paths changed"
+    if result.outcome == "infrastructure":
+        return f"{event.task}: infrastructure, {result.detail}"
+    return None
+
+
+def _checked(event: e.CheckAnswered) -> str | None:
+    result = event.result
+    if result.verdict == "green":
+        flaky = f", flaky: {', '.join(result.flaky)}" if result.flaky else ""
+        names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+        return f"{event.task}: green on the composed tree ({names}{flaky})"
+    if result.verdict == "infrastructure":
+        return f"{event.task}: its checks could not be run, {result.detail}"
+    return None
+
+
+def _landed(event: e.LandingAnswered) -> str:
+    result = event.result
+    if result.outcome == "landed":
+        return f"{event.task}: landed as {(result.commit or '')[:12]}"
+    return f"{event.task}: not landed yet, {result.detail}"
+
+
+def _reason(reason: ReasonPack) -> str:
+    return reason.summary
+
+
+def telling_line(recorded: Recorded) -> str:
+    """A failing check's own last words; empty for any other event."""
+    event = recorded.event
+    if isinstance(event, e.TaskReturned | e.TaskFailed) and event.reason.log_tail:
+        lines = [line for line in event.reason.log_tail.splitlines() if line.strip()]
+        telling = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR", "error"))]
+        return (telling or lines)[-1].strip()
+    return ""

@@ -1,0 +1,104 @@
+"""
+Watches over messages that are out: who has taken which, who has vanished, what never arrived.
+
+Kept in memory only: it is seen again after a restart. A message somebody was seen to hold, and nobody holds now, is
+lost. One that nobody was seen to take, while its queue is empty, is sent again: the receiver drops it if it had it.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from orchestrator.events import Event, MessageLost, MessageTaken
+from orchestrator.link import Link
+from orchestrator.state import Outstanding, State, TaskState
+from workers.wire import CHECKS, LANDINGS, ORDERS
+
+_LOOK_S = 0.5
+_SEND_AGAIN_S = 10.0
+_QUEUE = {"order": ORDERS, "check": CHECKS, "landing": LANDINGS}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one look has shown. Tasks are those whose message it is about."""
+
+    taken: list[Event] = field(default_factory=list)
+    unsent: list[TaskState] = field(default_factory=list)
+    lost: list[TaskState] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Watch:
+    """What has been seen so far."""
+
+    unsent: set[str] = field(default_factory=set)
+    """Journaled messages of which it is not known that Redis has got them."""
+    _sent_at: dict[str, float] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    """Messages somebody was seen to hold."""
+    _missing: set[str] = field(default_factory=set)
+    """Messages whose holder was missing at the last look; their answers may be on their way."""
+    _looked: float = 0.0
+
+    def sent(self, message_id: str) -> None:
+        self.unsent.discard(message_id)
+        self._sent_at[message_id] = time.monotonic()
+
+    def look(self, state: State, link: Link) -> Findings:
+        """
+        One look, twice a second at most. Answers given so far must have been read before.
+
+        A holder is lost only when it was missing at two looks, so that an answer given in between is read first.
+        """
+        findings = Findings()
+        if time.monotonic() < self._looked + _LOOK_S:
+            return findings
+        self._looked = time.monotonic()
+        outstanding = state.outstanding()
+        self._forget_all_but(outstanding)
+        if not outstanding:
+            return findings
+        holders = link.holders(list(outstanding))
+        patient = link.patient()
+        for message_id, message in outstanding.items():
+            task = state.tasks[message.task]
+            holder = holders.get(message_id)
+            if holder is not None and holder.token == message.token:
+                self._note_holder(message_id, task, f"{holder.host}/{holder.pid}", findings)
+            elif message_id in self.unsent:
+                findings.unsent.append(task)
+            elif task.holder or message_id in self._seen:
+                self._note_missing(message_id, task, patient, findings)
+            elif self._overdue(message, link):
+                findings.unsent.append(task)
+        return findings
+
+    def lost_event(self, message_id: str, task: TaskState) -> MessageLost:
+        where = task.holder or "a worker"
+        return MessageLost(message_id=message_id, why=f"{where} took it and is gone")
+
+    def _note_holder(self, message_id: str, task: TaskState, holder: str, findings: Findings) -> None:
+        self.unsent.discard(message_id)
+        self._seen.add(message_id)
+        self._missing.discard(message_id)
+        if task.holder != holder:
+            host, _, pid = holder.rpartition("/")
+            findings.taken.append(MessageTaken(message_id=message_id, host=host, pid=int(pid)))
+
+    def _note_missing(self, message_id: str, task: TaskState, patient: bool, findings: Findings) -> None:
+        if patient:
+            self._missing.discard(message_id)
+        elif message_id in self._missing:
+            findings.lost.append(task)
+        else:
+            self._missing.add(message_id)
+
+    def _overdue(self, message: Outstanding, link: Link) -> bool:
+        sent_at = self._sent_at.get(message.message_id, 0.0)
+        return time.monotonic() > sent_at + _SEND_AGAIN_S and link.idle(_QUEUE[message.kind])
+
+    def _forget_all_but(self, outstanding: dict[str, Outstanding]) -> None:
+        self.unsent &= outstanding.keys()
+        self._seen &= outstanding.keys()
+        self._missing &= outstanding.keys()
+        self._sent_at = {one: at for one, at in self._sent_at.items() if one in outstanding}

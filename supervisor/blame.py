@@ -1,0 +1,66 @@
+"""
+With whom an entry does not go together: the landed entry it conflicts with, or is red with though green alone.
+
+An entry that is green on the base it was made on and red on the tip has met something that landed in between. The
+first landing with which it turns red is found by bisection over the target's first-parent history, so one partner
+among n landings costs about log2(n) + 1 runs of the one check that failed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from supervisor.checks import Place, run_checks
+from supervisor.definitions import CheckDefinition
+from supervisor.messages import CheckRequest
+from worktrees.candidate import read_trailers
+from worktrees.compose import Composed, Entry, compose, conflicting_commits
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror
+
+MOST_LANDINGS = 256
+"""How far back a partner is looked for: at most nine runs of the failed check."""
+
+
+def red_partner(request: CheckRequest, entry: Entry, failed: CheckDefinition, place: Place) -> str | None:
+    """Task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself."""
+    git = place.mirror.git
+    tip = CommitId(request.base)
+    fork = CommitId(git.text("merge-base", tip, entry.commit))
+    landings = git.text("rev-list", "--first-parent", "--reverse", f"{fork}..{tip}").split()
+    if not landings or len(landings) > MOST_LANDINGS:
+        return None
+
+    def red_on(commit: CommitId, label: str) -> bool:
+        """A base the entry cannot be composed on counts as green: the check never ran there."""
+        composed = compose(git, commit, [entry], request.style)
+        if not isinstance(composed, Composed):
+            return False
+        return run_checks((failed,), composed.commit, place, label=label).failure is not None
+
+    if red_on(fork, "alone"):
+        return None
+    first = _first_red([CommitId(one) for one in landings], red_on)
+    return _name(place.mirror, first)
+
+
+def conflict_partner(
+    mirror: Mirror, request: CheckRequest, entry: Entry, paths: Sequence[str]
+) -> str | None:
+    """Task id (or short commit) of the latest landing that touched what the entry conflicts in."""
+    found = conflicting_commits(mirror.git, CommitId(request.base), entry.commit, paths)
+    return _name(mirror, found[0]) if found else None
+
+
+def _first_red(landings: Sequence[CommitId], red_on: Callable[[CommitId, str], bool]) -> CommitId:
+    """The earliest of them that is red; the last one is known to be."""
+    low, high = 0, len(landings) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if red_on(landings[middle], f"with-{middle}"):
+            high = middle
+        else:
+            low = middle + 1
+    return landings[high]
+
+
+def _name(mirror: Mirror, commit: CommitId) -> str:
+    return read_trailers(mirror.git, commit).get("Forgepool-Task", commit[:12])

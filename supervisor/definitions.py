@@ -1,0 +1,137 @@
+"""
+What a check is, and `forgepool.yaml`, the file in which a repository defines its own.
+
+How a check is run lies elsewhere; here is only what a person can say about one.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from workers.documents import DocumentWrong, Duration, Located, Mistake, RelativePath, Slug, read, validate
+from workers.messages import Message
+
+
+class CachedFolder(Message):
+    """A folder that `setup` fills, kept between checks for as long as its lock file is the same."""
+
+    folder: RelativePath
+    key: RelativePath
+    """The lock file whose content names the cache."""
+
+
+class _CheckBody(Message):
+    """What a check is, without its name."""
+
+    run: str = Field(min_length=1)
+    """A shell command, run in a clean checkout; exit status 0 is green."""
+    timeout_s: Duration = 900.0
+    setup: str | None = Field(default=None, min_length=1)
+    """A shell command run before, outside the check's own time and verdict."""
+    cache: tuple[CachedFolder, ...] = ()
+
+
+class CheckDefinition(_CheckBody):
+    """One command a tree must pass before it may land."""
+
+    name: Slug
+
+
+def _body_form(value: object) -> str:
+    return "a command" if isinstance(value, str) else "a body"
+
+
+def _checks_form(value: object) -> str:
+    if not isinstance(value, dict | list | tuple):
+        return "none" if value == "none" else "something else"
+    return "a mapping" if isinstance(value, dict) else "a list"
+
+
+_Command = Annotated[str, Field(min_length=1)]
+_NamedBody = Annotated[
+    Annotated[_Command, Tag("a command")] | Annotated[_CheckBody, Tag("a body")], Discriminator(_body_form)
+]
+_CheckList = Annotated[tuple[CheckDefinition, ...], Tag("a list")]
+_CheckMapping = Annotated[dict[Slug, _NamedBody], Tag("a mapping")]
+
+WrittenChecks = Annotated[_CheckList | _CheckMapping, Discriminator(_checks_form)]
+"""Checks as people write them: a list of mappings, or a mapping from name to command or mapping."""
+WrittenChecksOrNone = Annotated[
+    _CheckList | _CheckMapping | Annotated[Literal["none"], Tag("none")], Discriminator(_checks_form)
+]
+"""The same, or the word `none`."""
+
+
+class GateFile(Message):
+    """The checks a repository demands of whatever lands on the branch that holds the file."""
+
+    version: Literal[1] = 1
+    checks: tuple[CheckDefinition, ...]
+
+
+class _GateSource(Message):
+    version: Literal[1]
+    checks: WrittenChecks
+
+
+def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
+    """
+    The checks of a `forgepool.yaml`.
+
+    Raises:
+        DocumentWrong: with every mistake found.
+    """
+    document = read(text, name)
+    source = validate(document, _GateSource)
+    wrong = check_mistakes(document, source.checks)
+    if wrong:
+        raise DocumentWrong(name, wrong)
+    return GateFile(checks=definitions(source.checks))
+
+
+def definitions(
+    written: tuple[CheckDefinition, ...] | dict[str, str | _CheckBody],
+) -> tuple[CheckDefinition, ...]:
+    """Both forms in which checks are written, as the one that is used."""
+    if isinstance(written, tuple):
+        return written
+    return tuple(
+        CheckDefinition(name=name, run=body)
+        if isinstance(body, str)
+        else CheckDefinition(
+            name=name, run=body.run, timeout_s=body.timeout_s, setup=body.setup, cache=body.cache
+        )
+        for name, body in written.items()
+    )
+
+
+def check_mistakes(
+    document: Located, written: tuple[CheckDefinition, ...] | dict[str, str | _CheckBody]
+) -> tuple[Mistake, ...]:
+    """What is wrong with the document's `checks` as a whole: none at all, or one name given to two."""
+    if not written:
+        return (
+            Mistake(
+                document.line(("checks",)), "'checks' is empty; name at least one command that must pass"
+            ),
+        )
+    first: dict[str, int] = {}
+    wrong: list[Mistake] = []
+    for index, check in enumerate(definitions(written)):
+        line = document.line(("checks", index, "name"))
+        if check.name in first:
+            before = f"first on line {first[check.name]}"
+            wrong.append(
+                Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name")
+            )
+        first.setdefault(check.name, line)
+    return tuple(wrong)
+
+
+def effective_checks(
+    target_checks: Sequence[CheckDefinition], plan_checks: Sequence[CheckDefinition]
+) -> tuple[CheckDefinition, ...]:
+    """The target's own checks, then the plan's further ones: a plan adds to the gate, replaces nothing."""
+    own = {check.name for check in target_checks}
+    return (*target_checks, *(check for check in plan_checks if check.name not in own))

@@ -1,0 +1,43 @@
+"""
+Where requests enter a supervisor process. Thin: decode, deliver, answer.
+
+The Celery tasks are dispatched by importing them, never by name.
+"""
+
+from collections.abc import Callable
+
+from supervisor.messages import CheckRequest, LandRequest, Train
+from workers.delivery import Delivery, deliver
+from workers.messages import Message
+from workers.settings import Settings
+from workers.wire import app
+
+
+@app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
+def check(encoded: str) -> None:
+    request = CheckRequest.model_validate_json(encoded)
+
+    def work(stop: Callable[[], bool]) -> Message:
+        from supervisor.gate import examine
+
+        return examine(request, Settings(), stop=stop)
+
+    deliver(_delivery(request), work)
+
+
+@app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
+def land(encoded: str) -> None:
+    request = LandRequest.model_validate_json(encoded)
+
+    def work(stop: Callable[[], bool]) -> Message:
+        from supervisor.lander import land as move
+
+        return move(request, Settings())
+
+    deliver(_delivery(request), work)
+
+
+def _delivery(request: Train) -> Delivery:
+    return Delivery(
+        message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by
+    )

@@ -1,0 +1,89 @@
+"""
+Lands a car: composes it once more, demands certificates for exactly that tree, and moves the target by compare-and-swap.
+
+Nothing is taken on trust from the request. Composition is deterministic, so composing again must give the commit
+that was tested; the checks are read from the tip again; each needs a valid certificate. The push moves target and
+marker together or not at all. Asked twice, it finds its own marker and answers `landed`.
+"""
+
+from typing import assert_never
+
+from supervisor.certificates import unproven
+from supervisor.gate import NotConfigured, checks_for, entries_in
+from supervisor.messages import Landing, LandRequest
+from workers.documents import DocumentWrong
+from workers.refs import marker_ref
+from workers.settings import Settings
+from worktrees.compose import Composed, compose
+from worktrees.git import CommitId, GitFailed, TreeId
+from worktrees.hub import HubUnusable
+from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
+
+
+def land(request: LandRequest, settings: Settings) -> Landing:
+    """What became of the request; trouble with git or the hub is `infrastructure`, to be asked again."""
+    blank = Landing(
+        request_id=request.request_id,
+        token=request.token,
+        outcome="infrastructure",
+        host=settings.host,
+    )
+    try:
+        mirror = open_mirror(
+            request.hub, settings.cache, credential_helper=settings.git_credential_helper
+        )
+        earlier = landed_before(mirror, request.run, request.entries[-1].task)
+        if earlier is not None:
+            return blank.model_copy(update={"outcome": "landed", "commit": earlier})
+        objection = _objection(mirror, request)
+        if objection is not None:
+            return blank.model_copy(update={"outcome": "refused", "detail": objection})
+        return _move(mirror, request, blank)
+    except (GitFailed, MissingCommit, HubUnusable, OSError) as trouble:
+        return blank.model_copy(update={"detail": str(trouble)})
+
+
+def landed_before(mirror: Mirror, run: str, task: str) -> CommitId | None:
+    """The commit with which a task has landed, by the marker in the hub."""
+    marker = marker_ref(run, task)
+    return mirror.hub_refs(marker).get(marker)
+
+
+def _objection(mirror: Mirror, request: LandRequest) -> str | None:
+    """Why this request may not land, in one sentence; None when its evidence is complete."""
+    composed = compose(mirror.git, CommitId(request.base), entries_in(mirror, request), request.style)
+    if not isinstance(composed, Composed) or composed.commit != request.commit:
+        return f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
+    try:
+        checks = checks_for(mirror, request)
+    except (NotConfigured, DocumentWrong) as missing:
+        return str(missing)
+    missing_names = unproven(checks, composed.tree, request.certificates)
+    if missing_names:
+        return f"no valid certificate of {', '.join(missing_names)} for tree {composed.tree[:12]}"
+    return None
+
+
+def _move(mirror: Mirror, request: LandRequest, blank: Landing) -> Landing:
+    answer = move_target(
+        mirror,
+        target=request.target,
+        commit=CommitId(request.commit),
+        expected_tip=CommitId(request.base),
+        certified_tree=TreeId(request.tree),
+        marker=marker_ref(request.run, request.entries[-1].task),
+    )
+    match answer:
+        case Moved(commit=commit):
+            return blank.model_copy(update={"outcome": "landed", "commit": commit})
+        case TargetElsewhere(tip=tip):
+            if tip is None:
+                gone = f"branch {request.target} is gone from the hub; create it again, then resume"
+                return blank.model_copy(update={"outcome": "refused", "detail": gone})
+            detail = f"{request.target} has moved to {tip[:12]}"
+            return blank.model_copy(update={"outcome": "moved", "commit": tip, "detail": detail})
+        case NotMoved(reason=reason):
+            return blank.model_copy(update={"outcome": "refused", "detail": reason})
+        case _:
+            assert_never(answer)

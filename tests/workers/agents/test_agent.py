@@ -1,0 +1,212 @@
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workers.agents.agent import AgentAnswer, Assignment, perform
+from workers.messages import AgentSpec, CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder
+from workers.sandbox.environment import command_environment
+from workers.transcript import read_transcript
+
+REASON = ReasonPack(
+    attempt=1,
+    kind="check_failed",
+    summary="check 'tests' is red",
+    log_tail="# not a heading\nassert 1 == 2\n",
+    conflicting_entry="other",
+    paths=("src/a.py",),
+    reproduce="git checkout abc && pytest",
+)
+
+Perform = Callable[..., AgentAnswer]
+
+
+@pytest.fixture
+def do(tmp_path: Path) -> Perform:
+    """Performs an agent in an empty worktree."""
+    for name in ("worktree", "home", "tmp"):
+        (tmp_path / name).mkdir()
+
+    def go(
+        agent: AgentSpec, *, stop: Callable[[], bool] = lambda: False, limits: Limits | None = None
+    ) -> AgentAnswer:
+        order = WorkOrder(
+            order_id="night.rename.2",
+            token="token",
+            run="night",
+            task="rename",
+            attempt=2,
+            hub="hub",
+            target="main",
+            base="0123",
+            title="Call it new",
+            description="Everywhere.",
+            agent=agent,
+            files=("src/**",),
+            acceptance=("pytest -q",),
+            limits=limits or Limits(wall_s=20, idle_s=10),
+            reasons=(REASON,),
+            issued_at=1.0,
+            start_by=2.0,
+        )
+        home, tmp = tmp_path / "home", tmp_path / "tmp"
+        assignment = Assignment(
+            order=order,
+            worktree=tmp_path / "worktree",
+            home=home,
+            tmp=tmp,
+            env=command_environment({"PATH": os.environ["PATH"]}, {}, home, tmp),
+            log=tmp_path / "logs" / "agent.log",
+            transcript=tmp_path / "logs" / "transcript.jsonl",
+        )
+        return perform(assignment, stop=stop)
+
+    return go
+
+
+def test_a_command_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
+    """Status 0 is finished; what it printed is the log."""
+    answer = do(CommandAgent(run="echo new > a.py; echo did it"))
+    assert (answer.ended, answer.log_tail) == ("finished", "did it\n")
+    assert (tmp_path / "worktree" / "a.py").read_text() == "new\n"
+    assert (tmp_path / "logs" / "agent.log").read_text() == "did it\n"
+
+
+def test_a_command_knows_its_task(do: Perform, tmp_path: Path) -> None:
+    """Run, task, attempt, base, and why it came back: in the environment, and not in the worktree."""
+    script = (
+        'echo "$FORGEPOOL_RUN $FORGEPOOL_TASK $FORGEPOOL_ATTEMPT $FORGEPOOL_BASE"; cat "$FORGEPOOL_REASONS"'
+    )
+    told, _, reasons = do(CommandAgent(run=script)).log_tail.partition("\n")
+    assert told == "night rename 2 0123"
+    assert [ReasonPack.model_validate(each) for each in json.loads(reasons)] == [REASON]
+    assert list((tmp_path / "worktree").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "ended", "detail"),
+    [
+        ("echo boom; exit 3", None, "failed", "the command ended with status 3"),
+        ("kill -9 $$", None, "failed", "the command was ended by signal 9"),
+        ("exec sleep 60", Limits(wall_s=0.3), "timeout", "the command did not end within 0 s"),
+        (
+            "exec sleep 60",
+            Limits(wall_s=20, idle_s=0.3),
+            "idle",
+            "the command was silent and changed nothing",
+        ),
+    ],
+)
+def test_a_command_that_does_not_end_well_has_not_finished(
+    do: Perform, script: str, limits: Limits | None, ended: str, detail: str
+) -> None:
+    """Each way to end badly is told from the others."""
+    answer = do(CommandAgent(run=script), limits=limits)
+    assert answer.ended == ended
+    assert answer.detail.startswith(detail)
+
+
+def test_a_command_whose_worktree_is_gone_has_failed(do: Perform, tmp_path: Path) -> None:
+    """The sentence says what is missing."""
+    (tmp_path / "worktree").rmdir()
+    answer = do(CommandAgent(run="true"))
+    assert answer.ended == "failed"
+    assert "worktree: not there" in answer.detail
+
+
+def test_a_command_can_be_stopped(do: Perform) -> None:
+    """When the lease is lost, whoever works on it ends."""
+    assert do(CommandAgent(run="sleep 60"), stop=lambda: True).ended == "stopped"
+
+
+SCRIPT = """
+turns:
+  - say: "I look at why it came back."
+    when: {shown_contains: "assert 1 == 2"}
+    calls:
+      - {tool: write_file, path: src/a.py, content: "old\\n"}
+      - {tool: bash, command: "echo $FORGEPOOL_TASK in $(basename $PWD)"}
+  - when: {last_result_contains: "rename in worktree"}
+    attempt: 2
+    calls: [{tool: edit_file, path: src/a.py, old: old, new: new}]
+  - calls: [{tool: finish, summary: "renamed"}]
+"""
+
+
+def test_a_scripted_model_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
+    """The whole loop: card, conditions, tools, claim; the log is its transcript for people."""
+    answer = do(ScriptedAgent(script=SCRIPT))
+    assert (answer.ended, answer.claimed_summary, answer.spent.turns) == ("finished", "renamed", 3)
+    assert (tmp_path / "worktree" / "src" / "a.py").read_text() == "new\n"
+    assert len(read_transcript(tmp_path / "logs" / "transcript.jsonl")) == 10
+    log = (tmp_path / "logs" / "agent.log").read_text()
+    assert "--- scripted\nI look at why it came back.\n> write_file" in log
+    assert "model: scripted" in log
+    assert answer.log_tail == log
+
+
+def test_the_card_tells_the_task_and_why_it_came_back(do: Perform, tmp_path: Path) -> None:
+    """All that the order knows; a log cannot pass for a heading."""
+    do(ScriptedAgent(script=SCRIPT))
+    card = (tmp_path / "logs" / "agent.log").read_text()
+    for line in (
+        "# Task rename: Call it new",
+        "Everywhere.",
+        "- src/**",
+        "- pytest -q",
+        "## Why attempt 1 came back: check_failed",
+        "It clashes with: other",
+        "To see it again: git checkout abc && pytest",
+        "    # not a heading",
+    ):
+        assert f"{line}\n" in card
+
+
+def test_a_wrong_script_is_the_tasks_failure(do: Perform) -> None:
+    """Told with the task's name and the line; nothing was started."""
+    answer = do(ScriptedAgent(script="turns:\n- sya: x"))
+    assert answer.ended == "failed"
+    assert answer.detail.startswith("script of task 'rename':2: turn 1 has an unknown key 'sya'")
+
+
+_KILLED = """
+import sys
+from pathlib import Path
+from workers.llm.scripted import ScriptedModel
+from workers.loop import Brief, converse
+from workers.messages import Limits
+from workers.tools.toolset import WORK
+from workers.tools.workplace import Workplace
+from workers.transcript import Transcript
+folder = Path(sys.argv[1])
+model = ScriptedModel("turns: [{calls: [{tool: list_files}]}, {pause_s: 600, say: never}]", attempt=1)
+brief = Brief(order_id="o", model="scripted", system=(), card="c", tools=WORK, limits=Limits())
+place = Workplace(root=folder, tmp=folder, env={}, stop=lambda: False, left_s=lambda: 9.0)
+with Transcript(folder / "t.jsonl") as transcript:
+    converse(model, brief, place, transcript, stop=lambda: False)
+"""
+
+
+def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a turn: the turns and results before are read back."""
+    path = tmp_path / "t.jsonl"
+    with subprocess.Popen([sys.executable, "-c", _KILLED, str(tmp_path)]) as worker:
+        end = time.monotonic() + 20
+        while len(read_transcript(path)) < 4:
+            assert time.monotonic() < end, "it never got so far"
+            os.sched_yield()
+        worker.kill()
+    assert [entry.kind for entry in read_transcript(path)] == ["started", "said", "said", "answered"]
+
+
+def test_the_seam_is_cheap_to_import() -> None:
+    """Whoever may need an agent does not pay for the one it does not use: no tools, no YAML, no loop."""
+    script = "import sys, workers.agents.agent; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"yaml", "subprocess", "workers.loop", "workers.tools.tool", "workers.agents.builtin"}

@@ -1,0 +1,120 @@
+import pytest
+
+from workers.llm.messages import Text, ToolResult, Turn, user
+from workers.llm.provider import ModelFailed, Request
+from workers.llm.scripted import ScriptedModel
+
+CARD = user(Text(text="# Task rename: call it new\nattempt 1 came back: tests are red"))
+
+
+def ask(model: ScriptedModel, *turns: Turn) -> Turn:
+    return model.ask(Request(system=(), tools=(), turns=turns), stop=lambda: False)
+
+
+def results(*texts: str, is_error: bool = False) -> Turn:
+    return user(*(ToolResult(call_id="x", text=text, is_error=is_error) for text in texts))
+
+
+def test_turns_come_in_their_order() -> None:
+    """Text and calls are what was written, labelled as scripted; each call has an id of its own."""
+    model = ScriptedModel(
+        "turns:\n"
+        "  - say: reading\n"
+        "    calls: [{tool: read_file, path: a.py, start: 3}, {tool: list_files}]\n"
+        "  - calls: [{tool: finish, summary: done}]\n",
+        attempt=1,
+    )
+    first = ask(model, CARD)
+    assert (first.model, first.text, first.stop) == ("scripted", "reading", "calls")
+    assert [(call.name, dict(call.arguments)) for call in first.calls] == [
+        ("read_file", {"path": "a.py", "start": 3}),
+        ("list_files", {}),
+    ]
+    assert len({call.id for call in first.calls}) == 2
+    second = ask(model, CARD, first, results("1\tx", "a.py"))
+    assert second.calls[0].name == "finish"
+
+
+def test_another_process_can_go_on_with_a_conversation() -> None:
+    """Where it is in the script, the conversation tells; the model itself remembers nothing."""
+    script = "turns: [{say: one}, {say: two}]"
+    first = ask(ScriptedModel(script, attempt=1), CARD)
+    assert ask(ScriptedModel(script, attempt=1), CARD, first, CARD).text == "two"
+
+
+@pytest.mark.parametrize(
+    ("when", "shown", "taken"),
+    [
+        ("last_result_contains: old", results("no", "def old():"), "yes"),
+        ("last_result_contains: old", results("def new():"), "no"),
+        ("last_result_is_error: true", results("boom", is_error=True), "yes"),
+        ("last_result_is_error: true", results("fine"), "no"),
+        ("last_result_is_error: false", results("fine"), "yes"),
+        ("shown_contains: tests are red", results("fine"), "yes"),
+        ("shown_contains: never said", results("fine"), "no"),
+        ("last_result_contains: fine, last_result_is_error: true", results("fine"), "no"),
+    ],
+)
+def test_a_turn_is_taken_when_all_its_conditions_hold(when: str, shown: Turn, taken: str) -> None:
+    """Conditions are about what the model is shown; a turn whose condition fails is passed over."""
+    model = ScriptedModel(
+        f"turns: [{{say: start}}, {{when: {{{when}}}, say: 'yes'}}, {{say: 'no'}}]", attempt=1
+    )
+    first = ask(model, CARD)
+    assert ask(model, CARD, first, shown).text == taken
+
+
+def test_what_was_passed_over_does_not_come_back() -> None:
+    """The script is read once, downwards."""
+    model = ScriptedModel(
+        "turns:\n"
+        "  - {when: {last_result_contains: a}, say: a}\n"
+        "  - {say: b}\n"
+        "  - {when: {last_result_contains: a}, say: c}\n",
+        attempt=1,
+    )
+    first = ask(model, CARD)
+    assert first.text == "b"
+    assert ask(model, CARD, first, results("a")).text == "c"
+
+
+def test_a_turn_for_one_attempt_is_not_taken_in_another() -> None:
+    """A script may do better at the second attempt."""
+    script = "turns: [{attempt: 1, say: badly}, {attempt: 2, say: better}]"
+    assert ask(ScriptedModel(script, attempt=1), CARD).text == "badly"
+    assert ask(ScriptedModel(script, attempt=2), CARD).text == "better"
+
+
+def test_a_script_without_a_fitting_turn_says_what_was_shown() -> None:
+    """The end of the script, and a script that fits nowhere, are failures and never a made-up turn."""
+    model = ScriptedModel("turns: [{when: {shown_contains: x86}, say: a}]", attempt=1)
+    with pytest.raises(ModelFailed, match="no turn for what it was shown, which begins: # Task rename"):
+        ask(model, CARD)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("turns: []", "must not be empty"),
+        ("turns: [{sya: hello}]", "unknown key 'sya'; did you mean 'say'"),
+        ("turns: [{calls: [{path: x}]}]", "lacks the key 'tool'"),
+        ("turns:\n  - when: {contains: x}", "script.yaml:2: .*unknown key 'contains'"),
+        ("turns: {[", "script.yaml:1: "),
+    ],
+)
+def test_a_wrong_script_is_told_with_its_line(script: str, why: str) -> None:
+    """A mistake in a script is found before anything is done."""
+    with pytest.raises(ModelFailed, match=why):
+        ScriptedModel(script, attempt=1, name="script.yaml")
+
+
+def test_a_pause_ends_when_it_is_stopped() -> None:
+    """Whoever stops the agent does not wait for the model."""
+    model = ScriptedModel("turns: [{say: slowly, pause_s: 3600}]", attempt=1)
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    assert model.ask(Request(system=(), tools=(), turns=(CARD,)), stop=stop).text == "slowly"

@@ -1,0 +1,107 @@
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workers.llm.messages import ToolCall
+from workers.tools.tool import Answer, carry_out
+from workers.tools.toolset import WORK
+from workers.tools.workplace import Workplace
+
+Use = Callable[..., Answer]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("rm", {}, "no tool is called 'rm'; the tools are: read_file, "),
+        ("read_file", {}, "read_file: path: Field required. Its arguments are: path, start, lines"),
+        ("read_file", {"path": "a", "start": 0}, "start: Input should be greater than or equal to 1"),
+        ("read_file", {"path": ["a"]}, "path: Input should be a valid string"),
+        ("bash", {"command": "ls", "cwd": "/"}, "cwd: Extra inputs are not permitted"),
+        ("finish", {"summary": ""}, "summary: String should have at least 1 character"),
+        ("write_file", {"path": "a", "content": "\ud800"}, "half a character"),
+        ("write_file", {"path": "\ud800", "content": ""}, "half a character"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_told_so(
+    use: Use, tool: str, arguments: dict[str, str], told: str
+) -> None:
+    """The answer says what would be right; nothing raises."""
+    answer = use(tool, **arguments)
+    assert answer.is_error
+    assert told in answer.text
+
+
+def test_trouble_with_the_disk_is_an_answer(use: Use, place: Workplace) -> None:
+    """A file where a folder is wanted: the model may mend that."""
+    (place.root / "file").touch()
+    answer = use("write_file", path="file/below", content="x")
+    assert answer.is_error
+    assert "\n" not in answer.text
+
+
+def test_a_command_answers_with_status_and_output(use: Use, place: Workplace) -> None:
+    """It runs in the worktree; a failure is an error, with both outputs."""
+    (place.root / "a").touch()
+    good, bad = use("bash", command="ls"), use("bash", command="echo no >&2; exit 3")
+    assert good.text.startswith("[exit status 0, ")
+    assert good.text.endswith("\na")
+    assert not good.is_error
+    assert bad.text.startswith("[exit status 3, ")
+    assert bad.text.endswith("\nno")
+    assert bad.is_error
+    assert list(place.tmp.iterdir()) == []
+
+
+def test_a_long_output_is_shown_by_its_ends(use: Use) -> None:
+    """The end most of all; how much there was is said."""
+    text = use("bash", command="echo first; seq 100000; echo last").text
+    assert len(text) < 13_000
+    assert "first\n1\n2\n" in text
+    assert text.endswith("100000\nlast")
+    assert "bytes in all; the middle is left out" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("sleep 60", "[killed after "),
+        ("kill -9 $$", "[ended by signal 9, "),
+        ("true", "[exit status 0, 0.0 s]\n[no output]"),
+    ],
+)
+def test_how_a_command_ended_is_told(use: Use, command: str, told: str) -> None:
+    """A time limit and a signal are not exit statuses."""
+    assert use("bash", command=command, timeout_s=0.3).text.startswith(told)
+
+
+def test_a_command_gets_no_more_time_than_the_attempt_has(place: Workplace) -> None:
+    """The wall clock of the attempt cuts a command short, whatever the model allows it."""
+    late = replace(place, left_s=lambda: 0.2)
+    call = ToolCall(id="1", name="bash", arguments={"command": "sleep 60", "timeout_s": 1000})
+    assert carry_out(call, WORK, late).text.startswith("[killed after 0 s")
+
+
+def test_nothing_a_command_started_outlives_it(use: Use, tmp_path: Path) -> None:
+    """A server left in the background is gone when the model sees the answer."""
+    text = use("bash", command="sleep 60 >/dev/null & echo $!").text
+    assert not Path(f"/proc/{int(text.split()[-1])}").exists()
+    assert os.listdir(tmp_path / "tmp") == []  # noqa: PTH208 - names only
+
+
+def test_finish_carries_the_claim(use: Use) -> None:
+    """And no other tool ends a conversation."""
+    assert use("finish", summary="all done").summary == "all done"
+    assert use("bash", command="true").summary is None
+
+
+def test_every_offer_is_a_closed_schema() -> None:
+    """Models are told each tool's arguments, and that there are no others."""
+    for tool in WORK:
+        offer = tool.offer
+        assert offer.schema["type"] == "object"
+        assert offer.schema["additionalProperties"] is False
+        assert offer.description.endswith(".")

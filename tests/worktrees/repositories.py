@@ -1,0 +1,74 @@
+"""Real git repositories for the tests: a bare hub, and the clone in which a person works."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from worktrees.git import CommitId
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "A Person",
+    "GIT_AUTHOR_EMAIL": "person@localhost",
+    "GIT_COMMITTER_NAME": "A Person",
+    "GIT_COMMITTER_EMAIL": "person@localhost",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def git(folder: Path, *argv: str, env: Mapping[str, str] | None = None) -> str:
+    """Git as a person would run it, by a road that is not the one under test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    ran = subprocess.run(
+        ["git", *argv],
+        cwd=folder,
+        env={**kept, **IDENTITY, **(env or {})},
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+    )
+    assert ran.returncode == 0, f"git {argv}: {ran.stderr}"
+    return ran.stdout.strip()
+
+
+def write(folder: Path, files: Mapping[str, str | None]) -> None:
+    """Files with their contents; None removes one."""
+    for name, content in files.items():
+        path = folder / name
+        if content is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hub:
+    """A bare hub, and the clone in which a person works."""
+
+    path: Path
+    work: Path
+
+    def tip(self, branch: str = "main") -> CommitId:
+        return CommitId(git(self.path, "rev-parse", f"refs/heads/{branch}"))
+
+    def commit(
+        self,
+        files: Mapping[str, str | None],
+        *,
+        branch: str = "main",
+        start: str = "main",
+        message: str = "change",
+    ) -> CommitId:
+        """A commit with these files changed, pushed to the hub's branch, which starts at `start` if it is new."""
+        known = branch in git(self.path, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+        git(self.work, "fetch", "-q", "origin")
+        git(self.work, "checkout", "-q", "-f", "--detach", f"origin/{branch if known else start}")
+        write(self.work, files)
+        git(self.work, "add", "-A")
+        git(self.work, "commit", "-q", "--allow-empty", "-m", message)
+        git(self.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+        return CommitId(git(self.work, "rev-parse", "HEAD"))

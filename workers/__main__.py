@@ -1,0 +1,35 @@
+"""
+The Celery worker itself, `python -m workers QUEUES CONCURRENCY`: started and watched over by `workers.host`.
+
+Reads its broker from the settings. Nobody starts it by hand; `forgepool worker` is the command for people.
+"""
+
+import sys
+
+from workers.logs import log_to_stderr
+from workers.settings import Settings
+from workers.wire import app, use_broker
+
+
+def main() -> None:
+    queues, concurrency = sys.argv[1:3]
+    settings = Settings()
+    log_to_stderr()
+    use_broker(settings.broker_url or "")
+    app.worker_main(
+        [
+            "worker",
+            f"--queues={queues}",
+            f"--concurrency={concurrency}",
+            "--pool=prefork",
+            "--loglevel=WARNING",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+            f"--hostname=forgepool-{queues.replace(',', '-')}@{settings.host}",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""
+The one seam between an order and whoever does it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, assert_never
+
+from workers.messages import CommandAgent, ScriptedAgent, Spent, WorkOrder
+
+AgentEnding = Literal["finished", "failed", "timeout", "idle", "stopped", "limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One attempt, with the places it may use. The folders exist."""
+
+    order: WorkOrder
+    worktree: Path
+    home: Path
+    tmp: Path
+    """Private to the attempt and outside the worktree."""
+    env: Mapping[str, str]
+    """The complete environment of commands, from `sandbox.environment.command_environment`."""
+    log: Path
+    transcript: Path
+    pass_fds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAnswer:
+    """
+    How the agent ended. `finished` says that it says so: whether there is a change is for the harness to
+    see.
+    """
+
+    ended: AgentEnding
+    detail: str
+    """One sentence."""
+    log_tail: str = ""
+    claimed_summary: str = ""
+    spent: Spent = field(default_factory=Spent)
+
+
+def perform(assignment: Assignment, *, stop: Callable[[], bool]) -> AgentAnswer:
+    """Has the order's agent work in the worktree. When this returns, nothing that it started is alive."""
+    match assignment.order.agent:
+        case CommandAgent(run=script):
+            from workers.agents.command import perform_command
+
+            return perform_command(assignment, script, stop=stop)
+        case ScriptedAgent(script=script):
+            from workers.agents.builtin import perform_scripted
+
+            return perform_scripted(assignment, script, stop=stop)
+        case other:
+            assert_never(other)

@@ -1,0 +1,101 @@
+"""
+Where any message enters a worker: decode, take the lease, say so, do the work, answer.
+
+This is the one place a broad `except` stands: whatever the work raises becomes a log line and no answer, and the
+sender, seeing the lease go, tries elsewhere. Mistakes the work knows of are answers of its own.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from workers import answers, leases
+from workers.messages import Message
+from workers.sandbox.tree import become_subreaper, die_with_parent
+from workers.settings import Settings
+from workers.wire import BrokerAway, Redis, connect
+
+log = structlog.get_logger()
+
+_REDIS_AWAY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What the wire must know of a message, whatever is in it."""
+
+    message_id: str
+    token: str
+    run: str
+    start_by: float
+
+
+def deliver(delivery: Delivery, work: Callable[[Callable[[], bool]], Message]) -> None:
+    """
+    Works on a message if it is neither stale, done, fenced nor in another's hands, and answers it.
+
+    `work` is given a function that turns true when the lease is lost: it must then stop, and is not asked for
+    its answer.
+    """
+    die_with_parent()
+    become_subreaper()
+    settings = Settings()
+    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    if time.time() > delivery.start_by:
+        told.warning("message.stale")
+        return
+    client = connect(_broker(settings))
+    lease = _claim(client, delivery, settings)
+    if not isinstance(lease, leases.Lease):
+        told.info("message.refused", why=lease)
+        return
+    with leases.kept(lease):
+        _tell_started(client, delivery, settings)
+        told.info("message.started")
+        try:
+            result = work(lease.lost)
+        except Exception:
+            told.exception("message.broken")
+            return
+        if lease.lost():
+            told.warning("message.lease_lost")
+            return
+        answers.answer(client, delivery.run, delivery.message_id, result)
+    told.info("message.answered")
+
+
+def _broker(settings: Settings) -> str:
+    if settings.broker_url is None:
+        raise RuntimeError("a worker needs FORGEPOOL_BROKER_URL; `forgepool worker --broker URL` sets it")
+    return settings.broker_url
+
+
+def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Lease | leases.Claim:
+    """The lease, or why not; a Redis that is away is waited for a minute, then the message is given up."""
+    give_up = time.monotonic() + _REDIS_AWAY_S
+    while True:
+        try:
+            return leases.claim(
+                client,
+                delivery.message_id,
+                token=delivery.token,
+                host=settings.host,
+                ttl_s=settings.lease_ttl_s,
+            )
+        except BrokerAway:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.25)
+
+
+def _tell_started(client: Redis, delivery: Delivery, settings: Settings) -> None:
+    note = answers.Started(
+        message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid()
+    )
+    try:
+        answers.tell(client, delivery.run, note)
+    except BrokerAway:
+        log.info("redis.away", during="started")

@@ -1,0 +1,26 @@
+"""
+Where an order enters a worker process. Thin: decode, deliver, carry out.
+
+The Celery task is called `run_order`; senders dispatch by importing it, never by its name.
+"""
+
+from collections.abc import Callable
+
+from workers.delivery import Delivery, deliver
+from workers.messages import Message, WorkOrder
+from workers.settings import Settings
+from workers.wire import app
+
+
+@app.task(name="workers.entry.run_order")  # type: ignore[untyped-decorator]  # celery has no types
+def run_order(encoded: str) -> None:
+    order = WorkOrder.model_validate_json(encoded)
+
+    def work(stop: Callable[[], bool]) -> Message:
+        from workers.orders import carry_out
+
+        return carry_out(order, Settings(), stop=stop)
+
+    deliver(
+        Delivery(message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by), work
+    )

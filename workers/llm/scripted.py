@@ -1,0 +1,165 @@
+"""
+The scripted model: replays turns that a person wrote, where their conditions hold. No intelligence, no
+network.
+
+    turns:
+      - say: "I will read it first"
+        calls: [{tool: read_file, path: src/x.py}]
+      - when: {last_result_contains: "def old"}
+        calls: [{tool: edit_file, path: src/x.py, old: "old", new: "new"}]
+      - attempt: 2
+        calls: [{tool: finish, summary: "renamed, at the second attempt"}]
+      - pause_s: 5
+        calls: [{tool: finish, summary: "renamed"}]
+
+The script is read once, downwards: each time the model is asked, it takes the first turn below the last one
+it took whose `attempt` is this one and whose `when` holds for what it is shown. What it passed over it does
+not come back to. Where no turn is left that fits, the model fails and says so.
+"""
+
+import re
+import time
+from collections.abc import Callable
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from workers.documents import DocumentWrong, load
+from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+from workers.llm.provider import ModelFailed, Request
+
+MODEL = "scripted"
+
+_ID = re.compile(r"scripted-(\d+)")
+_ASK_S = 0.1
+
+
+class ScriptedCall(BaseModel):
+    """A tool and, beside it, its arguments as they are."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    tool: str = Field(min_length=1)
+
+
+class When(BaseModel):
+    """What must hold for a turn to be taken; all that is given must hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    last_result_contains: str | None = None
+    """Text in one of the results of the calls made last."""
+    last_result_is_error: bool | None = None
+    """Whether one of those results is an error."""
+    shown_contains: str | None = None
+    """Text anywhere in what the user's side has said so far, the task card and the reasons in it included."""
+
+
+class ScriptedTurn(BaseModel):
+    """One turn: text, calls, or both; a turn with neither is the empty turn some models give."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    say: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    when: When | None = None
+    attempt: int | None = Field(default=None, ge=1)
+    """Taken only in this attempt at the task; None is any."""
+    pause_s: float = Field(default=0.0, ge=0)
+    """Time the model takes for the turn."""
+
+
+class Script(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    turns: tuple[ScriptedTurn, ...]
+
+    @field_validator("turns")
+    @classmethod
+    def _not_empty(cls, turns: tuple[ScriptedTurn, ...]) -> tuple[ScriptedTurn, ...]:
+        # Not `min_length`: of a list with one wrong turn that would say, beside what is wrong, that it is empty.
+        if not turns:
+            raise ValueError("must not be empty")
+        return turns
+
+
+def read_script(text: str, name: str) -> Script:
+    """
+    Raises:
+        DocumentWrong: the text is not a script; with every mistake's line.
+    """
+    return load(text, name, Script)
+
+
+class ScriptedModel:
+    """A provider that keeps nothing between questions: where it is in the script, the conversation tells."""
+
+    def __init__(self, script: str, *, attempt: int, name: str = "script") -> None:
+        """
+        Raises:
+            ModelFailed: the text is not a script.
+        """
+        try:
+            self._script = read_script(script, name)
+        except DocumentWrong as wrong:
+            raise ModelFailed("; ".join(wrong.mistakes)) from wrong
+        self._attempt = attempt
+
+    def ask(self, request: Request, *, stop: Callable[[], bool]) -> Turn:
+        number = next_turn(self._script, self._attempt, request.turns)
+        if number is None:
+            raise ModelFailed(_nothing_fits(request.turns))
+        turn = self._script.turns[number]
+        _pause(turn.pause_s, stop)
+        calls = tuple(_call(call, number, place) for place, call in enumerate(turn.calls))
+        said: tuple[Part, ...] = (Text(text=turn.say),) if turn.say else ()
+        return Turn(
+            role="assistant",
+            parts=said + calls,
+            id=f"scripted-{number}",
+            model=MODEL,
+            stop="calls" if calls else "end",
+        )
+
+
+def next_turn(script: Script, attempt: int, turns: tuple[Turn, ...]) -> int | None:
+    """The index of the turn the script has for what was said so far; None when none fits."""
+    taken = next((turn.id for turn in reversed(turns) if turn.role == "assistant"), "")
+    match = _ID.fullmatch(taken)
+    first = int(match[1]) + 1 if match else 0
+    for number in range(first, len(script.turns)):
+        turn = script.turns[number]
+        if turn.attempt in (None, attempt) and (turn.when is None or _holds(turn.when, turns)):
+            return number
+    return None
+
+
+def _holds(when: When, turns: tuple[Turn, ...]) -> bool:
+    last = turns[-1].results if turns else ()
+    texts = [result.text for result in last]
+    errors = any(result.is_error for result in last)
+    return (
+        (when.last_result_contains is None or any(when.last_result_contains in text for text in texts))
+        and (when.last_result_is_error is None or when.last_result_is_error == errors)
+        and (when.shown_contains is None or any(when.shown_contains in text for text in _shown(turns)))
+    )
+
+
+def _shown(turns: tuple[Turn, ...]) -> list[str]:
+    said = [turn for turn in turns if turn.role == "user"]
+    return [part.text for turn in said for part in turn.parts if isinstance(part, Text | ToolResult)]
+
+
+def _call(call: ScriptedCall, turn: int, place: int) -> ToolCall:
+    arguments = dict(call.model_extra or {})
+    return ToolCall(id=f"scripted-{turn}-{place}", name=call.tool, arguments=arguments)
+
+
+def _pause(seconds: float, stop: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while (left_s := end - time.monotonic()) > 0 and not stop():
+        time.sleep(min(left_s, _ASK_S))
+
+
+def _nothing_fits(turns: tuple[Turn, ...]) -> str:
+    shown = (_shown(turns) or ["nothing"])[-1].strip().splitlines() or ["an empty text"]
+    return f"the script has no turn for what it was shown, which begins: {shown[0][:200]}; add one that fits"

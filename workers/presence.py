@@ -1,0 +1,45 @@
+"""Presence: which worker processes live, what they listen to, and how much they can do at once."""
+
+import json
+from typing import cast
+
+from workers.messages import Message
+from workers.wire import Redis
+
+TTL_S = 15.0
+
+
+class Present(Message):
+    """One worker process as it announces itself."""
+
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    concurrency: int
+    since: float
+
+
+def announce(client: Redis, present: Present) -> None:
+    client.set(_key(present.host, present.pid), present.encode(), px=int(TTL_S * 1000))
+
+
+def withdraw(client: Redis, host: str, pid: int) -> None:
+    client.delete(_key(host, pid))
+
+
+def present(client: Redis) -> tuple[Present, ...]:
+    """All that have announced themselves lately, by host and process id."""
+    keys = sorted(cast(list[str], list(client.scan_iter(match="forgepool:worker:*", count=1000))))
+    if not keys:
+        return ()
+    values = cast(list[str | None], client.mget(keys))
+    return tuple(Present.model_validate(json.loads(value)) for value in values if value)
+
+
+def slots(workers: tuple[Present, ...], queue: str) -> int:
+    """How many messages of a queue can be worked on at once."""
+    return sum(worker.concurrency for worker in workers if queue in worker.queues)
+
+
+def _key(host: str, pid: int) -> str:
+    return f"forgepool:worker:{host}:{pid}"

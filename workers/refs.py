@@ -1,0 +1,23 @@
+"""
+The names under which a run keeps its things in the hub: all below `refs/forgepool/<run>/`, none a branch.
+
+A candidate is created once, together with its result, in one atomic push. A landing's marker is created in the same
+atomic push that moves the target, once per task: that is what makes landing twice impossible.
+"""
+
+
+def run_refs(run: str) -> str:
+    return f"refs/forgepool/{run}/*"
+
+
+def candidate_ref(run: str, task: str, attempt: int) -> str:
+    return f"refs/forgepool/{run}/orders/{task}/{attempt}"
+
+
+def result_ref(run: str, task: str, attempt: int) -> str:
+    """A blob: the worker's result as JSON, so that an answer lost with Redis is read again from the hub."""
+    return f"refs/forgepool/{run}/results/{task}/{attempt}"
+
+
+def marker_ref(run: str, task: str) -> str:
+    return f"refs/forgepool/{run}/landed/{task}"

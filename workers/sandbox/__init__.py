@@ -1,0 +1,16 @@
+"""
+Where other people's commands run: agents' tools, command agents, acceptance commands, checks.
+
+`process.run` starts one command and answers how it ended; when it has answered, nothing of the command is
+alive. `tree` knows processes and their descendants, `kin` which of them belong to a command, `output` keeps
+what a command printed within bounds, `environment` builds what a command may see of the host's variables.
+
+The calling process becomes a sub-reaper: a daemon that forked twice and started its own session comes back
+to it as a child when its parents are gone, and is found there. Nothing runs between fork and exec
+(`preexec_fn`), because that costs a copy of the parent's page tables: about 30 ms with a parent of 1 GB,
+where vfork takes half a millisecond.
+
+Why not process groups alone: `setsid` leaves them. Why not cgroups: not writable for an ordinary user on
+most hosts. Why not a small parent process for each command: starting an interpreter costs more than most
+commands do.
+"""

@@ -1,0 +1,105 @@
+"""
+Which processes belong to a command: its own, whatever they forked, and the daemons that came back as
+orphans.
+
+An orphan does not say whose it was. These facts do: a command starts in a session of its own and can never
+join an older one, so whoever is in a session that was there before is somebody else's; and a command's
+processes carry its mark in their environment, so that of two commands running at once each ends its own. A
+process that has wiped its mark goes with the first command to end.
+"""
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.sandbox import tree
+
+MARK = "FORGEPOOL_COMMAND"
+"""The variable a command's processes are known by; added to its environment."""
+
+_live: dict[str, int] = {}
+"""The commands of this process that run now: mark to the pid of the command's first process."""
+
+_starting = threading.Lock()
+"""
+Held between fork and registration: until exec, a new child still has its parent's environment and no mark.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kin:
+    """A command's family, told apart from the children the calling process had before."""
+
+    mark: str
+    sessions: frozenset[int]
+    """Sessions that existed before the command."""
+    before: frozenset[tuple[int, int]]
+    """Pid and start time of the processes below the caller before the command."""
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        return {**env, MARK: self.mark}
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start the first process within this, and `register` it before leaving."""
+        with _starting:
+            yield
+
+    def register(self, pid: int) -> None:
+        _live[self.mark] = pid
+
+    def leave(self) -> None:
+        _live.pop(self.mark, None)
+
+    def strays(self) -> list[int]:
+        """Children of the calling process that belong to this command, zombies among them."""
+        if not _has_children():
+            return []
+        with _starting:
+            others = {mark: pid for mark, pid in _live.items() if mark != self.mark}
+            return [pid for pid in tree.children(os.getpid()) if self._is_mine(pid, others)]
+
+    def _is_mine(self, pid: int, others: Mapping[str, int]) -> bool:
+        found = tree.stat(pid)
+        if found is None or found.session in self.sessions or (pid, found.started) in self.before:
+            return False
+        if pid in others.values() or found.session in others.values():
+            return False
+        return not others or _mark_of(pid) not in others
+
+
+def kin() -> Kin:
+    """The family of a command about to start; looks at the processes there are now."""
+    seen = {pid: tree.stat(pid) for pid in tree.descendants(os.getpid())} if _has_children() else {}
+    there = {pid: found for pid, found in seen.items() if found is not None}
+    return Kin(
+        mark=secrets.token_hex(8),
+        sessions=frozenset({os.getsid(0)} | {found.session for found in there.values()}),
+        before=frozenset((pid, found.started) for pid, found in there.items()),
+    )
+
+
+def _has_children() -> bool:
+    """One system call tells most callers that there is nobody to look for; where it is missing, look."""
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _mark_of(pid: int) -> str:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    prefix = f"{MARK}=".encode()
+    return next(
+        (item[len(prefix) :].decode(errors="replace") for item in variables if item.startswith(prefix)), ""
+    )

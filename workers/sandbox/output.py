@@ -1,0 +1,107 @@
+"""
+What a command printed, kept within bounds: the beginning on disk as it comes, the end in a small ring.
+
+The log is complete up to its bound and can be followed while the command runs. Past the bound the beginning
+stays, the last mebibyte is added when the command ends, and a line between them says how much is missing. A
+disk that is full loses log, never the command.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_RING_BYTES = 1024 * 1024
+EXCERPT_BYTES = 16 * 1024
+_NOTE_BYTES = 80
+
+
+class Output:
+    """An open log. `take` what the command printed; after `close`, ask for its excerpts."""
+
+    def __init__(self, log: Path, keep_bytes: int) -> None:
+        """
+        Raises:
+            OSError: the log cannot be written there.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._ring_bytes = min(_RING_BYTES, keep_bytes // 2)
+        self._room = keep_bytes - self._ring_bytes
+        self._ring = bytearray()
+        self._written = 0
+        self.total = 0
+        self.dropped = 0
+        self.head = ""
+        """The first 16 KiB, as far as `tail` does not hold them: the two never repeat a byte."""
+        self.tail = ""
+        """The last 16 KiB; all of it when there is no more."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def take(self, data: bytes) -> None:
+        self.total += len(data)
+        direct = data[: self._room]
+        if direct:
+            self._room -= len(direct)
+            kept = self._append(direct)
+            data = data[kept:]
+        if data:
+            self._ring += data
+            if len(self._ring) > 2 * self._ring_bytes + len(data):
+                del self._ring[: len(self._ring) - self._ring_bytes]
+
+    def close(self) -> None:
+        """Settles the log and the excerpts; a second call does nothing."""
+        if self._file < 0:
+            return
+        self._settle_excerpts()
+        self._settle_log()
+        os.close(self._file)
+        self._file = -1
+
+    def _settle_excerpts(self) -> None:
+        """Read back from the log and the ring, before the note about what is missing comes between them."""
+        end = bytes(self._ring[-EXCERPT_BYTES:])
+        missing = self.total - self._written - len(self._ring)
+        if len(end) < EXCERPT_BYTES and missing == 0:
+            start = max(0, self._written - (EXCERPT_BYTES - len(end)))
+            end = self._read(self._written - start, start) + end
+        beginning = self._read(min(EXCERPT_BYTES, self.total - len(end)), 0)
+        self.head, self.tail = beginning.decode(errors="replace"), end.decode(errors="replace")
+
+    def _settle_log(self) -> None:
+        rest = bytes(self._ring[-self._ring_bytes :]) if self._ring_bytes else b""
+        self.dropped = self.total - self._written - len(rest)
+        if self.dropped:
+            # The note takes the place of output, so that the bound holds to the byte.
+            self.dropped += min(_NOTE_BYTES, len(rest))
+            rest = rest[_NOTE_BYTES:]
+            note = f"\n[forgepool: {self.dropped:,} bytes are missing here]\n".encode()[:_NOTE_BYTES]
+            rest = note + rest if rest else b""
+        if rest:
+            kept = self._append(rest)
+            self.dropped += len(rest) - kept
+
+    def _append(self, data: bytes) -> int:
+        """How many bytes the disk took. After a refusal nothing more is tried: the rest counts as dropped."""
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self._file, data[done:])
+        except OSError:
+            self._room = 0
+        self._written += done
+        return done
+
+    def _read(self, size: int, offset: int) -> bytes:
+        with contextlib.suppress(OSError):
+            return os.pread(self._file, max(0, size), offset)
+        return b""

@@ -1,0 +1,227 @@
+"""
+One of the two doors to processes (the other, to git, is `worktrees/git.py`): run a command, be told how it
+ended.
+
+Whatever the command does, `run` returns within its limits, and then nothing of the command is alive any
+more. What the command may see and touch is not decided here; its environment is given complete.
+"""
+
+import contextlib
+import fcntl
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Literal
+
+from workers.sandbox import tree
+from workers.sandbox.child import Child, start
+from workers.sandbox.kin import Kin, kin
+from workers.sandbox.output import Output
+from workers.sandbox.watch import Watch, never
+
+_READ_BYTES = 1024 * 1024
+_POLL_S = 0.2
+_GRACE_S = 2.0
+
+How = Literal["exit", "timeout", "idle", "stopped", "not_started"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run, its place, and its limits."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    """Complete: nothing is inherited. One variable is added, the mark its processes are known by."""
+    log: Path
+    """Where standard output and standard error go, together, in the order they were written."""
+    timeout_s: float
+    idle_s: float | None = None
+    """Seconds without output (and without a change in `watch`) after which it counts as hung."""
+    keep_bytes: int = 64 * 1024 * 1024
+    """The log's bound. The command never waits for it: what exceeds it is counted and dropped."""
+    pass_fds: tuple[int, ...] = ()
+    watch: Path | None = None
+    """
+    A folder: something changed in it, at any depth, is as good as output. Looked at only when output
+    ceased.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended. `exit` is the only end it chose itself."""
+
+    how: How
+    status: int | None
+    """Exit status, negative for the signal that ended it; None when unknown, which is never success."""
+    seconds: float
+    head: str
+    """The first 16 KiB of output, as far as `tail` does not hold them."""
+    tail: str
+    """The last 16 KiB of output; for `not_started` the sentence that says why."""
+    output_bytes: int
+    dropped_bytes: int
+    """How many bytes of output the log lacks."""
+    log: Path
+    left: tuple[int, ...] = ()
+    """Processes that would not die (another user's, or hanging in the kernel); almost always none."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.how == "exit" and self.status == 0
+
+
+def shell(script: str) -> tuple[str, ...]:
+    """
+    The command line that runs a script as POSIX shell.
+
+    Not bash and no `pipefail`: every host has the first, and a script means the same on all of them. Who
+    wants more writes `bash -euo pipefail -c ...` into the script.
+    """
+    return ("/bin/sh", "-c", script)
+
+
+def run(command: Command, *, stop: Callable[[], bool] = never) -> Ended:
+    """
+    Runs a command to its end, its limits, or until `stop()` says so (asked about five times a second).
+
+    Standard input is empty. At a limit the command gets SIGTERM and two seconds; at any end everything it
+    started gets SIGKILL, daemons in sessions of their own included. Children the caller had before are left
+    alone; one it starts meanwhile, from another thread, is too, unless that child opens a session of its
+    own.
+    """
+    began = time.monotonic()
+    try:
+        output = Output(command.log, command.keep_bytes)
+    except OSError as trouble:
+        return _not_started(
+            command, f"log {command.log}: {trouble.strerror}; give a folder that can be written"
+        )
+    with output, _pipe() as (reading, writing):
+        family = kin()
+        tree.become_subreaper()
+        try:
+            with writing:
+                child = start(
+                    command.argv,
+                    cwd=command.cwd,
+                    env=command.env,
+                    output=writing.fileno(),
+                    pass_fds=command.pass_fds,
+                    family=family,
+                )
+        except (OSError, ValueError, IndexError) as trouble:
+            return _not_started(command, _why_not(command, trouble))
+        try:
+            how = _attend(command, child, reading, output, stop)
+        finally:
+            status, left = _end(child, family)
+            _drain(reading, output)
+            output.close()
+    return Ended(
+        how=how,
+        status=status,
+        seconds=time.monotonic() - began,
+        head=output.head,
+        tail=output.tail,
+        output_bytes=output.total,
+        dropped_bytes=output.dropped,
+        log=command.log,
+        left=left,
+    )
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, FileIO]]:
+    """Reading end, never blocking, and writing end; wide, for fewer wake-ups in a flood of output."""
+    reading, writing = os.pipe()
+    with FileIO(reading, "rb"), FileIO(writing, "wb") as far_end:
+        os.set_blocking(reading, False)
+        # The kernel may refuse a user who has many wide pipes, and other systems do not know them.
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _READ_BYTES)
+        yield reading, far_end
+
+
+def _attend(command: Command, child: Child, pipe: int, output: Output, stop: Callable[[], bool]) -> How:
+    """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
+    watch = Watch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
+    how: How = "exit"
+    kill_at: float | None = None
+    with child.exit_descriptor() as exited, selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        if exited is not None:
+            selector.register(exited, selectors.EVENT_READ)
+        longest_s = _POLL_S if exited is not None else _POLL_S / 20
+        while True:
+            next_s = watch.next_s() if kill_at is None else max(0.0, kill_at - time.monotonic())
+            for key, _ in selector.select(min(longest_s, next_s)):
+                if key.fd == pipe and not _read(pipe, output, watch):
+                    selector.unregister(pipe)
+            if child.exited() or (kill_at is not None and time.monotonic() >= kill_at):
+                return how
+            if kill_at is None and (reached := watch.reached()) is not None:
+                how, kill_at = reached, time.monotonic() + _GRACE_S
+                child.signal_group(signal.SIGTERM)
+
+
+def _read(pipe: int, output: Output, watch: Watch) -> bool:
+    """False at the end of the output."""
+    try:
+        data = os.read(pipe, _READ_BYTES)
+    except BlockingIOError:
+        return True
+    if data:
+        output.take(data)
+        watch.active()
+    return bool(data)
+
+
+def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
+    """Ends everything of the command; answers the child's status and who would not die."""
+    child.signal_group(signal.SIGKILL)
+    status = child.reap()
+    left: set[int] = set()
+    empty_looks = 0
+    # Twice: the kernel's list of children may skip one while its neighbour leaves it.
+    while empty_looks < 2:
+        strays = [pid for pid in family.strays() if pid not in left]
+        empty_looks = 0 if strays else empty_looks + 1
+        left |= set(tree.kill_tree(strays))
+    family.leave()
+    return status, tuple(sorted(left))
+
+
+def _drain(pipe: int, output: Output) -> None:
+    """What is still in the pipe; no more, should a stranger hold its other end."""
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(pipe, _READ_BYTES):
+            output.take(data)
+
+
+def _why_not(command: Command, trouble: Exception) -> str:
+    if not command.cwd.is_dir():
+        return f"folder {command.cwd}: not there; the command runs in an existing folder"
+    reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else str(trouble)
+    program = command.argv[0] if command.argv else ""
+    return f"program {program!r}: {reason}; give a program found on the command's PATH"
+
+
+def _not_started(command: Command, why: str) -> Ended:
+    return Ended(
+        how="not_started",
+        status=None,
+        seconds=0.0,
+        head="",
+        tail=why,
+        output_bytes=0,
+        dropped_bytes=0,
+        log=command.log,
+    )

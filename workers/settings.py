@@ -1,0 +1,62 @@
+"""
+The door to the environment: settings are read once, at an entry point, and passed down as frozen values.
+
+Every name below is read from `FORGEPOOL_<NAME>`. Nothing else in the four packages looks at the environment.
+"""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _xdg(variable: str, fallback: str) -> Path:
+    """The user's own XDG folder, or the specification's default below the home folder."""
+    found = os.environ.get(variable, "")
+    return Path(found) if Path(found).is_absolute() else Path.home() / fallback
+
+
+class Settings(BaseSettings):
+    """Where this host keeps things, and which Redis it talks to."""
+
+    model_config = SettingsConfigDict(env_prefix="FORGEPOOL_", frozen=True, extra="ignore")
+
+    home: Path = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state") / "forgepool")
+    """Journals, transcripts, logs, reports: what a person keeps."""
+    cache: Path = Field(default_factory=lambda: _xdg("XDG_CACHE_HOME", ".cache") / "forgepool")
+    """Mirrors, pooled checkouts, set-up folders: what may be deleted at any time between runs."""
+    broker_url: str | None = None
+    """A shared Redis; without one a run starts its own, private Redis and workers."""
+    host: str = Field(default_factory=socket.gethostname)
+    """This host's name in results and reports."""
+    redis_server: str | None = None
+    """Path of the `redis-server` binary for one-machine runs; found when not given."""
+    lease_ttl_s: float = Field(default=8.0, gt=0.5)
+    """A lease not renewed for so long is lost. Renewed every quarter of it."""
+    git_credential_helper: str | None = None
+    """Passed to git as `credential.helper` for hubs over https; the user's own git configuration is not read."""
+
+
+def inherited_environment() -> dict[str, str]:
+    """The few variables a command run for a task gets from the host: enough to find programs, no secrets."""
+    kept = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def put_first_on_path() -> None:
+    """Lets commands of this process and its children find the programs installed beside this Python."""
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
+
+def known_keys() -> tuple[str, ...]:
+    """Names, never values, of the model keys this process was given."""
+    names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY")
+    return tuple(name for name in names if os.environ.get(name))
+
+
+def whole_environment() -> dict[str, str]:
+    """Everything this process was given, for children that are Forgepool itself (workers, Redis)."""
+    return dict(os.environ)

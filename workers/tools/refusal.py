@@ -1,0 +1,7 @@
+"""
+How a tool says no.
+"""
+
+
+class Refused(Exception):
+    """A call that cannot be carried out; the sentence is for the model and says what would be right."""

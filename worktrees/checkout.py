@@ -1,0 +1,136 @@
+"""
+One checkout for one order or one check: leased from a pool, exact at the start, photographed at the end.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from worktrees.git import CommitId, Git, GitFailed, Output, TreeId
+from worktrees.locks import taken
+from worktrees.mirror import Mirror, MissingCommit, restore_config
+from worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
+
+_GITLINK = "160000"
+_UNREADABLE = ("could not open directory", "Permission denied", "unable to index file", "unable to stat")
+_NESTED = ("does not have a commit checked out", "is a submodule")
+
+
+class Unusable(Exception):  # noqa: N818 - named for what is so
+    """The folder holds nothing a commit could be made of; the text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A folder with the files of one commit, for the holder of the lease alone."""
+
+    commit: CommitId
+    slot: Slot
+    mirror: Mirror
+    lock_fd: int
+    """Holds the lease. A child that inherits it keeps the slot leased for as long as it lives."""
+
+    @property
+    def path(self) -> Path:
+        return self.slot.path
+
+    @property
+    def git(self) -> Git:
+        return self.slot.working
+
+    @property
+    def admin(self) -> Path:
+        """Where the `.git` file points: what the agent's own git reads and writes."""
+        return self.slot.admin
+
+    def intact(self) -> bool:
+        """Is the folder still there, with the `.git` file it was leased with?"""
+        return is_intact(self.slot)
+
+    def snapshot(self) -> TreeId:
+        """
+        The tree of everything in the folder that is not ignored, whatever the agent's own git was told.
+
+        Raises:
+            Unusable: the folder is gone or unreadable, or a repository was made inside it.
+            GitFailed: git could not do it for another reason.
+        """
+        if self.path.is_symlink() or not self.path.is_dir():
+            raise Unusable(f"the worktree {self.path} is gone; the work in it is lost")
+        restore_config(self.mirror)
+        begin_work(self.slot)
+        said = self.git.run("add", "-A", ok=range(-64, 256))
+        _refuse_unusable(said)
+        tree = TreeId(self.git.text("write-tree"))
+        self._refuse_gitlinks(tree)
+        return tree
+
+    def _refuse_gitlinks(self, tree: TreeId) -> None:
+        """Git keeps a repository in the folder as a mere commit id, without its files: work would be lost."""
+        changed = self.git.run(
+            "diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree
+        )
+        fields = changed.fields
+        for facts, path in zip(fields[::2], fields[1::2], strict=True):
+            if facts.split(" ")[1] == _GITLINK:
+                raise Unusable(f"{path!r} in the worktree is a git repository of its own; remove its .git")
+
+
+@contextmanager
+def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Checkout]:
+    """
+    A checkout of exactly this commit, for this process alone until the end of the block or of the process.
+
+    Raises:
+        MissingCommit: the mirror has no such commit; `ensure` it first.
+        GitFailed: no checkout could be made, not even a new one (a full disk, say).
+    """
+    slot, lock_fd = _free_slot(mirror, commit, pool)
+    try:
+        restore_config(mirror)
+        try:
+            prepare(slot, commit)
+        except (GitFailed, OSError):
+            if not mirror.has(commit):
+                raise MissingCommit(commit, mirror.hub) from None
+            discard(slot)
+            prepare(slot, commit)
+        yield Checkout(commit=commit, slot=slot, mirror=mirror, lock_fd=lock_fd)
+    finally:
+        os.close(lock_fd)
+
+
+def _free_slot(mirror: Mirror, commit: CommitId, pool: Path) -> tuple[Slot, int]:
+    """A free slot and its lock: the one last used for this commit, else the lowest, else a new one."""
+    slots = sorted(slots_of(mirror.path, pool), key=lambda slot: _last_commit(slot) != commit)
+    folder = pool.absolute() / mirror.path.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 1 + max((int(slot.path.name.removeprefix("slot-")) for slot in slots), default=0)
+    for slot in slots:
+        if (lock_fd := taken(slot.beside(".lock"))) is not None:
+            return slot, lock_fd
+    while True:
+        slot = Slot(mirror=mirror.path, path=folder / f"slot-{number}")
+        if (lock_fd := taken(slot.beside(".lock"))) is not None:
+            return slot, lock_fd
+        number += 1
+
+
+def _last_commit(slot: Slot) -> str:
+    try:
+        return slot.beside(".at").read_text()
+    except OSError:
+        return ""
+
+
+def _refuse_unusable(said: Output) -> None:
+    """An unreadable folder is only a warning to `git add`, which then takes the files in it for deleted."""
+    for line in said.stderr.splitlines():
+        if any(words in line for words in _NESTED):
+            raise Unusable(f"there is a git repository inside the worktree ({line}); remove its .git")
+        if any(words in line for words in _UNREADABLE):
+            raise Unusable(f"the worktree cannot be read whole ({line}); make it readable")
+    if said.status != 0:
+        raise GitFailed(("add", "-A"), said.status, said.stderr)

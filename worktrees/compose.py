@@ -1,0 +1,102 @@
+"""
+Entries put on top of a base, in memory: no checkout, no lock, a few milliseconds each.
+
+Always chained from the base: two branches merged pairwise against their own merge base show conflicts that
+the real tip does not have. The same base, entries and style give the same commit, on any host, at any time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from worktrees.candidate import write_commit
+from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
+
+LandingStyle = Literal["merge", "squash"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A commit that is to land: `name` is its task's id, `message` that of the commit made for it."""
+
+    commit: CommitId
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """All entries, on top of the base. `commit` is the very commit that lands; `tree` is what is tested."""
+
+    commit: CommitId
+    tree: TreeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """The first entry that does not go on top of the base and the entries before it, and where."""
+
+    entry: str
+    paths: tuple[str, ...]
+
+
+def compose(
+    git: Git, base: CommitId, entries: Sequence[Entry], style: LandingStyle = "merge"
+) -> Composed | Conflict:
+    """
+    The entries merged onto the base, one after the other. Without entries, the base.
+
+    Raises:
+        GitFailed: git gave no answer; that is neither clean nor a conflict.
+    """
+    # Without work tree and index: attributes in a checkout would make the outcome depend on where this runs.
+    bare = replace(git, work_tree=None, index=None)
+    tip = base
+    tree: TreeId | None = None
+    dates = _dates(bare, entries)
+    for entry in entries:
+        merged = _merge(bare, tip, entry)
+        if isinstance(merged, Conflict):
+            return merged
+        tree = merged
+        parents = (tip, entry.commit) if style == "merge" else (tip,)
+        tip = write_commit(bare, tree=tree, parents=parents, message=entry.message, at=dates[entry.commit])
+    return Composed(commit=tip, tree=tree or tree_of(bare, base))
+
+
+def conflicting_commits(
+    git: Git, base_tip: CommitId, entry_commit: CommitId, paths: Sequence[str]
+) -> tuple[CommitId, ...]:
+    """First-parent commits of the tip since the entry left it that touched one of the paths, newest first."""
+    # Against the first parent: a merge is otherwise shown only where it differs from both of its parents.
+    walk = ("log", "--first-parent", "-m", "--format=%H", "--no-show-signature", "--no-patch")
+    said = git.text(*walk, base_tip, f"^{entry_commit}", "--", *paths) if paths else ""
+    return tuple(CommitId(line) for line in said.splitlines() if line)
+
+
+def tree_of(git: Git, commit: CommitId) -> TreeId:
+    """The tree of a commit."""
+    return TreeId(git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
+
+
+def _merge(git: Git, tip: CommitId, entry: Entry) -> TreeId | Conflict:
+    said = git.run(
+        "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, entry.commit, ok=(0, 1)
+    )
+    tree, *paths = said.fields or [""]
+    if said.status == 0 and is_object_id(tree):
+        return TreeId(tree)
+    named = tuple(sorted({path for path in paths if path}))
+    if said.status == 1 and is_object_id(tree) and named:
+        return Conflict(entry=entry.name, paths=named)
+    raise GitFailed(("merge-tree", tip, entry.commit), said.status, said.stderr or "it answered neither way")
+
+
+def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:
+    """The committer date of every entry's commit: the date of the commit made for it."""
+    if not entries:
+        return {}
+    commits = list(dict.fromkeys(entry.commit for entry in entries))
+    said = git.text("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %ct", *commits)
+    pairs = (line.split(" ") for line in said.splitlines())
+    return {CommitId(commit): int(date) for commit, date in pairs}

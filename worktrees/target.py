@@ -1,0 +1,131 @@
+"""
+The branch everybody lands on. It is moved by compare-and-swap at the hub, and only for what was certified.
+"""
+
+from dataclasses import dataclass
+
+from worktrees.git import CommitId, TreeId
+from worktrees.mirror import Mirror
+from worktrees.push import Pushed, RefUpdate, Refused, Stale
+
+
+class CertificateMismatch(ValueError):  # noqa: N818 - named for what is so
+    """The commit is not what the certificate speaks of, or would drop commits of the target."""
+
+
+class TargetRefused(Exception):  # noqa: N818 - named for what happened
+    """The hub does not let the target be created; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The target contains the commit."""
+
+    commit: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class TargetElsewhere:
+    """Somebody else moved the target first; nothing was done. `tip` is None when the branch is gone."""
+
+    tip: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMoved:
+    """The hub refused; nothing was done."""
+
+    reason: str
+
+
+def move_target(
+    mirror: Mirror,
+    *,
+    target: str,
+    commit: CommitId,
+    expected_tip: CommitId | None,
+    certified_tree: TreeId,
+    marker: str,
+) -> Moved | TargetElsewhere | NotMoved:
+    """
+    Moves the branch `target` from `expected_tip` to the commit and the ref `marker` to it, both or none.
+
+    Doing it again after it was done answers Moved.
+
+    Raises:
+        CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
+        GitFailed: what became of it is unknown; ask `landed_already`.
+    """
+    _refuse_mismatch(mirror, commit, expected_tip, certified_tree)
+    branch = f"refs/heads/{target}"
+    updates = (
+        RefUpdate(ref=branch, new=commit, expected=expected_tip),
+        RefUpdate(ref=marker, new=commit, expected=None),
+    )
+    answer = mirror.push(updates)
+    match answer:
+        case Pushed():
+            return Moved(commit)
+        case Refused(reason):
+            return NotMoved(reason)
+        case Stale(ref, actual):
+            if landed_already(mirror, target=target, commit=commit, marker=marker):
+                return Moved(commit)
+            return (
+                TargetElsewhere(actual)
+                if ref == branch
+                else NotMoved(f"the marker {ref} is taken by {actual}")
+            )
+
+
+def landed_already(mirror: Mirror, *, target: str, commit: CommitId, marker: str) -> bool:
+    """Asks the hub: is the marker at the commit, or does the target contain it?"""
+    branch = f"refs/heads/{target}"
+    refs = mirror.hub_refs(branch, marker)
+    if refs.get(marker) == commit:
+        return True
+    tip = refs.get(branch)
+    if tip is None:
+        return False
+    mirror.ensure(tip, refs=(branch,))
+    # Whoever has the tip has all it contains: a commit that is not here is not in it.
+    return mirror.has(commit) and _is_ancestor(mirror, commit, tip)
+
+
+def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
+    """
+    The tip of the target, which is created at `base` if there is none. Of several at once, one creates it.
+
+    Raises:
+        TargetRefused: the hub does not allow it.
+    """
+    branch = f"refs/heads/{target}"
+    tip = mirror.hub_refs(branch).get(branch)
+    if tip is not None:
+        return tip
+    mirror.ensure(base)
+    match mirror.push((RefUpdate(ref=branch, new=base, expected=None),)):
+        case Pushed():
+            return base
+        case Stale(_, actual) if actual is not None:
+            return actual
+        case Refused(reason):
+            raise TargetRefused(f"branch {target} cannot be created: {reason}")
+        case _:
+            raise TargetRefused(f"branch {target} appeared and went away again; try once more")
+
+
+def _refuse_mismatch(
+    mirror: Mirror, commit: CommitId, expected_tip: CommitId | None, certified_tree: TreeId
+) -> None:
+    # `A...B` answers with both commits and, marked by ^, what they were forked from: for an ancestor, itself.
+    fork = () if expected_tip is None else (f"{expected_tip}...{commit}",)
+    tree, *ids = mirror.git.text("rev-parse", f"{commit}^{{tree}}", *fork).splitlines()
+    if tree != certified_tree:
+        raise CertificateMismatch(f"commit {commit} has tree {tree}, the certificate is for {certified_tree}")
+    if expected_tip is not None and f"^{expected_tip}" not in ids:
+        raise CertificateMismatch(f"commit {commit} is not built on {expected_tip}; compose it on that tip")
+
+
+def _is_ancestor(mirror: Mirror, older: CommitId, newer: CommitId) -> bool:
+    return mirror.git.run("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).status == 0
