@@ -3,11 +3,11 @@ How long would a plan take? Our order against two simpler ones, on generated pla
 
     python benchmarks/schedule.py [--quick] [--seed N]
 
-Each number is the makespan divided by a lower bound that no schedule can beat: the largest of the critical path,
-all work divided by the slots, and the work of all tasks that write one and the same file. `ours` is told every
-duration, `blind` is our order told none. `waves` starts all that may run together, waits until the last of them
-has landed, and starts the next; `plan` starts whatever may run, in the order of the plan. All four obey the same
-needs and locks. Nothing is measured here but the time of our decisions.
+Each number is the makespan divided by a lower bound that no schedule can beat: the largest of the
+critical path, all work divided by the slots, and the work of all tasks that write one and the same file.
+`ours` is told every duration, `blind` is our order told none. `waves` starts all that may run together, waits
+until the last of them has landed, and starts the next; `plan` starts whatever may run, in the order of the
+plan. All four obey the same needs and locks, on a virtual clock; only our own decisions are timed.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def chains(at: int, size: int, chance: random.Random) -> tuple[list[int], list[s
 
 
 def diamonds(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """One, then six that need it, then one that needs those six, and so on; several such rows side by side."""
+    """One, then six that need it, then one that needs those six, and so on; several rows side by side."""
     rows = max(1, size // 80)
     row, place = at % rows, at // rows
     step = place % 7
@@ -94,15 +94,8 @@ def generate(draw: Draw, size: int, seed: int) -> Plan:
         seconds = min(20.0, chance.lognormvariate(0.0, 0.8)) * USUAL_S
         for name in set(files):
             on_file[name] += seconds
-        tasks.append(
-            TaskNeeds(
-                id=f"t{at}",
-                needs=tuple(f"t{need}" for need in needs),
-                writes=Globs.of(files),
-                duration_s=seconds,
-                position=at,
-            )
-        )
+        named = tuple(f"t{need}" for need in needs)
+        tasks.append(TaskNeeds(id=f"t{at}", needs=named, writes=Globs.of(files), duration_s=seconds))
     chance.shuffle(tasks)
     shuffled = tuple(replace(task, position=at) for at, task in enumerate(tasks))
     return Plan(kind=draw.__name__, tasks=shuffled, busiest_file_s=max(on_file.values()))
@@ -162,10 +155,6 @@ def compatible(graph: Graph, now: Now, most: int) -> list[str]:
     return chosen
 
 
-def plan_order(graph: Graph) -> Policy:
-    return lambda now: compatible(graph, now, now.free)
-
-
 def waves(graph: Graph) -> Policy:
     wave: list[str] = []
 
@@ -203,12 +192,16 @@ def makespan_s(graph: Graph, duration_s: dict[str, float], slots: int, policy: P
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    kind: str
-    size: int
-    slots: int
-    bound_s: float
+    label: str
     ratios: dict[str, float]
     decisions_per_s: float
+
+    def __str__(self) -> str:
+        return (
+            self.label
+            + "".join(f"{one:8.3f}" for one in self.ratios.values())
+            + f"{self.decisions_per_s:13,.0f}"
+        )
 
 
 def measure(plan: Plan, slots: int) -> Row:
@@ -219,29 +212,21 @@ def measure(plan: Plan, slots: int) -> Row:
         "ours": (graph, ours),
         "blind": (blind, Ours(graph=blind)),
         "waves": (graph, waves(graph)),
-        "plan": (graph, plan_order(graph)),
+        "plan": (graph, lambda now: compatible(graph, now, now.free)),
     }
-    bound_s = plan.bound_s(graph, slots)
-    truth = dict(graph.duration_s)
+    bound_s, truth = plan.bound_s(graph, slots), dict(graph.duration_s)
     ratios = {
         name: makespan_s(own, truth, slots, policy) / bound_s for name, (own, policy) in policies.items()
     }
-    return Row(
-        kind=plan.kind,
-        size=len(plan.tasks),
-        slots=slots,
-        bound_s=bound_s,
-        ratios=ratios,
-        decisions_per_s=ours.started / ours.seconds,
-    )
+    label = f"{plan.kind:<10}{len(plan.tasks):>7}{slots:>7}{bound_s / 3600:>9.1f}h"
+    return Row(label=label, ratios=ratios, decisions_per_s=ours.started / ours.seconds)
 
 
 def rows(*, quick: bool, seed: int) -> Iterator[Row]:
     for draw in (chains, diamonds, wide, layered, conflicts):
         for size in (20, 100, 1000) if quick else (20, 100, 1000, 10_000):
             plan = generate(draw, size, seed)
-            for slots in (2, 4, 8, 16):
-                yield measure(plan, slots)
+            yield from (measure(plan, slots) for slots in (2, 4, 8, 16))
 
 
 def main() -> None:
@@ -251,18 +236,15 @@ def main() -> None:
     chosen = options.parse_args()
     columns = ("ours", "blind", "waves", "plan")
     print(
-        f"{'plan':<10}{'tasks':>7}{'slots':>7}{'bound':>10}",
-        *(f"{name:>8}" for name in columns),
-        "decisions/s",
+        f"{'plan':<10}  tasks  slots     bound" + "".join(f"{name:>8}" for name in columns) + "  decisions/s"
     )
     found: list[Row] = []
     for row in rows(quick=chosen.quick, seed=chosen.seed):
         found.append(row)
-        ratios = (f"{row.ratios[name]:8.3f}" for name in columns)
-        head = f"{row.kind:<10}{row.size:>7}{row.slots:>7}{row.bound_s / 3600:>9.1f}h"
-        print(head, *ratios, f"{row.decisions_per_s:11,.0f}", flush=True)
-    means = (f"{geometric_mean(row.ratios[name] for row in found):8.3f}" for name in columns)
-    print(f"{'geometric mean':<34}", *means, f"{min(row.decisions_per_s for row in found):11,.0f} at least")
+        print(row, flush=True)
+    means = {name: geometric_mean(row.ratios[name] for row in found) for name in columns}
+    slowest = min(row.decisions_per_s for row in found)
+    print(Row(label=f"{'geometric mean; slowest':<34}", ratios=means, decisions_per_s=slowest))
 
 
 if __name__ == "__main__":

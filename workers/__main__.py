@@ -4,6 +4,7 @@ The Celery worker itself, `python -m workers QUEUES CONCURRENCY`: started and wa
 Reads its broker from the settings. Nobody starts it by hand; `forgepool worker` is the command for people.
 """
 
+import importlib
 import sys
 
 from workers.logs import log_to_stderr
@@ -15,6 +16,9 @@ def main() -> None:
     queues, concurrency = sys.argv[1:3]
     settings = Settings()
     log_to_stderr()
+    # Once, before the forks: a process per message must not import anew what every message needs.
+    for name in ("workers.orders", "workers.agents.command", "supervisor.gate", "supervisor.lander"):
+        importlib.import_module(name)
     use_broker(settings.broker_url or "")
     app.worker_main(
         [

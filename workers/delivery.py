@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import structlog
 
 from workers import answers, leases
+from workers.leases import Holder
 from workers.messages import Message
-from workers.sandbox.tree import become_subreaper, die_with_parent
+from workers.sandbox.fork import in_own_process
+from workers.sandbox.tree import die_with_parent
 from workers.settings import Settings
 from workers.wire import BrokerAway, Redis, connect
 
@@ -33,20 +35,34 @@ class Delivery:
     start_by: float
 
 
-def deliver(delivery: Delivery, work: Callable[[Callable[[], bool]], Message]) -> None:
+Work = Callable[[Callable[[], bool]], Message]
+"""Given a function that turns true when the lease is lost: it must then stop, and is not asked for its answer."""
+
+
+def deliver(delivery: Delivery, work: Work) -> None:
     """
     Works on a message if it is neither stale, done, fenced nor in another's hands, and answers it.
 
-    `work` is given a function that turns true when the lease is lost: it must then stop, and is not asked for
-    its answer.
+    In a process of its own: whatever the work leaves in memory, and whatever it starts, goes with it. When that
+    process dies before its time, its lease is given back at once, so that the sender need not wait for it to run out.
     """
     die_with_parent()
-    become_subreaper()
     settings = Settings()
     told = log.bind(run=delivery.run, message_id=delivery.message_id)
     if time.time() > delivery.start_by:
         told.warning("message.stale")
         return
+    pids: list[int] = []
+    status = in_own_process(lambda: _work_and_answer(delivery, work, settings), began=pids.append)
+    if status != 0:
+        told.warning("message.process_died", status=status)
+        leases.abandon(
+            connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0])
+        )
+
+
+def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:
+    told = log.bind(run=delivery.run, message_id=delivery.message_id)
     client = connect(_broker(settings))
     lease = _claim(client, delivery, settings)
     if not isinstance(lease, leases.Lease):

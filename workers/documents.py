@@ -305,6 +305,7 @@ _SYNTAX = (
     ("did not find expected key", "the indentation does not fit the lines above, or a ':' is missing"),
     ("did not find expected '-'", "the indentation does not fit the list above, or a '-' is missing"),
     ("did not find expected ',' or", "a list or mapping in brackets is not closed, or lacks a ','"),
+    ("but got '<stream end>'", "a list or mapping in brackets is not closed, or lacks a ','"),
     ("unexpected end of stream", "a quote is not closed"),
     ("undefined alias", "an alias (*name) is used that no anchor (&name) defines"),
     ("expected a single document", "holds a second document after '---'; keep one"),

@@ -41,7 +41,7 @@ _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del
 Claim = Literal["claimed", "held", "done", "fenced"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Holder:
     """Who holds a lease: read by the orchestrator for display, and by whoever must end the process."""
 
@@ -55,7 +55,7 @@ class Holder:
     @classmethod
     def decode(cls, text: str) -> "Holder":
         fields = json.loads(text)
-        return cls(token=str(fields["token"]), host=str(fields["host"]), pid=int(fields["pid"]))
+        return cls(str(fields["token"]), str(fields["host"]), int(fields["pid"]))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,10 +90,7 @@ class Lease:
     def release(self) -> None:
         """Gives the lease back, where Redis is there to take it; else it runs out by itself."""
         self._released.set()
-        try:
-            self.client.eval(_RELEASE, 1, _keys(self.message_id)[0], self.holder.encode())
-        except BrokerAway:
-            return
+        abandon(self.client, self.message_id, self.holder)
 
 
 @contextmanager
@@ -110,7 +107,7 @@ def kept(lease: Lease) -> Iterator[Lease]:
 
 def claim(client: Redis, message_id: str, *, token: str, host: str, ttl_s: float) -> Lease | Claim:
     """The lease on a message, or why it is not to be had."""
-    holder = Holder(token=token, host=host, pid=os.getpid())
+    holder = Holder(token, host, os.getpid())
     said = client.eval(_CLAIM, 3, *_keys(message_id), holder.encode(), str(int(ttl_s * 1000)))
     if said == "claimed":
         return Lease(client=client, message_id=message_id, holder=holder, ttl_s=ttl_s)
@@ -120,6 +117,14 @@ def claim(client: Redis, message_id: str, *, token: str, host: str, ttl_s: float
 def fence(client: Redis, message_id: str) -> None:
     """Ends a message: whoever holds it stops within a quarter of the lease's life, nobody begins it again."""
     client.set(_keys(message_id)[1], "1", ex=_KEEP_S)
+
+
+def abandon(client: Redis, message_id: str, holder: Holder) -> None:
+    """Gives back the lease of a holder that is known to be dead, if it still stands."""
+    try:
+        client.eval(_RELEASE, 1, _keys(message_id)[0], holder.encode())
+    except BrokerAway:
+        return
 
 
 def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:

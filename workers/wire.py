@@ -48,7 +48,6 @@ app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     worker_prefetch_multiplier=1,
-    worker_max_tasks_per_child=1,
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
     worker_enable_remote_control=False,

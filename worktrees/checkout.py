@@ -15,6 +15,7 @@ from worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots
 
 _GITLINK = "160000"
 _UNREADABLE = ("could not open directory", "Permission denied", "unable to index file", "unable to stat")
+_ODD = "can only add regular files"
 _NESTED = ("does not have a commit checked out", "is a submodule")
 
 
@@ -132,5 +133,7 @@ def _refuse_unusable(said: Output) -> None:
             raise Unusable(f"there is a git repository inside the worktree ({line}); remove its .git")
         if any(words in line for words in _UNREADABLE):
             raise Unusable(f"the worktree cannot be read whole ({line}); make it readable")
+        if _ODD in line:
+            raise Unusable(f"there is a pipe, socket or device in the worktree ({line}); remove it")
     if said.status != 0:
         raise GitFailed(("add", "-A"), said.status, said.stderr)

@@ -235,7 +235,7 @@ def _door() -> "type[Door]":
 
 
 def _telling_line(stderr: str) -> str:
-    """The line of git's complaint that says most: its last fatal one, else its last."""
+    """The line of git's complaint that says most: its first error, which later ones follow from."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
-    return (fatal or lines or ["it gave no reason"])[-1]
+    return fatal[0] if fatal else (lines or ["it gave no reason"])[-1]

@@ -13,6 +13,7 @@ files as last leased, with their stat data), `slot-3.work` (the index snapshots 
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -61,8 +62,8 @@ class Slot:
 def slots_of(mirror: Path, pool: Path) -> Iterator[Slot]:
     """The pool's slots for this mirror, in the order of their numbers."""
     folder = pool.absolute() / mirror.stem
-    numbers = {int(lock.stem.removeprefix("slot-")) for lock in folder.glob("slot-*.lock")}
-    for number in sorted(numbers):
+    found = (re.fullmatch(r"slot-(\d+)\.lock", lock.name) for lock in folder.glob("slot-*.lock"))
+    for number in sorted(int(match[1]) for match in found if match):
         yield Slot(mirror=mirror, path=folder / f"slot-{number}")
 
 

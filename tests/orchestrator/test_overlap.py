@@ -354,7 +354,7 @@ def at_end(place: Place) -> bool:
 
 def common_path(a: str, b: str) -> str | None:
     """A shortest path that both cover: a walk, letter by letter, through all they may have read of it."""
-    start = tuple(frozenset((None, tuple(way)) for way in segments_of(glob)) for glob in (a, b))
+    start = tuple(frozenset[Place]((None, tuple(way)) for way in segments_of(glob)) for glob in (a, b))
     queue, seen = [("", start)], {start}
     for path, places in queue:
         if all(any(at_end(place) for place in each) for each in places):

@@ -1,8 +1,10 @@
 """A push moves all or nothing, and a failed one says truly whether a ref moved or the hub said no."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -101,29 +103,36 @@ def test_a_ref_somebody_holds_locked_is_worth_another_try(hub: Hub, mirror: Mirr
     assert mirror.push([update]) == Pushed()
 
 
-def test_a_hub_whose_folder_is_not_writable_is_a_refusal(hub: Hub, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become a user who may read the hub and not write to it")
-    # Owned by that user, or git would not let him read it; and read-only, which counts for him though not for root.
-    for found, folders, files in os.walk(hub.path):
-        for name in (".", *folders, *files):
-            os.chown(Path(found, name), 65534, 65534)
-            Path(found, name).chmod(0o555)
-    (tmp_path / "theirs").mkdir(mode=0o777)
-    (tmp_path / "theirs").chmod(0o777)
-    program = (
-        "import os, sys; from pathlib import Path\n"
-        "from worktrees.git import git_version; from worktrees.mirror import open_mirror\n"
-        "from worktrees.push import RefUpdate\n"
-        "git_version(); os.setgid(65534); os.setuid(65534)\n"
-        "mirror = open_mirror(sys.argv[1], Path(sys.argv[2]))\n"
-        f"print(mirror.push([RefUpdate(ref={ONE!r}, new=sys.argv[3], expected=None)]))"
-    )
-    argv = [sys.executable, "-c", program, str(hub.path), str(tmp_path / "theirs"), hub.tip()]
-    for folder in tmp_path.parents:
-        if not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd="/")
+_PUSH_AS_A_USER = f"""
+import os, sys
+from pathlib import Path
+from worktrees.git import git_version
+from worktrees.mirror import open_mirror
+from worktrees.push import RefUpdate
+
+git_version()
+if os.geteuid() == 0:  # to root every folder is writable
+    os.setgid(65534)
+    os.setuid(65534)
+mirror = open_mirror(sys.argv[1], Path(sys.argv[2]))
+print(mirror.push([RefUpdate(ref={ONE!r}, new=sys.argv[3], expected=None)]))
+"""
+
+
+def test_a_hub_whose_folder_is_not_writable_is_a_refusal(hub: Hub) -> None:
+    # Not in tmp_path, which only its owner may enter. Owned by the one who pushes, or git would not let him read.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        copy, cache = Path(place, "hub.git"), Path(place, "cache")
+        shutil.copytree(hub.path, copy)
+        cache.mkdir()
+        for path in (Path(place), cache, copy, *copy.rglob("*")):
+            path.chmod(0o555 if copy in (path, *path.parents) else 0o755)
+            if os.geteuid() == 0:
+                os.chown(path, 65534, 65534)
+        argv = [sys.executable, "-c", _PUSH_AS_A_USER, str(copy), str(cache), hub.tip()]
+        ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755)
     assert ran.stdout.startswith("Refused("), ran.stdout + ran.stderr
 
 

@@ -76,7 +76,7 @@ class Script(BaseModel):
     @field_validator("turns")
     @classmethod
     def _not_empty(cls, turns: tuple[ScriptedTurn, ...]) -> tuple[ScriptedTurn, ...]:
-        # Not `min_length`: of a list with one wrong turn that would say, beside what is wrong, that it is empty.
+        # Not `min_length`: a list with one wrong turn would be called empty, too.
         if not turns:
             raise ValueError("must not be empty")
         return turns

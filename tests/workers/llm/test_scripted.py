@@ -99,7 +99,7 @@ def test_a_script_without_a_fitting_turn_says_what_was_shown() -> None:
         ("turns: [{sya: hello}]", "unknown key 'sya'; did you mean 'say'"),
         ("turns: [{calls: [{path: x}]}]", "lacks the key 'tool'"),
         ("turns:\n  - when: {contains: x}", "script.yaml:2: .*unknown key 'contains'"),
-        ("turns: {[", "script.yaml:1: "),
+        ("turns: [", "script.yaml:.: is not YAML"),
     ],
 )
 def test_a_wrong_script_is_told_with_its_line(script: str, why: str) -> None:

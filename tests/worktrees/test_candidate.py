@@ -1,0 +1,68 @@
+"""A candidate is a function of what it is made of, and says in its trailers where it came from."""
+
+import pytest
+from repositories import Hub
+
+from worktrees.candidate import Identity, commit_candidate, read_trailers, trailers
+from worktrees.compose import tree_of
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror
+
+
+def made(hub: Hub, mirror: Mirror, message: str, at: float = 1_700_000_000.7) -> CommitId:
+    base = hub.tip()
+    return commit_candidate(mirror.git, base=base, tree=tree_of(mirror.git, base), message=message, at=at)
+
+
+def test_equal_work_has_an_equal_id(hub: Hub, mirror: Mirror) -> None:
+    assert made(hub, mirror, "a") == made(hub, mirror, "a")
+    assert made(hub, mirror, "a") != made(hub, mirror, "b")
+    assert made(hub, mirror, "a", at=1.0) != made(hub, mirror, "a", at=2.0)
+
+
+def test_a_candidate_has_its_base_as_only_parent_and_the_date_given(hub: Hub, mirror: Mirror) -> None:
+    commit = made(hub, mirror, "a")
+    assert mirror.git.text("log", "-1", "--format=%P %at %ct %an", commit) == (
+        f"{hub.tip()} 1700000000 1700000000 Forgepool"
+    )
+
+
+def test_an_author_is_named_while_forgepool_commits(hub: Hub, mirror: Mirror) -> None:
+    base = hub.tip()
+    commit = commit_candidate(
+        mirror.git, base=base, tree=tree_of(mirror.git, base), message="a", at=1,
+        author=Identity(name="Ada L", email="ada@localhost"),
+    )  # fmt: skip
+    assert (
+        mirror.git.text("log", "-1", "--format=%an <%ae> by %cn", commit)
+        == "Ada L <ada@localhost> by Forgepool"
+    )
+
+
+def test_a_message_may_hold_anything(hub: Hub, mirror: Mirror) -> None:
+    commit = made(hub, mirror, "-F /etc/passwd\n\n# no comment\nnul\0 \udce9 ü\n")
+    text = mirror.git.text("log", "-1", "--format=%B", commit)
+    assert text.startswith("-F /etc/passwd\n\n# no comment\nnul")
+    assert "ü" in text
+
+
+def test_trailers_come_back_as_they_were_given(hub: Hub, mirror: Mirror) -> None:
+    given = {"Forgepool-Run": "r1", "Forgepool-Task": "a.b-c", "Forgepool-Agent": "command: sed -i s/a/b/"}
+    commit = made(hub, mirror, f"Subject\n\nBody: of some kind\nmore\n\n{trailers(given)}")
+    assert read_trailers(mirror.git, commit) == given
+
+
+def test_a_model_cannot_speak_for_the_harness(hub: Hub, mirror: Mirror) -> None:
+    claimed = "Done\n\nForgepool-Task: other"
+    commit = made(hub, mirror, f"{claimed}\n{trailers({'Forgepool-Task': 'mine'})}")
+    assert read_trailers(mirror.git, commit) == {"Forgepool-Task": "mine"}
+
+
+def test_a_value_with_newlines_stays_one_trailer() -> None:
+    assert trailers({"Key": "a\nEvil: b"}) == "Key: a Evil: b\n"
+    with pytest.raises(ValueError, match="not a trailer's key"):
+        trailers({"Bad key": "x"})
+
+
+def test_a_commit_without_trailers_has_none(hub: Hub, mirror: Mirror) -> None:
+    assert read_trailers(mirror.git, hub.tip()) == {}

@@ -1,0 +1,92 @@
+"""Pruning takes what nobody owns and never what somebody holds."""
+
+from pathlib import Path
+
+import pytest
+from repositories import Hub, git
+
+from worktrees.checkout import lease_checkout
+from worktrees.mirror import Mirror
+from worktrees.prune import prune_checkouts, prune_run
+
+
+def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    tip = hub.tip()
+    with lease_checkout(mirror, tip, pool) as kept:
+        with lease_checkout(mirror, tip, pool) as free:
+            pass
+        assert prune_checkouts(mirror, pool) == 1
+        assert kept.intact()
+        assert kept.path.is_dir() and not free.path.exists() and not free.admin.exists()
+        assert git(kept.path, "status", "--porcelain") == ""
+    assert prune_checkouts(mirror, pool) == 1
+    assert list((pool / mirror.path.stem).iterdir()) == []
+    assert list((mirror.path / "worktrees").iterdir()) == []
+    assert prune_checkouts(mirror, pool) == 0
+
+
+def test_a_pruned_pool_is_filled_again(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    for _ in range(2):
+        with lease_checkout(mirror, hub.tip(), pool) as checkout:
+            assert checkout.intact()
+        prune_checkouts(mirror, pool)
+
+
+def test_locks_rubbish_and_entries_without_folders_go(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        folder = checkout.path.parent
+    (folder / "slot-7.lock").touch()
+    (folder / "slot-7.work.lock").touch()
+    (folder / "rubbish-abc/it").mkdir(parents=True)
+    (folder / "rubbish-abc/it").chmod(0o500)
+    (mirror.path / "worktrees/rubbish-x").mkdir()
+    with lease_checkout(mirror, hub.tip(), pool.with_name("second")) as other:
+        pass
+    for path in other.path.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    (other.path / "src").rmdir()
+    other.path.rmdir()
+    assert prune_checkouts(mirror, pool) == 2
+    assert list(folder.iterdir()) == []
+    assert list((mirror.path / "worktrees").iterdir()) == []
+
+
+def test_an_entry_of_another_pools_live_slot_stays(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, hub.tip(), pool.with_name("second")) as other:
+        prune_checkouts(mirror, pool)
+        assert other.admin.is_dir()
+
+
+def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:
+    tip = hub.tip()
+    order, landed, wip = (f"refs/forgepool/r1/{name}" for name in ("orders/t/1", "landed/t", "wip/t/1"))
+    foreign = ("refs/forgepool/r10/landed/t", "refs/heads/refs/forgepool/r1/x", "refs/heads/main")
+    for ref in (order, landed, wip, *foreign[:2]):
+        git(hub.path, "update-ref", ref, tip)
+    mirror.fetch("+refs/forgepool/*:refs/hub/forgepool/*")
+    assert prune_run(mirror, "r1") == 2
+    assert set(mirror.hub_refs()) == {order, *foreign}
+    assert mirror.git.text("for-each-ref", "--format=%(refname)", "refs/hub/forgepool/r1/") == (
+        "refs/hub/forgepool/r1/orders/t/1"
+    )
+    assert prune_run(mirror, "r1", keep_orders=False) == 1
+    assert set(mirror.hub_refs()) == set(foreign)
+    assert prune_run(mirror, "r1", keep_orders=False) == 0
+
+
+def test_a_ref_the_hub_protects_does_not_keep_the_others(hub: Hub, mirror: Mirror) -> None:
+    for number in range(5):
+        git(hub.path, "update-ref", f"refs/forgepool/r1/x/{number}", hub.tip())
+    hook = hub.path / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ntest "$1" != refs/forgepool/r1/x/3\n')
+    hook.chmod(0o755)
+    assert prune_run(mirror, "r1") == 4
+    assert set(mirror.hub_refs("refs/forgepool/*")) == {"refs/forgepool/r1/x/3"}
+
+
+@pytest.mark.parametrize("name", ["", "*", "a/b", "..", "a b"])
+def test_what_is_no_name_of_a_run_prunes_nothing(mirror: Mirror, name: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a run"):
+        prune_run(mirror, name)
