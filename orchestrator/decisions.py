@@ -43,9 +43,7 @@ class Course:
     @cached_property
     def declared(self) -> dict[str, Globs | None]:
         """The globs each task may write; None where it declares none."""
-        return {
-            task.id: None if task.files is None else Globs.of(task.files) for task in self.plan.tasks
-        }
+        return {task.id: None if task.files is None else Globs.of(task.files) for task in self.plan.tasks}
 
     @cached_property
     def graph(self) -> Graph:
@@ -141,7 +139,9 @@ def _settled(course: Course, state: State) -> list[Event]:
 
 
 def _trouble_question(task: TaskState) -> str:
-    return f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
+    return (
+        f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
+    )
 
 
 def _admitted(course: Course, state: State) -> list[Event]:

@@ -52,7 +52,6 @@ def check_request(course: Course, state: State, task: TaskState, sent: Outstandi
         checks_waived=course.plan.checks == "none",
         issued_at=sent.issued_at,
         start_by=state.at + _MAY_LIE_S,
-        base_proven=task.base in state.proven,
     )
 
 

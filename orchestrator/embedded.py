@@ -171,4 +171,3 @@ def redis_binary(settings: Settings) -> str:
         if os.access(server, os.X_OK):
             return str(server)
     raise NoRedis("there is no redis-server; install Redis, or give a shared one with --broker URL")
-

@@ -76,9 +76,7 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
     if task.phase != "pending" or result.attempt != task.attempt:
         return False
     landed = {one.id for one in state.in_phase("landed")}
-    free = ready(
-        course.graph, landed=landed, in_flight=course.in_flight(state), waiting=[task_id], slots=1
-    )
+    free = ready(course.graph, landed=landed, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
     return task_id in free
 
 

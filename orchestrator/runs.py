@@ -27,6 +27,8 @@ class Options(Message):
     workers: int
     plan_file: str
     plan_file_digest: str
+    programs: str = ""
+    """A folder put first on PATH for this run's workers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ ATOM = re.compile(r"\[[!^]?+\]?+[^\]/]*\]|.", re.DOTALL)
 """A class is one atom, a first `]` in it being a character; everything else is one atom a character."""
 
 
-class BadGlob(ValueError):  # noqa: N818 - named for what is so
+class BadGlob(ValueError):
     """One sentence: what is wrong with a glob; what would be right."""
 
     def __init__(self, glob: str, wrong: str) -> None:
@@ -49,7 +49,7 @@ class Wild:
         if not any(runs):
             return "[^/]+"
         first, *middle = runs
-        last = [f"[^/]*{middle.pop()}(?![^/])"] if middle else []
+        last = [f"[^/]*{middle.pop()}"] if middle else []
         return "".join([first, *(f"(?>[^/]*?{run})" for run in middle), *last])
 
     @cached_property

@@ -24,7 +24,7 @@ from supervisor.definitions import read_gate_file
 from supervisor.gate import GATE_FILE
 from workers.documents import read
 from workers.refs import marker_ref
-from workers.settings import Settings
+from workers.settings import Settings, put_first_on_path
 from workers.wire import connect, ping, use_broker
 from worktrees.changes import read_file, tree_paths
 from worktrees.git import CommitId, GitFailed
@@ -137,7 +137,15 @@ def refuse_unready(plan: Plan, hub: Hub) -> None:
 
 
 def start_run(
-    plan: Plan, plan_file: Path, hub: Hub, settings: Settings, *, workers: int, wishes: Wishes, listener: Listener
+    plan: Plan,
+    plan_file: Path,
+    hub: Hub,
+    settings: Settings,
+    *,
+    workers: int,
+    wishes: Wishes,
+    listener: Listener,
+    programs: str = "",
 ) -> tuple[KeptRun, Ending]:
     """Runs a plan from its beginning."""
     refuse_unready(plan, hub)
@@ -151,6 +159,7 @@ def start_run(
         workers=workers,
         plan_file=str(plan_file.absolute()),
         plan_file_digest=runs.file_digest(plan_file),
+        programs=programs,
     )
     kept = runs.keep(settings, options, plan)
     beginning = RunStarted(
@@ -166,10 +175,16 @@ def resume_run(
     hub = open_hub(kept.options.hub, settings)
     folder = hub.facts.checked_out.get(kept.options.target)
     if folder is not None:
-        raise CannotRun(f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume")
+        raise CannotRun(
+            f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume"
+        )
     tip = hub.heads.get(kept.options.target)
     if tip is None:
-        raise CannotRun(f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume")
+        raise CannotRun(
+            f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume"
+        )
+    if kept.options.programs:
+        put_first_on_path(kept.options.programs)
     if workers is not None:
         kept = runs.with_workers(kept, workers)
     return _go(kept, hub.mirror, settings, RunResumed(tip=tip), wishes, listener)

@@ -6,7 +6,7 @@ before it is journaled. What is derived (which tasks are ready, what is in fligh
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator import events as e
@@ -112,8 +112,6 @@ class State:
     target: str = ""
     plan_digest: str = ""
     tip: str = ""
-    proven: set[str] = field(default_factory=set)
-    """Commits of the target this run has landed itself: their trees hold certificates."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     finished: bool = False
@@ -315,7 +313,6 @@ def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None
             task.troubles, task.detail = 0, ""
             _enter(task, "landed", at)
             state.tip = result.commit or state.tip
-            state.proven.add(state.tip)
         case "moved":
             task.detail = result.detail
             _enter(task, "queued", at)

@@ -21,7 +21,9 @@ def sentence(event: e.Event) -> str | None:
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
         case e.MessageLost():
-            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
+            return (
+                f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
+            )
         case _:
             return _of_task(event)
 

@@ -42,9 +42,7 @@ def red_partner(request: CheckRequest, entry: Entry, failed: CheckDefinition, pl
     return _name(place.mirror, first)
 
 
-def conflict_partner(
-    mirror: Mirror, request: CheckRequest, entry: Entry, paths: Sequence[str]
-) -> str | None:
+def conflict_partner(mirror: Mirror, request: CheckRequest, entry: Entry, paths: Sequence[str]) -> str | None:
     """Task id (or short commit) of the latest landing that touched what the entry conflicts in."""
     found = conflicting_commits(mirror.git, CommitId(request.base), entry.commit, paths)
     return _name(mirror, found[0]) if found else None

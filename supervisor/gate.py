@@ -107,10 +107,11 @@ def _judge(
     if outcome.failure.how == "stopped":
         return blank.model_copy(update={"detail": "stopped before the checks had ended"})
     failed = next(check for check in checks if check.name == outcome.failure.check)
-    if not request.base_proven:
-        on_base = run_checks((failed,), CommitId(request.base), place, label="base")
-        if on_base.failure is not None:
-            return _base_red(request, on_base.failure, blank)
+    # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
+    # not the entry's failure.
+    on_base = run_checks((failed,), CommitId(request.base), place, label="base")
+    if on_base.failure is not None:
+        return _base_red(request, on_base.failure, blank)
     again = run_checks(checks, composed.commit, place, label="again")
     if again.failure is None:
         return blank.model_copy(

@@ -30,9 +30,7 @@ def land(request: LandRequest, settings: Settings) -> Landing:
         host=settings.host,
     )
     try:
-        mirror = open_mirror(
-            request.hub, settings.cache, credential_helper=settings.git_credential_helper
-        )
+        mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
         earlier = landed_before(mirror, request.run, request.entries[-1].task)
         if earlier is not None:
             return blank.model_copy(update={"outcome": "landed", "commit": earlier})

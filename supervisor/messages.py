@@ -70,9 +70,6 @@ class Train(Message):
 class CheckRequest(Train):
     """Compose these entries on this tip, and run the target's checks on exactly that tree."""
 
-    base_proven: bool = False
-    """The base's own tree holds certificates of this run already."""
-
 
 class CheckResult(Message):
     """

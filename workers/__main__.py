@@ -10,6 +10,7 @@ import sys
 from workers.logs import log_to_stderr
 from workers.settings import Settings
 from workers.wire import app, use_broker
+from worktrees.git import git_version
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     # Once, before the forks: a process per message must not import anew what every message needs.
     for name in ("workers.orders", "workers.agents.command", "supervisor.gate", "supervisor.lander"):
         importlib.import_module(name)
+    git_version()
     use_broker(settings.broker_url or "")
     app.worker_main(
         [

@@ -61,9 +61,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         started_at=started,
     )
     try:
-        mirror = open_mirror(
-            order.hub, settings.cache, credential_helper=settings.git_credential_helper
-        )
+        mirror = open_mirror(order.hub, settings.cache, credential_helper=settings.git_credential_helper)
         earlier = published(mirror, order) if order.resent else None
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:

@@ -46,9 +46,14 @@ def inherited_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-def put_first_on_path() -> None:
-    """Lets commands of this process and its children find the programs installed beside this Python."""
-    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+def put_first_on_path(folder: str) -> None:
+    """Lets commands of this process and its children find the programs in a folder before all others."""
+    os.environ["PATH"] = os.pathsep.join((folder, os.environ.get("PATH", os.defpath)))
+
+
+def programs_folder() -> str:
+    """Where the programs installed beside this Python are."""
+    return str(Path(sys.executable).parent)
 
 
 def known_keys() -> tuple[str, ...]:

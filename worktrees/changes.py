@@ -12,7 +12,7 @@ from worktrees.git import CommitId, Git, GitFailed, is_object_id
 Status = Literal["A", "M", "D", "R", "T"]
 
 
-class FileTooLarge(ValueError):  # noqa: N818 - named for what is so
+class FileTooLarge(ValueError):
     """A file of a commit is larger than the reader is willing to take."""
 
 

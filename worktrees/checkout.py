@@ -19,7 +19,7 @@ _ODD = "can only add regular files"
 _NESTED = ("does not have a commit checked out", "is a submodule")
 
 
-class Unusable(Exception):  # noqa: N818 - named for what is so
+class Unusable(Exception):
     """The folder holds nothing a commit could be made of; the text says why, in one sentence."""
 
 

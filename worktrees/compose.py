@@ -84,6 +84,9 @@ def _merge(git: Git, tip: CommitId, entry: Entry) -> TreeId | Conflict:
         "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, entry.commit, ok=(0, 1)
     )
     tree, *paths = said.fields or [""]
+    if said.stderr:
+        # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
+        raise GitFailed(("merge-tree", tip, entry.commit), said.status, said.stderr)
     if said.status == 0 and is_object_id(tree):
         return TreeId(tree)
     named = tuple(sorted({path for path in paths if path}))

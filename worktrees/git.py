@@ -66,7 +66,7 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$|^[/.-]")
 
 
-class GitFailed(Exception):  # noqa: N818 - named for what happened
+class GitFailed(Exception):
     """Git is missing, ended with a status nobody expected, or did not end in time. Nothing is known then."""
 
     def __init__(self, argv: tuple[str, ...], status: int, stderr: str) -> None:

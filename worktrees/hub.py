@@ -24,7 +24,7 @@ _HELPER = re.compile(r"[A-Za-z0-9]+::")
 _HOST_PATH = re.compile(r"[^/:\s]+:(?!:)")
 
 
-class HubUnusable(Exception):  # noqa: N818 - named for what is so
+class HubUnusable(Exception):
     """The hub cannot be worked with; the text says why and what would be right."""
 
 

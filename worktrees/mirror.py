@@ -32,6 +32,7 @@ from worktrees.locks import held
 from worktrees.push import PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
+_RECEIVE_PACK = "--receive-pack=git -c receive.denyCurrentBranch=refuse receive-pack"
 _MANY_PACKS = 40
 
 _CONFIG = """\
@@ -48,7 +49,7 @@ _SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = s
 # appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
 
 
-class MissingCommit(Exception):  # noqa: N818 - named for what is so
+class MissingCommit(Exception):
     """The hub has no such commit on the refs that were asked for."""
 
     def __init__(self, commit: str, hub: str) -> None:
@@ -116,6 +117,7 @@ class Mirror:
             "--atomic",
             "--porcelain",
             "--no-verify",
+            *self._receiver,
             *leases,
             "--",
             self.hub,
@@ -134,6 +136,11 @@ class Mirror:
     def _helper(self) -> tuple[str, ...]:
         helper = self.credential_helper
         return () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
+
+    @property
+    def _receiver(self) -> tuple[str, ...]:
+        """A hub on this host may allow pushes into a branch that is checked out; not ours, into a person's folder."""
+        return () if is_url(self.hub) and not self.hub.startswith("file:") else (_RECEIVE_PACK,)
 
     @property
     def _network(self) -> dict[str, str]:

@@ -9,11 +9,11 @@ from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate, Refused, Stale
 
 
-class CertificateMismatch(ValueError):  # noqa: N818 - named for what is so
+class CertificateMismatch(ValueError):
     """The commit is not what the certificate speaks of, or would drop commits of the target."""
 
 
-class TargetRefused(Exception):  # noqa: N818 - named for what happened
+class TargetRefused(Exception):
     """The hub does not let the target be created; the text says why."""
 
 
@@ -110,7 +110,10 @@ def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
         case Stale(_, actual) if actual is not None:
             return actual
         case Refused(reason):
-            raise TargetRefused(f"branch {target} cannot be created: {reason}")
+            raise TargetRefused(
+                f"branch {target} cannot be created: {reason}; get permission to push there, "
+                "or give the plan another `target`"
+            )
         case _:
             raise TargetRefused(f"branch {target} appeared and went away again; try once more")
 

@@ -29,7 +29,7 @@ from orchestrator.state import State
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import read_gate_file
 from supervisor.gate import GATE_FILE
-from workers.settings import Settings, put_first_on_path
+from workers.settings import Settings, programs_folder, put_first_on_path
 from worktrees.git import CommitId, Git
 
 _VICTIM = "hash-seed-audit"
@@ -42,11 +42,13 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="Where to make the repository; default: a new folder.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to make the repository; default: a new folder.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, max=16, help="Orders at once.")] = 2,
 ) -> int:
     """Run a real refactoring batch on a small repository, kill a worker in the middle, and show what landed."""
-    put_first_on_path()
+    put_first_on_path(programs_folder())
     _require_programs()
     settings = Settings()
     place = folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))
@@ -61,7 +63,14 @@ def demo(
     with display(Course(plan, {}), as_json=False) as shown:
         killer = _Killer(shown, settings.host)
         kept, ending = start_run(
-            plan, plan_file, hub, settings, workers=workers, wishes=wishes, listener=killer.listen
+            plan,
+            plan_file,
+            hub,
+            settings,
+            workers=workers,
+            wishes=wishes,
+            listener=killer.listen,
+            programs=programs_folder(),
         )
     state = kept.state()
     say("")
@@ -96,13 +105,17 @@ class _Killer:
         if time.monotonic() >= self.at:
             os.kill(int(pid), signal.SIGKILL)
             self.killed = True
-            self.shown.console.print(f"         >>> kill -9 {pid}: the worker in the middle of '{_VICTIM}' is dead")
+            self.shown.console.print(
+                f"         >>> kill -9 {pid}: the worker in the middle of '{_VICTIM}' is dead"
+            )
 
 
 def _require_programs() -> None:
     missing = [name for name in ("ruff", "pytest") if shutil.which(name) is None]
     if missing:
-        raise CannotRun(f"the demo's tasks use {' and '.join(missing)}; pip install {' '.join(missing)} beside forgepool")
+        raise CannotRun(
+            f"the demo's tasks use {' and '.join(missing)}; pip install {' '.join(missing)} beside forgepool"
+        )
 
 
 def _lay_out(place: Path) -> Path:
@@ -150,7 +163,10 @@ def _verdict(state: State, killer: _Killer, green: bool) -> int:
         sentence
         for seen, sentence in (
             (green, "the target is not green"),
-            (not_landed == [_WRONG], f"not landed: {', '.join(not_landed) or 'nothing'}; expected {_WRONG} alone"),
+            (
+                not_landed == [_WRONG],
+                f"not landed: {', '.join(not_landed) or 'nothing'}; expected {_WRONG} alone",
+            ),
             (killer.killed and killer.taken_up_again, "no worker was killed and its task taken up again"),
         )
         if not seen

@@ -24,7 +24,16 @@ from orchestrator.telling import sentence, telling_line
 
 _REDRAW_S = 0.25
 _MOST_ROWS = 18
-_SHOWN_FIRST: tuple[Phase, ...] = ("running", "testing", "landing", "judged", "candidate", "queued", "answered", "pending")
+_SHOWN_FIRST: tuple[Phase, ...] = (
+    "running",
+    "testing",
+    "landing",
+    "judged",
+    "candidate",
+    "queued",
+    "answered",
+    "pending",
+)
 
 
 @dataclass(slots=True)
@@ -43,7 +52,7 @@ class Display:
             self._tell(one)
         if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
             self._drawn = time.monotonic()
-            self.live.update(self._picture(state))
+            self.live.update(self._picture(state), refresh=True)
 
     def _tell(self, recorded: Recorded) -> None:
         said = sentence(recorded.event)
@@ -98,4 +107,8 @@ def display(course: Course, *, as_json: bool) -> Iterator[Display]:
 
 def _clock(seconds: float) -> str:
     whole = int(max(0.0, seconds))
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"
+    return (
+        f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+        if whole >= 3600
+        else f"{whole // 60}:{whole % 60:02}"
+    )

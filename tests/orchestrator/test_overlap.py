@@ -409,6 +409,15 @@ def test_index_differs_from_comparing_all(owners: list[list[str]], asked: list[s
     assert OverlapIndex(held).meeting(wanted) == {at for at, globs in held.items() if globs.meets(wanted)}
 
 
+def test_index_loses_what_goes_through_a_name() -> None:
+    """The index finds a name that reads as a file's, though the glob that goes through it ends in another."""
+    index = OverlapIndex({"name": Globs.of(["docs/v1.2"]), "beside": Globs.of(["docs/v1.3"])})
+    assert index.meeting(Globs.of(["docs/v1.2/x.md"])) == {"name"}
+    assert index.meeting(Globs.of(["docs/v1.2/*/x.md"])) == {"name"}
+    through = OverlapIndex({"through": Globs.of(["docs/v1.2/*/x.md"])})
+    assert through.meeting(Globs.of(["docs/v1.2"])) == {"through"}
+
+
 @given(st.lists(_globs, max_size=12), st.lists(_globs, max_size=12))
 @settings(max_examples=200, deadline=None)
 def test_witness_differs_between_few_and_many(ours: list[str], theirs: list[str]) -> None:

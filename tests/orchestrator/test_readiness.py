@@ -446,6 +446,31 @@ def test_one_decision_overtakes_without_end() -> None:
     assert chosen == [f"n{at}" for at in range(1, PATIENCE - 4)]
 
 
+def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
+    """Counted are tasks that rank higher, have all they need, and conflict with what has started."""
+    graph = Graph(
+        [
+            task("wide", writes=["src"], priority=2),
+            task("aside", writes=["docs"], priority=2),
+            task("early", "aside", writes=["src"], priority=2),
+            task("low", writes=["src/low.py"], priority=1),
+            task("lower", writes=["src"]),
+        ]
+    )
+    counts = count_overtaken(
+        graph, ["low"], landed=set(), waiting=list(graph.order), before={"wide": 3, "low": 2, "gone": 1}
+    )
+    assert counts == {"wide": 4}
+
+
+def test_needs_order_only_one_way() -> None:
+    """Two tasks are ordered when one needs the other, whichever is asked about first."""
+    graph = Graph([task("c", "b"), task("b", "a"), task("a"), task("d", "a")])
+    assert graph.ordered("a", "c")
+    assert graph.ordered("c", "a")
+    assert not graph.ordered("c", "d")
+
+
 def test_a_reservation_stops_those_it_does_not_concern() -> None:
     """While a task reserves its locks, what does not conflict with it starts, and what ranks higher too."""
     graph = Graph(

@@ -1,27 +1,40 @@
 """A hub with a commit, a mirror of it, a pool of checkouts, and a program that must never run."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
-from repositories import Hub, git, write
 
 from worktrees.mirror import Mirror, open_mirror
 
+# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
+sys.path.append(str(Path(__file__).parent))
+
+from repositories import Hub, git, write
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hub and a person's clone of it, made once and copied for every test."""
+    place = tmp_path_factory.mktemp("template")
+    work = place / "person"
+    git(place, "init", "-q", "--bare", "-b", "main", "hub.git")
+    git(place, "init", "-q", "-b", "main", "person")
+    write(
+        work, {"README.md": "read me\n", "src/a.py": "a = 1\n", "src/b.py": "b = 1\n", ".gitignore": "*.o\n"}
+    )
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "first")
+    git(work, "remote", "add", "origin", "../hub.git")
+    git(work, "push", "-q", "origin", "main")
+    return place
+
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Hub:
-    made = Hub(path=tmp_path / "hub.git", work=tmp_path / "person")
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(made.path))
-    git(tmp_path, "init", "-q", "-b", "main", str(made.work))
-    write(
-        made.work,
-        {"README.md": "read me\n", "src/a.py": "a = 1\n", "src/b.py": "b = 1\n", ".gitignore": "*.o\n"},
-    )
-    git(made.work, "add", "-A")
-    git(made.work, "commit", "-q", "-m", "first")
-    git(made.work, "remote", "add", "origin", str(made.path))
-    git(made.work, "push", "-q", "origin", "main")
-    return made
+def hub(template: Path, tmp_path: Path) -> Hub:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return Hub(path=tmp_path / "hub.git", work=tmp_path / "person")
 
 
 @pytest.fixture

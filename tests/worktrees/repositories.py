@@ -63,7 +63,7 @@ class Hub:
         start: str = "main",
         message: str = "change",
     ) -> CommitId:
-        """A commit with these files changed, pushed to the hub's branch, which starts at `start` if it is new."""
+        """A commit with these files changed, pushed to the branch, which starts at `start` if it is new."""
         known = branch in git(self.path, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
         git(self.work, "fetch", "-q", "origin")
         git(self.work, "checkout", "-q", "-f", "--detach", f"origin/{branch if known else start}")

@@ -46,7 +46,7 @@ def test_passwords_in_urls_are_not_told() -> None:
     assert without_password("ssh://u:p@h/x") == "ssh://h/x"
 
 
-def test_nothing_of_this_process_environment_reaches_git(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_this_process_reaches_git(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "s3cret")
     monkeypatch.setenv("GIT_DIR", "/elsewhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/elsewhere")
@@ -81,7 +81,7 @@ def test_good_ref_names_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["main", "refs/heads/a:refs/heads/b", "refs/heads/*", "refs/heads/..", "refs/heads/a.lock", "refs/heads/",
+    ["main", "refs/heads/a:refs/heads/b", "refs/heads/*", "refs/heads/..", "refs/heads/a.lock", "refs/a/",
      "refs/heads/.a", "refs/heads/a b", "refs/heads/a\n", "refs/heads/a@{1}", "refs/heads//a", "+refs/heads/a"],
 )  # fmt: skip
 def test_names_that_could_change_a_refspec_are_not_refs(name: str) -> None:

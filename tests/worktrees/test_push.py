@@ -12,7 +12,7 @@ from repositories import Hub, git
 
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import Mirror, open_mirror
-from worktrees.push import Pushed, Refused, RefUpdate, Stale
+from worktrees.push import Pushed, RefUpdate, Refused, Stale
 
 ONE = "refs/forgepool/r1/one"
 TWO = "refs/forgepool/r1/two"
@@ -120,7 +120,7 @@ print(mirror.push([RefUpdate(ref={ONE!r}, new=sys.argv[3], expected=None)]))
 
 
 def test_a_hub_whose_folder_is_not_writable_is_a_refusal(hub: Hub) -> None:
-    # Not in tmp_path, which only its owner may enter. Owned by the one who pushes, or git would not let him read.
+    # Not in tmp_path, which only its owner may enter. Owned by the one who pushes, or git would not read it.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         copy, cache = Path(place, "hub.git"), Path(place, "cache")
         shutil.copytree(hub.path, copy)

@@ -1,0 +1,45 @@
+# Everything a fresh clone needs is made below .venv/; nothing is installed outside this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: help demo test bench install
+.NOTPARALLEL:
+
+help:
+	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (half a minute)'
+	@echo 'make test     format, lint, types, import directions and all tests'
+	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
+	@echo 'make install  the virtual environment $(VENV) alone'
+	@echo 'PYTHON=python3.12 on any of them chooses another Python.'
+
+demo: $(READY)
+	@$(BIN)/forgepool demo
+
+test: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist worksteal
+
+bench: $(READY)
+	$(BIN)/python benchmarks/schedule.py
+	$(BIN)/python benchmarks/worktrees.py
+	$(BIN)/python benchmarks/road.py
+
+install: $(READY)
+
+# Made again when the dependencies may have changed, and only then.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit( \
+	    "Forgepool needs Python 3.11 or later; $(PYTHON) is %d.%d: say make PYTHON=python3.12, or whatever yours is called" % v[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo '$(PYTHON) has no venv module; install it (Debian and Ubuntu: apt-get install python3-venv), then make again' >&2; exit 1; }
+	@command -v git >/dev/null || { echo 'there is no git; install git 2.38 or later, then make again' >&2; exit 1; }
+	@echo 'setting up $(VENV) (once)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --group dev --editable .
+	@touch $@

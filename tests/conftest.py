@@ -1,0 +1,78 @@
+"""A real Redis for the tests that need one, gone with pytest, however that ends."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from orchestrator.embedded import NoRedis, redis_binary
+from workers.settings import Settings
+from workers.wire import Redis, connect
+
+# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
+sys.path.append(str(Path(__file__).parent))
+
+from servers import RedisServer
+
+# A slow machine is no failure, and hypothesis' own deadline measures the machine.
+hypothesis_settings.register_profile("forgepool", deadline=None, print_blob=True)
+hypothesis_settings.load_profile("forgepool")
+
+
+@pytest.fixture(scope="session")
+def redis_program() -> str:
+    """Skips where there is no Redis; in CI, where there must be one, fails."""
+    try:
+        return redis_binary(Settings())
+    except NoRedis as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def shared_redis(redis_program: str) -> Iterator[RedisServer]:
+    # Not pytest's own temporary folder: a unix socket's path has room for a hundred bytes.
+    folder = Path(tempfile.mkdtemp(prefix="forgepool-test-"))
+    server = RedisServer(folder, redis_program)
+    yield server
+    server.kill()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def redis_url(shared_redis: RedisServer) -> str:
+    """A Redis that holds nothing."""
+    client = connect(shared_redis.url)
+    client.flushall()
+    client.close()
+    return shared_redis.url
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    """A client of a Redis that holds nothing."""
+    client = connect(redis_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def start_redis(redis_program: str) -> Iterator[Callable[..., RedisServer]]:
+    """Starts a Redis with further options, that the test may kill."""
+    started: list[RedisServer] = []
+
+    def start(*options: str) -> RedisServer:
+        folder = Path(tempfile.mkdtemp(prefix="forgepool-test-"))
+        started.append(RedisServer(folder, redis_program, *options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.kill()
+        shutil.rmtree(server.folder)

@@ -1,0 +1,142 @@
+"""
+What must hold in a run after every event, whatever the events are. Knows nothing of globs but which files they cover.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import assert_never
+
+from orchestrator import events as e
+from orchestrator.decisions import Course
+from orchestrator.state import AT_GATE, IN_FLIGHT, TERMINAL, Phase, State
+
+Files = frozenset[str]
+
+GLOBS: Mapping[str, Files] = {
+    "a/1": frozenset({"a/1"}),
+    "a/2": frozenset({"a/2"}),
+    "a/*": frozenset({"a/1", "a/2"}),
+    "a/**": frozenset({"a/1", "a/2"}),
+    "b/1": frozenset({"b/1"}),
+    "b/**": frozenset({"b/1", "b/2"}),
+    "{a,b}/1": frozenset({"a/1", "b/1"}),
+    "[ab]/2": frozenset({"a/2", "b/2"}),
+    "c": frozenset({"c"}),
+    "**": frozenset({"a/1", "a/2", "b/1", "b/2", "c"}),
+}
+"""The globs of generated plans, and what they cover of all the files there are."""
+FILES = sorted(GLOBS["**"])
+
+_IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "judged", "landing"))
+
+
+@dataclass
+class Invariants:
+    """Looks at each event before and after it is taken in, and fails at the first that breaks a promise."""
+
+    course: Course
+    landed: dict[str, str] = field(default_factory=dict)
+    green: dict[str, set[str]] = field(default_factory=dict)
+    """By task, the commits found green for it."""
+    past: set[frozenset[str]] = field(default_factory=set)
+    """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
+
+    def before(self, state: State, event: e.Event) -> dict[str, Phase]:
+        match event:
+            case e.OrderSent(task=task):
+                self._may_start(state, task)
+            case e.OrderAnswered(task=task) if state.tasks[task].phase == "pending":
+                self._may_start(state, task)
+            case e.LockExtended(task=task):
+                later = (one.id for one in state.in_phase("candidate") if one.id != task)
+                self.past |= {frozenset((task, one)) for one in later}
+            case e.CheckSent():
+                assert not state.halted, "a check was sent through a gate that is shut"
+            case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
+                assert result.commit and result.certificates
+                self.green.setdefault(task, set()).add(result.commit)
+            case e.LandingIntended(task=task, commit=commit):
+                assert commit in self.green.get(task, ()), f"{task} is to land {commit}, never found green"
+            case e.LandingAnswered(task=task, result=result) if result.outcome == "landed":
+                assert task not in self.landed, f"{task} has landed twice"
+                assert result.commit in self.green.get(task, ()), f"{task} landed what was not found green"
+                self.landed[task] = result.commit or ""
+            case _:
+                pass
+        return {task.id: task.phase for task in state.tasks.values()}
+
+    def after(self, state: State, event: e.Event, phases: Mapping[str, Phase]) -> None:
+        for task, was in phases.items():
+            if was in TERMINAL and state.tasks[task].phase != was:
+                assert isinstance(event, e.TaskRetried), f"{task} was {was}, and {event.kind} changed it"
+                assert was != "landed", f"{task} had landed"
+        assert len(state.in_phase(*AT_GATE)) <= 1, "two entries at the gate at once"
+        self._locks_hold(state)
+        self._candidates_hold_what_they_touched(state)
+
+    def _may_start(self, state: State, task: str) -> None:
+        """All it needs has landed; nothing in flight writes what it writes or reads, or reads what it writes."""
+        mine = self.course.tasks[task]
+        missing = [need.id for need in mine.needs if state.tasks[need.id].phase != "landed"]
+        assert not missing, f"{task} started without {missing}"
+        writes, reads = self._declared(task) or frozenset(), _covered(mine.reads)
+        for other, held in self._held(state):
+            if other == task:
+                continue
+            assert not writes & held, f"{task} started beside {other}, which holds {writes & held}"
+            assert not self._alone(task) and not self._alone(other), f"{task} or {other} was to run alone"
+            if self.course.plan.reads == "block":
+                assert not reads & held, f"{task} reads what {other} writes"
+                assert not writes & _covered(self.course.tasks[other].reads), (
+                    f"{task} writes what {other} reads"
+                )
+
+    def _locks_hold(self, state: State) -> None:
+        held = dict(self._held(state))
+        self.past = {pair for pair in self.past if pair <= held.keys()}
+        for one, other in combinations(held, 2):
+            common = held[one] & held[other]
+            assert not common or frozenset((one, other)) in self.past, f"{one} and {other} both hold {common}"
+
+    def _candidates_hold_what_they_touched(self, state: State) -> None:
+        held = dict(self._held(state))
+        for task in state.in_phase(*_IN_TRAIN):
+            touched = frozenset(task.result.paths if task.result else ())
+            assert touched <= held[task.id], f"{task.id} is in the train without a lock on all it changed"
+            declared = self._declared(task.id)
+            strict = self.course.plan.scope == "strict" and declared is not None
+            assert not strict or touched <= (declared or touched), f"{task.id} left its scope"
+
+    def _held(self, state: State) -> Iterator[tuple[str, Files]]:
+        for task in state.tasks.values():
+            if task.phase in IN_FLIGHT:
+                yield task.id, (self._declared(task.id) or frozenset()) | frozenset(task.extra)
+
+    def _declared(self, task: str) -> Files | None:
+        files = self.course.tasks[task].files
+        return None if files is None else _covered(files)
+
+    def _alone(self, task: str) -> bool:
+        return self.course.plan.undeclared == "exclusive" and self.course.tasks[task].files is None
+
+
+def _covered(globs: tuple[str, ...]) -> Files:
+    return frozenset().union(*(GLOBS[glob] for glob in globs))
+
+
+def outcome_explained(state: State, task: str, course: Course) -> bool:
+    """Whether a task that ended otherwise than landed has a reason on record."""
+    phase = state.tasks[task].phase
+    match phase:
+        case "landed" | "cancelled" | "needs_human":
+            return True
+        case "failed":
+            return bool(state.tasks[task].reasons)
+        case "blocked":
+            needs = (state.tasks[need.id].phase for need in course.tasks[task].needs)
+            return any(one in TERMINAL and one != "landed" for one in needs)
+        case "pending" | "running" | "answered" | "candidate" | "queued" | "testing" | "judged" | "landing":
+            return False
+        case _:
+            assert_never(phase)

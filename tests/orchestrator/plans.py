@@ -1,0 +1,155 @@
+"""Plans, states and answers for the tests of decisions, made in a line."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from orchestrator.decisions import Course
+from orchestrator.events import (
+    CheckSent,
+    EntryQueued,
+    Event,
+    LandingIntended,
+    OrderAnswered,
+    OrderSent,
+    RunStarted,
+)
+from orchestrator.plan import Need, Plan, Task
+from orchestrator.state import State
+from supervisor.messages import Certificate, CheckResult, Landing
+from workers.messages import CommandAgent, Outcome, WorkResult
+
+RUN = "r-1"
+Verdict = Literal["green", "red", "conflict", "base_red", "not_configured", "infrastructure"]
+
+
+def task(name: str, *needs: str, files: Sequence[str] | None = (), **said: Any) -> Task:
+    given = None if files is None else tuple(files)
+    return Task(
+        id=name,
+        needs=tuple(Need(id=one) for one in needs),
+        files=given,
+        agent=CommandAgent(run="true"),
+        **said,
+    )
+
+
+def course(*tasks: Task, **said: Any) -> Course:
+    return Course(Plan(name="p", checks="none", tasks=tasks, **said), {})
+
+
+def begun(of: Course, *events: Event, at: float = 100.0) -> State:
+    """The state of a run after these events."""
+    state = State.blank(of.tasks)
+    beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0")
+    for number, event in enumerate((beginning, *events), start=1):
+        state.apply(event, number=number, at=at)
+    return state
+
+
+def follow(state: State, *events: Event, at: float = 100.0) -> State:
+    """The same state after these events, too."""
+    for event in events:
+        state.apply(event, number=state.number + 1, at=at)
+    return state
+
+
+def sent(name: str, attempt: int = 1, *, token: str = "t", base: str = "c0") -> OrderSent:
+    return OrderSent(
+        task=name,
+        attempt=attempt,
+        message_id=f"{RUN}.{name}.{attempt}",
+        token=token,
+        base=base,
+        issued_at=100.0,
+    )
+
+
+def result(
+    name: str,
+    attempt: int = 1,
+    outcome: Outcome = "candidate",
+    *,
+    paths: Sequence[str] = (),
+    token: str = "t",
+    detail: str = "",
+) -> WorkResult:
+    return WorkResult(
+        order_id=f"{RUN}.{name}.{attempt}",
+        token=token,
+        outcome=outcome,
+        commit=f"c-{name}-{attempt}" if outcome == "candidate" else None,
+        paths=tuple(paths),
+        detail=detail,
+        host="h",
+    )
+
+
+def answered(name: str, attempt: int = 1, outcome: Outcome = "candidate", **said: Any) -> OrderAnswered:
+    return OrderAnswered(task=name, result=result(name, attempt, outcome, **said))
+
+
+def queued(name: str) -> EntryQueued:
+    return EntryQueued(task=name)
+
+
+def check_sent(name: str, number: int = 1, *, attempt: int = 1, base: str = "c0") -> CheckSent:
+    return CheckSent(
+        task=name,
+        message_id=f"{RUN}.{name}.{attempt}.check-{number}",
+        token="t",
+        base=base,
+        issued_at=100.0,
+    )
+
+
+def verdict(
+    name: str, kind: Verdict = "green", number: int = 1, *, attempt: int = 1, **said: Any
+) -> CheckResult:
+    composed = kind not in ("conflict", "not_configured", "infrastructure")
+    return CheckResult(
+        request_id=f"{RUN}.{name}.{attempt}.check-{number}",
+        token="t",
+        verdict=kind,
+        commit=f"m-{name}-{attempt}" if composed else None,
+        tree=f"tree-{name}-{attempt}" if composed else None,
+        certificates=(certificate(f"tree-{name}-{attempt}"),) if kind == "green" else (),
+        **said,
+    )
+
+
+def certificate(tree: str) -> Certificate:
+    return Certificate(
+        key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h"
+    )
+
+
+def intended(name: str, *, attempt: int = 1, commit: str = "") -> LandingIntended:
+    return LandingIntended(
+        task=name,
+        message_id=f"{RUN}.{name}.{attempt}.land-1",
+        token="t",
+        base="c0",
+        commit=commit or f"m-{name}-{attempt}",
+        tree=f"tree-{name}-{attempt}",
+        certificates=(certificate(f"tree-{name}-{attempt}"),),
+        issued_at=100.0,
+    )
+
+
+def landing(
+    name: str,
+    outcome: Literal["landed", "moved", "refused", "infrastructure"] = "landed",
+    *,
+    attempt: int = 1,
+    commit: str = "",
+    detail: str = "",
+) -> Landing:
+    where = commit or (f"m-{name}-{attempt}" if outcome == "landed" else None)
+    return Landing(
+        request_id=f"{RUN}.{name}.{attempt}.land-1",
+        token="t",
+        outcome=outcome,
+        commit=where,
+        detail=detail,
+        host="h",
+    )

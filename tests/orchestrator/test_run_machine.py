@@ -1,0 +1,284 @@
+"""Whatever the world does, and whenever the orchestrator dies: what DESIGN promises of a run holds at every step."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from invariants import FILES, GLOBS, Invariants, outcome_explained
+from plans import RUN, course, task
+from world import Request, World
+
+from orchestrator.decisions import Course, decide
+from orchestrator.dispatch import check_request, land_request, order
+from orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingAnswered,
+    LandingIntended,
+    MessageLost,
+    OrderAnswered,
+    OrderSent,
+    RunResumed,
+    RunStarted,
+)
+from orchestrator.inbox import Request as Wish
+from orchestrator.journal import Journal, read
+from orchestrator.reception import Answer, received
+from orchestrator.requests import granted
+from orchestrator.state import MOST_TROUBLES, TERMINAL, Outstanding, State, TaskState
+from supervisor.messages import CheckRequest, LandRequest
+from workers.messages import Outcome, WorkOrder
+
+# Thousands of journals are written and synced: on a disk of memory where there is one.
+_PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+_FAILURES: list[Outcome] = ["no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"]
+_VERDICTS = ["green", "green", "green", "red", "conflict", "infrastructure", "base_red", "not_configured"]
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> Course:
+    count = draw(st.integers(5, 12))
+    globs = st.lists(st.sampled_from(sorted(GLOBS)), min_size=0, max_size=2, unique=True)
+    tasks = []
+    for number in range(count):
+        earlier = [f"t{one}" for one in range(number)]
+        needs = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True)) if earlier else []
+        reads = draw(globs) if draw(st.integers(0, 3)) == 0 else []
+        files = draw(st.none() | globs)
+        attempts = draw(st.integers(1, 3))
+        tasks.append(task(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts))
+    return course(
+        *tasks,
+        scope=draw(st.sampled_from(["extend", "strict"])),
+        undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
+        reads=draw(st.sampled_from(["block", "ignore"])),
+    )
+
+
+class Run(RuleBasedStateMachine):
+    """A run, its journal, and the world around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="forgepool-machine-", dir=_PLACE))
+        self.now = 1000.0
+
+    @initialize(plan=courses())
+    def begin(self, plan: Course) -> None:
+        self.course, self.world, self.watch = plan, World(), Invariants(plan)
+        self.state = State.blank(plan.tasks)
+        self.journal = Journal(self.folder)
+        self.record(RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip=self.world.tip))
+
+    @rule(
+        times=st.integers(1, 4), slots=st.integers(0, 4), dies=st.integers(0, 9), draining=st.integers(0, 9)
+    )
+    def decide(self, times: int, slots: int, dies: int, draining: int) -> None:
+        """Some turns of the loop; sometimes it dies when its last decision is journaled and nothing is sent."""
+        for _ in range(times):
+            events = self.decided(slots, draining=draining == 0)
+            self.record(*events)
+            if dies == 0:
+                self.restart(forgotten=True)
+                return
+            self.send(events)
+
+    @precondition(lambda self: self.world.mail)
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        """Somebody finishes something; perhaps a message that was given up, or that was cancelled, long ago."""
+        request = data.draw(st.sampled_from(self.world.mail), label="message")
+        arrives = data.draw(st.integers(0, 7), label="arrives")
+        answer = self.finish(request, data)
+        if arrives:
+            self.receive(answer)
+
+    @precondition(lambda self: self.world.mail)
+    @rule(data=st.data())
+    def take(self, data: st.DataObject) -> None:
+        """A worker says that it has begun."""
+        self.receive(self.world.start(data.draw(st.sampled_from(self.world.mail), label="message")))
+
+    @precondition(lambda self: self.world.told)
+    @rule(data=st.data())
+    def answer_again(self, data: st.DataObject) -> None:
+        self.receive(data.draw(st.sampled_from(self.world.told), label="answer"))
+
+    @precondition(lambda self: self.world.told)
+    @rule(data=st.data())
+    def answer_with_a_wrong_token(self, data: st.DataObject) -> None:
+        answer = data.draw(st.sampled_from(self.world.told), label="answer")
+        if self.state.task_of(_answers(answer)) is not None:
+            events = received(self.course, self.state, answer.model_copy(update={"token": "wrong"}))
+            assert not events, "an answer to an earlier sending was taken for the present one"
+
+    @precondition(lambda self: self.state.outstanding())
+    @rule(data=st.data())
+    def lose(self, data: st.DataObject) -> None:
+        """A worker vanishes; what it had may be done all the same, and reported much later."""
+        sent = data.draw(st.sampled_from(list(self.state.outstanding().values())), label="message")
+        if data.draw(st.booleans(), label="for good"):
+            self.world.mail = [one for one in self.world.mail if one.token != sent.token]
+        self.record(*(self.in_hub(self.state.tasks[sent.task], sent) or [self.lost(sent)]))
+
+    @rule()
+    def somebody_else_lands(self) -> None:
+        self.world.somebody_else_lands()
+
+    @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(data=st.data(), do=st.sampled_from(["cancel", "retry", "retry"]))
+    def ask(self, data: st.DataObject, do: str) -> None:
+        named = data.draw(st.sampled_from(list(self.state.tasks)), label="task")
+        self.record(*granted(self.course, self.state, Wish.model_validate({"do": do, "task": named})))
+
+    @rule()
+    def resend(self) -> None:
+        """What nobody has is sent again, as it was."""
+        here = {one.token for one in self.world.mail}
+        for sent in self.state.outstanding().values():
+            if sent.token not in here:
+                self.world.take(self.message(sent, resent=True))
+
+    @rule()
+    def restart(self, forgotten: bool = False) -> None:
+        """The orchestrator is killed and resumed: its journal is all it knows, and Redis tells all answers again."""
+        self.journal.close()
+        replayed = State.blank(self.course.tasks)
+        for one in read(self.folder):
+            replayed.apply(one.event, number=one.number, at=one.at)
+        assert replayed == self.state, "the journal does not lead to the state that wrote it"
+        self.state, self.journal = replayed, Journal(self.folder)
+        self.record(RunResumed(tip=self.world.tip))
+        for task in self.state.tasks.values():
+            self.record(*(self.in_hub(task, task.message) if task.phase in _ASKED_ON_RESUME else []))
+        for answer in list(self.world.told):
+            self.receive(answer)
+
+    @invariant()
+    def nothing_lands_twice(self) -> None:
+        if hasattr(self, "watch"):
+            assert set(self.watch.landed.items()) <= set(self.world.markers.items())
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "state"):
+                self.ends_when_all_goes_well()
+                self.journal.close()
+        finally:
+            shutil.rmtree(self.folder)
+
+    def ends_when_all_goes_well(self) -> None:
+        self.restart()
+        could = [
+            task.id
+            for task in self.state.tasks.values()
+            if task.phase not in (*TERMINAL, "answered", "judged") and task.troubles < MOST_TROUBLES
+        ]
+        for _ in range(20 * len(self.state.tasks)):
+            self.now += 61.0
+            while events := self.decided(3):
+                self.record(*events)
+                self.send(events)
+            self.resend()
+            for request in list(self.world.mail):
+                self.receive(self.finish_well(request))
+        assert self.state.finished, {one.id: one.phase for one in self.state.tasks.values()}
+        assert all(outcome_explained(self.state, one, self.course) for one in self.state.tasks)
+        for one in could if self.course.plan.scope == "extend" else ():
+            assert self.state.tasks[one].phase in ("landed", "blocked"), f"{one} was given up for no reason"
+
+    def decided(self, slots: int, *, draining: bool = False) -> list[Event]:
+        return decide(self.course, self.state, now=self.now, order_slots=slots, draining=draining)
+
+    def record(self, *events: Event) -> None:
+        self.now += 0.01
+        for event in events:
+            phases = self.watch.before(self.state, event)
+            self.state.apply(event, number=self.state.number + 1, at=self.now)
+            self.watch.after(self.state, event, phases)
+        if events:
+            self.journal.append(events, at=self.now)
+
+    def receive(self, answer: Answer) -> None:
+        for event in received(self.course, self.state, answer):
+            self.record(event)
+
+    def send(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, OrderSent | CheckSent | LandingIntended):
+                sent = self.state.outstanding()[event.message_id]
+                self.world.take(self.message(sent, resent=False))
+
+    def message(self, sent: Outstanding, *, resent: bool) -> Request:
+        task = self.state.tasks[sent.task]
+        match sent.kind:
+            case "order":
+                return order(self.course, self.state, task, sent, resent=resent)
+            case "check":
+                return check_request(self.course, self.state, task, sent)
+            case "landing":
+                return land_request(self.course, self.state, task, sent)
+
+    def in_hub(self, task: TaskState, sent: Outstanding | None) -> list[Event]:
+        """What `recovery` would find there: the same events, of a hub that is a dictionary."""
+        marker = self.world.markers.get(task.id)
+        if marker is not None and task.phase in ("queued", "testing", "judged", "landing"):
+            where = {"request_id": sent.message_id if sent else "", "token": sent.token if sent else ""}
+            landing = {"outcome": "landed", "commit": marker, **where}
+            return [LandingAnswered.model_validate({"task": task.id, "result": landing})]
+        kept = self.world.published.get((task.id, task.attempt))
+        if kept is not None and task.phase == "running" and sent is not None:
+            return [OrderAnswered(task=task.id, result=kept.model_copy(update={"token": sent.token}))]
+        return []
+
+    def lost(self, sent: Outstanding) -> Event:
+        return MessageLost(message_id=sent.message_id, why="h/7 took it and is gone")
+
+    def finish(self, request: Request, data: st.DataObject) -> Answer:
+        match request:
+            case WorkOrder():
+                outcome = data.draw(st.just("candidate") | st.sampled_from(_FAILURES), label="outcome")
+                inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
+                touchable = inside if data.draw(st.booleans(), label="stays inside") and inside else FILES
+                paths = data.draw(st.lists(st.sampled_from(touchable), min_size=1, max_size=2), label="paths")
+                return self.world.work(request, outcome, sorted(set(paths)))
+            case CheckRequest():
+                return self.world.check(request, data.draw(st.sampled_from(_VERDICTS), label="verdict"))
+            case LandRequest():
+                went = data.draw(st.integers(0, 5), label="landing goes")
+                return self.world.land(request, refused=went == 1, trouble=went == 2)
+
+    def finish_well(self, request: Request) -> Answer:
+        match request:
+            case WorkOrder():
+                inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
+                return self.world.work(request, "candidate", inside[:1])
+            case CheckRequest():
+                return self.world.check(request, "green")
+            case LandRequest():
+                return self.world.land(request)
+
+
+_ASKED_ON_RESUME = ("running", "queued", "testing", "judged", "landing")
+
+
+def _answers(answer: Answer) -> str:
+    """The message an answer is to."""
+    for name in ("message_id", "order_id", "request_id"):
+        found = getattr(answer, name, None)
+        if isinstance(found, str):
+            return found
+    raise TypeError(answer)
+
+
+Run.TestCase.settings = settings(
+    max_examples=80, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestRun = Run.TestCase
