@@ -82,10 +82,7 @@ def forgepool(folder: Path, tasks: int, files: int, workers: int) -> tuple[float
     hub = repository(folder / "hub", files)
     plan = folder / "plan.yaml"
     lines = ["version: 1", "name: no-ops", "checks: [{name: check, run: 'true'}]", "tasks:"]
-    lines += [
-        f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: 'echo {n} > t{n}.txt'}}}}"
-        for n in range(tasks)
-    ]
+    lines += [f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: 'echo {n} > t{n}.txt'}}}}" for n in range(tasks)]
     plan.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "orchestrator"]
     started = time.perf_counter()

@@ -77,9 +77,7 @@ def conflicts(at: int, size: int, chance: random.Random) -> tuple[list[int], lis
     """Few needs, but most tasks write one or two files of a small pool, or a whole folder of it."""
     pool = max(4, size // 12)
     needs = [chance.randrange(at)] if at and chance.random() < 0.3 else []
-    files = [
-        f"src/{chance.randrange(pool) % 7}/f{chance.randrange(pool)}.py" for _ in range(chance.randint(1, 2))
-    ]
+    files = [f"src/{chance.randrange(pool) % 7}/f{chance.randrange(pool)}.py" for _ in range(chance.randint(1, 2))]
     if chance.random() < 4 / size:
         files.append(f"src/{chance.randrange(7)}/")
     return needs, files
@@ -134,9 +132,7 @@ class Ours:
             slots=now.free,
             overtaken=self.overtaken,
         )
-        self.overtaken = count_overtaken(
-            self.graph, chosen, landed=now.landed, waiting=now.able, before=self.overtaken
-        )
+        self.overtaken = count_overtaken(self.graph, chosen, landed=now.landed, waiting=now.able, before=self.overtaken)
         self.seconds += time.perf_counter() - began
         self.started += len(chosen)
         return chosen
@@ -170,9 +166,7 @@ def waves(graph: Graph) -> Policy:
 
 def makespan_s(graph: Graph, duration_s: dict[str, float], slots: int, policy: Policy) -> float:
     """Runs the plan on a virtual clock."""
-    now = Now(
-        landed=set(), in_flight={}, able={t.id for t in graph.tasks.values() if not t.needs}, free=slots
-    )
+    now = Now(landed=set(), in_flight={}, able={t.id for t in graph.tasks.values() if not t.needs}, free=slots)
     ends: list[tuple[float, str]] = []
     clock = 0.0
     while True:
@@ -197,11 +191,7 @@ class Row:
     decisions_per_s: float
 
     def __str__(self) -> str:
-        return (
-            self.label
-            + "".join(f"{one:8.3f}" for one in self.ratios.values())
-            + f"{self.decisions_per_s:13,.0f}"
-        )
+        return self.label + "".join(f"{one:8.3f}" for one in self.ratios.values()) + f"{self.decisions_per_s:13,.0f}"
 
 
 def measure(plan: Plan, slots: int) -> Row:
@@ -215,9 +205,7 @@ def measure(plan: Plan, slots: int) -> Row:
         "plan": (graph, lambda now: compatible(graph, now, now.free)),
     }
     bound_s, truth = plan.bound_s(graph, slots), dict(graph.duration_s)
-    ratios = {
-        name: makespan_s(own, truth, slots, policy) / bound_s for name, (own, policy) in policies.items()
-    }
+    ratios = {name: makespan_s(own, truth, slots, policy) / bound_s for name, (own, policy) in policies.items()}
     label = f"{plan.kind:<10}{len(plan.tasks):>7}{slots:>7}{bound_s / 3600:>9.1f}h"
     return Row(label=label, ratios=ratios, decisions_per_s=ours.started / ours.seconds)
 
@@ -235,9 +223,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     columns = ("ours", "blind", "waves", "plan")
-    print(
-        f"{'plan':<10}  tasks  slots     bound" + "".join(f"{name:>8}" for name in columns) + "  decisions/s"
-    )
+    print(f"{'plan':<10}  tasks  slots     bound" + "".join(f"{name:>8}" for name in columns) + "  decisions/s")
     found: list[Row] = []
     for row in rows(quick=chosen.quick, seed=chosen.seed):
         found.append(row)

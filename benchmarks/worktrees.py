@@ -30,9 +30,7 @@ CHANGED, UNTRACKED = 20, 100
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[5_000, 50_000])
     parser.add_argument("--rounds", type=int, default=7)
     chosen = parser.parse_args()
@@ -53,9 +51,7 @@ def compare(place: Path, files: int, rounds: int) -> Iterator[tuple[str, float, 
     pool, plain = place / "pool", place / "plain"
     yield (
         "first, of an empty pool",
-        *medians(
-            lambda: worktree(mirror.git, plain, main), lambda: lease(mirror, main, fresh(place)), rounds=3
-        ),
+        *medians(lambda: worktree(mirror.git, plain, main), lambda: lease(mirror, main, fresh(place)), rounds=3),
     )
     lease(mirror, main, pool)
     yield (
@@ -158,9 +154,7 @@ def generate(hub: Path, files: int) -> Path:
     for number in range(files):
         file = hub / f"p{number % 20}" / f"d{number // 20 % 25}" / f"module{number}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            f'"""Module {number}."""\n' + "".join(f"value_{n} = {n * number}\n" for n in range(40))
-        )
+        file.write_text(f'"""Module {number}."""\n' + "".join(f"value_{n} = {n * number}\n" for n in range(40)))
     commit(hub, "first")
     plain(hub, "checkout", "-q", "-b", "next")
     for number in range(0, files, 100):

@@ -139,9 +139,7 @@ def _settled(course: Course, state: State) -> list[Event]:
 
 
 def _trouble_question(task: TaskState) -> str:
-    return (
-        f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
-    )
+    return f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
 
 
 def _admitted(course: Course, state: State) -> list[Event]:

@@ -96,9 +96,7 @@ def _disk(what: str, folder: Path) -> Finding:
     free = shutil.disk_usage(there).free
     found = f"{free / 1024**3:.1f} GiB free at {folder}"
     if not os.access(there, os.W_OK):
-        return Finding(
-            what=what, verdict="bad", found=f"{there} is not writable", mend=f"chown or set another {what}"
-        )
+        return Finding(what=what, verdict="bad", found=f"{there} is not writable", mend=f"chown or set another {what}")
     if free < _LOW_BYTES:
         return Finding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
     return Finding(what=what, verdict="ok", found=found)
@@ -112,9 +110,7 @@ def _kernel() -> list[Finding]:
     reaper = tree.become_subreaper()
     bubblewrap = shutil.which("bwrap")
     return [
-        Finding(
-            what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}"
-        ),
+        Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}"),
         Finding(
             what="sandbox",
             verdict="note",
@@ -132,9 +128,7 @@ def _agents() -> list[Finding]:
 
 def _keys() -> Finding:
     names = known_keys()
-    return Finding(
-        what="model keys", verdict="ok", found=", ".join(names) if names else "none set, none needed yet"
-    )
+    return Finding(what="model keys", verdict="ok", found=", ".join(names) if names else "none set, none needed yet")
 
 
 def _broker(url: str) -> list[Finding]:

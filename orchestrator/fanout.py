@@ -31,9 +31,7 @@ _MOST_SLUG = 80
 
 def _env_name(text: str) -> str:
     if not _ENV_NAME.fullmatch(text):
-        raise ValueError(
-            "is not the name of an environment variable; use letters, digits and '_', no digit first"
-        )
+        raise ValueError("is not the name of an environment variable; use letters, digits and '_', no digit first")
     return text
 
 
@@ -107,11 +105,7 @@ class CannotFanOut(Exception):
 
 def merged(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
     """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key."""
-    taken = {
-        name: getattr(defaults, name)
-        for name in defaults.model_fields_set
-        if name not in entry.model_fields_set
-    }
+    taken = {name: getattr(defaults, name) for name in defaults.model_fields_set if name not in entry.model_fields_set}
     if defaults.env and entry.env:
         taken["env"] = defaults.env | entry.env
     if defaults.limits.model_fields_set and entry.limits.model_fields_set:
@@ -138,9 +132,7 @@ def for_each(entry: TaskEntry, files: Sequence[str]) -> list[TaskEntry]:
         )
     for path in paths:
         if not path.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in path):
-            raise CannotFanOut(
-                ("for_each", "files"), f"is repeated for '{path}', whose name is not UTF-8; exclude it"
-            )
+            raise CannotFanOut(("for_each", "files"), f"is repeated for '{path}', whose name is not UTF-8; exclude it")
     slugs = dict(zip(paths, _slugs(paths), strict=True))
     return _with_unique_ids(entry, paths, [_repeated(entry, path, slugs[path]) for path in paths])
 
@@ -226,8 +218,7 @@ def _slugs(paths: Sequence[str]) -> list[str]:
     plain = [_slug(path) for path in paths]
     count = Counter(each.lower() for each in plain)
     return [
-        each if count[each.lower()] == 1 else f"{each}-{_digest(path)}"
-        for each, path in zip(plain, paths, strict=True)
+        each if count[each.lower()] == 1 else f"{each}-{_digest(path)}" for each, path in zip(plain, paths, strict=True)
     ]
 
 

@@ -188,9 +188,7 @@ def _alternatives(glob: str) -> list[str]:
         else:
             texts = [text + atom for text in texts]
         if len(texts) + len(done) > _MOST_ALTERNATIVES:
-            raise BadGlob(
-                glob, f"its braces stand for more than {_MOST_ALTERNATIVES} patterns; use wildcards"
-            )
+            raise BadGlob(glob, f"its braces stand for more than {_MOST_ALTERNATIVES} patterns; use wildcards")
     if outer:
         raise BadGlob(glob, "'{' is not closed; write [{] for a real one")
     return texts

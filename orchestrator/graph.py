@@ -169,9 +169,7 @@ def _after(tasks: Sequence[TaskNeeds]) -> Mapping[str, tuple[str, ...]]:
     for task in tasks:
         for need in dict.fromkeys(task.needs):
             if need not in after:
-                raise ValueError(
-                    f"task '{task.id}' needs '{need}', which is not among the tasks; name one that is"
-                )
+                raise ValueError(f"task '{task.id}' needs '{need}', which is not among the tasks; name one that is")
             after[need].append(task.id)
     return {name: tuple(dependents) for name, dependents in after.items()}
 
@@ -183,9 +181,7 @@ def _durations(tasks: Sequence[TaskNeeds], learned: Mapping[str, float]) -> Mapp
     return {name: usual if seconds is None else seconds for name, seconds in known.items()}
 
 
-def _dependents_first(
-    tasks: Mapping[str, TaskNeeds], after: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
+def _dependents_first(tasks: Mapping[str, TaskNeeds], after: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     left = {name: len(dependents) for name, dependents in after.items()}
     found = [name for name, count in left.items() if not count]
     for name in found:
@@ -195,9 +191,7 @@ def _dependents_first(
                 found.append(need)
     if len(found) < len(tasks):
         circle = find_cycle(tasks.values()) or ()
-        raise ValueError(
-            f"needs run in a circle: {' -> '.join((*circle, *circle[:1]))}; take one of them out"
-        )
+        raise ValueError(f"needs run in a circle: {' -> '.join((*circle, *circle[:1]))}; take one of them out")
     return tuple(found)
 
 

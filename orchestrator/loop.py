@@ -123,9 +123,7 @@ class Loop:
 
     def _untaken(self) -> set[str]:
         """Messages nobody was seen to take: with Redis gone, gone too."""
-        return {
-            one for one, sent in self.state.outstanding().items() if not self.state.tasks[sent.task].holder
-        }
+        return {one for one, sent in self.state.outstanding().items() if not self.state.tasks[sent.task].holder}
 
     def _redis_away(self) -> None:
         if not self.away:
@@ -240,9 +238,9 @@ class Loop:
 
     def _nothing_to_wait_for(self) -> bool:
         now = time.time()
-        return all(
-            task.not_before <= now for task in self.state.in_phase("pending", "queued")
-        ) and not decide(self.course, self.state, now=now, order_slots=1, draining=False)
+        return all(task.not_before <= now for task in self.state.in_phase("pending", "queued")) and not decide(
+            self.course, self.state, now=now, order_slots=1, draining=False
+        )
 
     def _forget(self) -> None:
         try:

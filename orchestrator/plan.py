@@ -212,9 +212,7 @@ def _about_plan(document: Located, source: _PlanSource) -> Iterator[Mistake]:
         )
     if target is not None and target.startswith("refs/"):
         short = target.removeprefix("refs/heads/")
-        yield Mistake(
-            document.line(("target",)), f"'target' must be a branch's short name, such as '{short}'"
-        )
+        yield Mistake(document.line(("target",)), f"'target' must be a branch's short name, such as '{short}'")
 
 
 def _written(reading: _Reading, files: Callable[[], Sequence[str]]) -> list[_Written]:
@@ -226,15 +224,11 @@ def _written(reading: _Reading, files: Callable[[], Sequence[str]]) -> list[_Wri
         line = reading.document.line(("tasks", index))
         if entry.for_each is None:
             if entry.group is not None:
-                reading.refuse(
-                    index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it"
-                )
+                reading.refuse(index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it")
             found.append(_Written(entry=entry, index=index, line=line))
             continue
         tree = files() if tree is None else tree
-        found.extend(
-            _Written(entry=each, index=index, line=line) for each in _fanned_out(reading, entry, index, tree)
-        )
+        found.extend(_Written(entry=each, index=index, line=line) for each in _fanned_out(reading, entry, index, tree))
         if len(found) > _MOST_TASKS:
             reading.refuse(index, ("for_each",), f"the plan has more than {_MOST_TASKS:,} tasks; split it")
             break
@@ -260,9 +254,7 @@ def _check_ids(reading: _Reading, written: Iterable[_Written]) -> None:
         if before is not each:
             same = before.entry.id == each.entry.id
             like = "" if same else f" as '{before.entry.id}'; case does not tell ids apart"
-            sentence = (
-                f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
-            )
+            sentence = f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
             reading.refuse(each.index, ("id",), sentence)
 
 
@@ -273,9 +265,7 @@ def _check_groups(reading: _Reading, written: Iterable[_Written]) -> None:
             continue
         _check_slug(reading, index, "group" if entry.group else "id", group)
         if group in lines:
-            sentence = (
-                f"the group '{group}' has the name of a task or group on line {lines[group]}; give it another"
-            )
+            sentence = f"the group '{group}' has the name of a task or group on line {lines[group]}; give it another"
             reading.refuse(index, ("group",), sentence)
         lines.setdefault(group, reading.document.line(("tasks", index)))
 
@@ -292,9 +282,7 @@ def _check_globs(reading: _Reading, written: Iterable[_Written]) -> None:
         for key, globs in (("files", each.entry.files or ()), ("reads", each.entry.reads)):
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
-                    reading.refuse(
-                        each.index, (key, at), f"'{key}' of task '{each.entry.id}' has the {wrong}"
-                    )
+                    reading.refuse(each.index, (key, at), f"'{key}' of task '{each.entry.id}' has the {wrong}")
 
 
 @lru_cache(maxsize=65536)
@@ -315,9 +303,7 @@ def _agents(reading: _Reading, written: Iterable[_Written], folder: Path) -> dic
     for each in written:
         agent = each.entry.agent
         if agent is None:
-            sentence = (
-                f"task '{each.entry.id}' has no agent; write 'agent: {{command: ...}}' there or in 'defaults'"
-            )
+            sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{command: ...}}' there or in 'defaults'"
             reading.refuse(each.index, (), sentence)
         elif agent.command is not None:
             found[each.entry.id] = CommandAgent(run=agent.command)
@@ -369,9 +355,7 @@ def _needs_of(reading: _Reading, task: _Written, names: Mapping[str, Sequence[st
         if colon and depth != "full":
             wrong = f"needs '{text}'; write '{name}' or '{name}:full'"
         elif name not in names:
-            wrong = (
-                f"needs '{name}', which is not in the plan; tasks are: {_nearest_first(reading, name, names)}"
-            )
+            wrong = f"needs '{name}', which is not in the plan; tasks are: {_nearest_first(reading, name, names)}"
         elif task.entry.id in names[name]:
             wrong = "needs itself; remove the need"
         else:

@@ -61,9 +61,7 @@ def ready(
     """
     if slots <= 0:
         return []
-    able = [
-        graph.rank[task] for task in waiting if task not in in_flight and graph.needs_landed(task, landed)
-    ]
+    able = [graph.rank[task] for task in waiting if task not in in_flight and graph.needs_landed(task, landed)]
     refused: set[str] = set()
     for task, lock in in_flight.items():
         refused |= graph.locked_out(task, lock)
@@ -108,11 +106,7 @@ def count_overtaken(
     counts = {task: before[task] for task in before if task in waiting and task not in started}
     for low in started:
         for high in _shut_out_by(graph, low).intersection(waiting):
-            if (
-                graph.rank[high] < graph.rank[low]
-                and high not in started
-                and graph.needs_landed(high, landed)
-            ):
+            if graph.rank[high] < graph.rank[low] and high not in started and graph.needs_landed(high, landed):
                 counts[high] = counts.get(high, 0) + 1
     return counts
 
@@ -226,9 +220,7 @@ def _waves(graph: Graph, most: int) -> tuple[tuple[tuple[str, ...], ...], int]:
         waves.append(tuple(wave))
         landed.update(wave)
         frontier.difference_update(wave)
-        frontier.update(
-            then for task in wave for then in graph.after[task] if graph.needs_landed(then, landed)
-        )
+        frontier.update(then for task in wave for then in graph.after[task] if graph.needs_landed(then, landed))
     return tuple(waves), len(graph.order) - len(landed)
 
 

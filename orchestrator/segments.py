@@ -97,9 +97,7 @@ def names_meet(a: Segment, b: Segment) -> bool:
     return _wilds_meet(a, b)
 
 
-def meet_in_order(
-    a: Sequence[Unit], b: Sequence[Unit], star: Unit, one_meets: Callable[[Unit, Unit], bool]
-) -> bool:
+def meet_in_order(a: Sequence[Unit], b: Sequence[Unit], star: Unit, one_meets: Callable[[Unit, Unit], bool]) -> bool:
     """
     Whether two sequences have a common reading, `star` standing for any run of units.
 

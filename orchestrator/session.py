@@ -162,27 +162,19 @@ def start_run(
         programs=programs,
     )
     kept = runs.keep(settings, options, plan)
-    beginning = RunStarted(
-        run=run, plan_digest=plan_digest(plan), hub=hub.facts.url, target=plan.target, tip=tip
-    )
+    beginning = RunStarted(run=run, plan_digest=plan_digest(plan), hub=hub.facts.url, target=plan.target, tip=tip)
     return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
 
-def resume_run(
-    kept: KeptRun, settings: Settings, *, workers: int | None, wishes: Wishes, listener: Listener
-) -> Ending:
+def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes: Wishes, listener: Listener) -> Ending:
     """Goes on with a run where its journal ends."""
     hub = open_hub(kept.options.hub, settings)
     folder = hub.facts.checked_out.get(kept.options.target)
     if folder is not None:
-        raise CannotRun(
-            f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume"
-        )
+        raise CannotRun(f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume")
     tip = hub.heads.get(kept.options.target)
     if tip is None:
-        raise CannotRun(
-            f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume"
-        )
+        raise CannotRun(f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume")
     if kept.options.programs:
         put_first_on_path(kept.options.programs)
     if workers is not None:

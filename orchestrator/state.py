@@ -33,9 +33,7 @@ Phase = Literal[
 the loop, until it is decided what follows. `candidate` waits for a lock on paths it touched undeclared.
 """
 
-IN_FLIGHT: frozenset[Phase] = frozenset(
-    ("running", "answered", "candidate", "queued", "testing", "judged", "landing")
-)
+IN_FLIGHT: frozenset[Phase] = frozenset(("running", "answered", "candidate", "queued", "testing", "judged", "landing"))
 AT_GATE: frozenset[Phase] = frozenset(("testing", "judged", "landing"))
 TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
 
@@ -142,9 +140,7 @@ class State:
 
     def task_of(self, message_id: str) -> TaskState | None:
         """The task whose answer is awaited under this message id."""
-        return next(
-            (one for one in self.tasks.values() if one.message and one.message.message_id == message_id), None
-        )
+        return next((one for one in self.tasks.values() if one.message and one.message.message_id == message_id), None)
 
     def step(self, task_id: str, *allowed: Phase) -> TaskState:
         task = self.tasks.get(task_id)
@@ -357,9 +353,7 @@ def _task_parked(state: State, event: e.TaskParked, at: float) -> None:
 
 def _task_cancelled(state: State, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
-    task = state.step(
-        event.task, "pending", "running", "answered", "candidate", "queued", "testing", "judged"
-    )
+    task = state.step(event.task, "pending", "running", "answered", "candidate", "queued", "testing", "judged")
     task.message, task.detail = None, "cancelled"
     _enter(task, "cancelled", at)
 

@@ -2,7 +2,6 @@
 
 from orchestrator import events as e
 from orchestrator.journal import Recorded
-from workers.messages import ReasonPack
 
 
 def sentence(event: e.Event) -> str | None:
@@ -21,9 +20,7 @@ def sentence(event: e.Event) -> str | None:
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
         case e.MessageLost():
-            return (
-                f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
-            )
+            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
         case _:
             return _of_task(event)
 
@@ -45,10 +42,16 @@ def _of_task(event: e.Event) -> str | None:
             return _checked(event)
         case e.LandingAnswered():
             return _landed(event)
+        case _:
+            return _ended(event)
+
+
+def _ended(event: e.Event) -> str | None:
+    match event:
         case e.TaskReturned():
-            return f"{event.task}: returned, {_reason(event.reason)}"
+            return f"{event.task}: returned, {event.reason.summary}"
         case e.TaskFailed():
-            return f"{event.task}: failed, {_reason(event.reason)}"
+            return f"{event.task}: failed, {event.reason.summary}"
         case e.TaskBlocked():
             return f"{event.task}: blocked, it needs '{event.by}'"
         case e.TaskParked():
@@ -86,10 +89,6 @@ def _landed(event: e.LandingAnswered) -> str:
     if result.outcome == "landed":
         return f"{event.task}: landed as {(result.commit or '')[:12]}"
     return f"{event.task}: not landed yet, {result.detail}"
-
-
-def _reason(reason: ReasonPack) -> str:
-    return reason.summary
 
 
 def telling_line(recorded: Recorded) -> str:

@@ -37,15 +37,12 @@ def certify(check: CheckDefinition, *, tree: str, seconds: float, host: str) -> 
     )
 
 
-def unproven(
-    checks: Sequence[CheckDefinition], tree: str, certificates: Sequence[Certificate]
-) -> tuple[str, ...]:
+def unproven(checks: Sequence[CheckDefinition], tree: str, certificates: Sequence[Certificate]) -> tuple[str, ...]:
     """Names of the checks that no valid certificate covers for this tree; empty means proven."""
     valid = {
         (one.check, one.definition)
         for one in certificates
-        if one.tree == tree
-        and one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
+        if one.tree == tree and one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
     }
     return tuple(check.name for check in checks if (check.name, definition_digest(check)) not in valid)
 

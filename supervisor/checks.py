@@ -75,9 +75,7 @@ def _checkout(commit: CommitId, place: Place) -> Iterator[tuple[Checkout, dict[s
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _run_one(
-    check: CheckDefinition, checkout: Checkout, env: dict[str, str], place: Place, label: str
-) -> Ended:
+def _run_one(check: CheckDefinition, checkout: Checkout, env: dict[str, str], place: Place, label: str) -> Ended:
     log = place.logs / f"{label}-{check.name}.log"
     if check.setup is not None:
         prepared = prepare(check, checkout.path, env, place.settings.cache / "setups", log, place.stop)

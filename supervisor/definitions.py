@@ -99,9 +99,7 @@ def definitions(
     return tuple(
         CheckDefinition(name=name, run=body)
         if isinstance(body, str)
-        else CheckDefinition(
-            name=name, run=body.run, timeout_s=body.timeout_s, setup=body.setup, cache=body.cache
-        )
+        else CheckDefinition(name=name, run=body.run, timeout_s=body.timeout_s, setup=body.setup, cache=body.cache)
         for name, body in written.items()
     )
 
@@ -111,20 +109,14 @@ def check_mistakes(
 ) -> tuple[Mistake, ...]:
     """What is wrong with the document's `checks` as a whole: none at all, or one name given to two."""
     if not written:
-        return (
-            Mistake(
-                document.line(("checks",)), "'checks' is empty; name at least one command that must pass"
-            ),
-        )
+        return (Mistake(document.line(("checks",)), "'checks' is empty; name at least one command that must pass"),)
     first: dict[str, int] = {}
     wrong: list[Mistake] = []
     for index, check in enumerate(definitions(written)):
         line = document.line(("checks", index, "name"))
         if check.name in first:
             before = f"first on line {first[check.name]}"
-            wrong.append(
-                Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name")
-            )
+            wrong.append(Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name"))
         first.setdefault(check.name, line)
     return tuple(wrong)
 

@@ -38,6 +38,4 @@ def land(encoded: str) -> None:
 
 
 def _delivery(request: Train) -> Delivery:
-    return Delivery(
-        message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by
-    )
+    return Delivery(message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by)

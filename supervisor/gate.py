@@ -70,9 +70,7 @@ def checks_for(mirror: Mirror, request: Train) -> tuple[CheckDefinition, ...]:
     of_target = read_gate_file(text.decode(errors="replace"), name).checks if text is not None else ()
     checks = effective_checks(of_target, request.plan_checks)
     if not checks and not request.checks_waived:
-        raise NotConfigured(
-            f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan"
-        )
+        raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
     return checks
 
 
@@ -140,9 +138,7 @@ def _red(
     partner = red_partner(request, _entry(request.entries[-1]), failed, place)
     together = f", green alone and red together with '{partner}'" if partner else ""
     detail = f"check '{failure.check}' {_said(failure)} on the composed tree{together}"
-    return blank.model_copy(
-        update={"verdict": "red", "failures": (failure,), "partner": partner, "detail": detail}
-    )
+    return blank.model_copy(update={"verdict": "red", "failures": (failure,), "partner": partner, "detail": detail})
 
 
 def _conflict(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:

@@ -69,6 +69,4 @@ def _keep(check: CheckDefinition, checkout: Path, store: Path) -> None:
 def _copy_folders(check: CheckDefinition, source: Path, destination: Path) -> None:
     for cached in check.cache:
         if (source / cached.folder).is_dir():
-            shutil.copytree(
-                source / cached.folder, destination / cached.folder, symlinks=True, dirs_exist_ok=True
-            )
+            shutil.copytree(source / cached.folder, destination / cached.folder, symlinks=True, dirs_exist_ok=True)

@@ -14,7 +14,7 @@ from worktrees.candidate import commit_candidate, trailers
 from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed, TreeId
 from worktrees.mirror import Mirror
-from worktrees.push import Pushed, Refused, RefUpdate, Stale
+from worktrees.push import Pushed, RefUpdate, Refused, Stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

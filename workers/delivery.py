@@ -56,9 +56,7 @@ def deliver(delivery: Delivery, work: Work) -> None:
     status = in_own_process(lambda: _work_and_answer(delivery, work, settings), began=pids.append)
     if status != 0:
         told.warning("message.process_died", status=status)
-        leases.abandon(
-            connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0])
-        )
+        leases.abandon(connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0]))
 
 
 def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:
@@ -108,9 +106,7 @@ def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Leas
 
 
 def _tell_started(client: Redis, delivery: Delivery, settings: Settings) -> None:
-    note = answers.Started(
-        message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid()
-    )
+    note = answers.Started(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
     try:
         answers.tell(client, delivery.run, note)
     except BrokerAway:

@@ -171,9 +171,7 @@ def validate(document: Located, model: type[M]) -> M:
     try:
         found = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        wrong = [
-            Mistake(document.line(each["loc"]), _explained(document, model, each)) for each in error.errors()
-        ]
+        wrong = [Mistake(document.line(each["loc"]), _explained(document, model, each)) for each in error.errors()]
         raise DocumentWrong(document.name, [*document.mistakes, *wrong]) from error
     if document.mistakes:
         raise DocumentWrong(document.name, document.mistakes)
@@ -224,9 +222,7 @@ class _Reading:
     def value(self, node: yaml.Node, depth: int) -> Plain:
         self._values += 1
         if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
-            raise _TooMuch(
-                _at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters")
-            )
+            raise _TooMuch(_at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"))
         if depth > MAX_DEPTH:
             raise _TooMuch(_at(node, f"is nested more than {MAX_DEPTH} levels deep"))
         if isinstance(node, yaml.MappingNode):
@@ -270,9 +266,7 @@ class _Reading:
 
     def _know_tag(self, node: yaml.Node, expected: str) -> None:
         if node.tag != expected:
-            self.mistakes.append(
-                _at(node, f"the tag '{node.tag.replace(_TAG, '!!')}' has no meaning here; remove it")
-            )
+            self.mistakes.append(_at(node, f"the tag '{node.tag.replace(_TAG, '!!')}' has no meaning here; remove it"))
 
 
 def _at(node: yaml.Node, sentence: str) -> Mistake:
@@ -346,15 +340,11 @@ def _explained(document: Located, model: type[BaseModel], error: ErrorDetails) -
     where = _written(document.data, error["loc"])
     place = _place(document.data, where)
     if kind == "extra_forbidden":
-        return f"{_place(document.data, where[:-1])} has an unknown key '{where[-1]}'; " + _known(
-            model, error["loc"]
-        )
+        return f"{_place(document.data, where[:-1])} has an unknown key '{where[-1]}'; " + _known(model, error["loc"])
     if kind == "missing":
         return f"{place} lacks the key '{error['loc'][-1]}'"
     if kind in _WANTED:
-        quotes = (
-            "; put it in quotes" if kind == "string_type" and isinstance(written, bool | int | float) else ""
-        )
+        quotes = "; put it in quotes" if kind == "string_type" and isinstance(written, bool | int | float) else ""
         return f"{place} must be {_WANTED[kind]}, is {_shown(written)}{quotes}"
     if kind in ("literal_error", "union_tag_invalid"):
         wanted = context.get("expected") or context["expected_tags"].replace("'", "").replace(", ", " or ")

@@ -78,15 +78,11 @@ def converse(
         stop=lambda: stop() or time.monotonic() >= ends_at,
     )
     names = tuple(tool.name for tool in brief.tools)
-    transcript.append(
-        Started(at=now(), order_id=brief.order_id, model=brief.model, system=brief.system, tools=names)
-    )
+    transcript.append(Started(at=now(), order_id=brief.order_id, model=brief.model, system=brief.system, tools=names))
     _say(state, transcript, user(Text(text=brief.card)))
     outcome: Outcome | None = None
     while outcome is None:
-        outcome = _over(state, brief, workplace, stop) or _round(
-            provider, brief, workplace, transcript, state
-        )
+        outcome = _over(state, brief, workplace, stop) or _round(provider, brief, workplace, transcript, state)
     # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
     if outcome.ended == "failed":
         outcome = _cut_short(brief, workplace, stop) or outcome
@@ -105,9 +101,7 @@ def _over(state: _State, brief: Brief, workplace: Workplace, stop: Callable[[], 
     if (cut := _cut_short(brief, workplace, stop)) is not None:
         return cut
     if brief.limits.turns is not None and state.asked >= brief.limits.turns:
-        return Outcome(
-            ended="limits", detail=f"the agent used its {brief.limits.turns} turns without finishing"
-        )
+        return Outcome(ended="limits", detail=f"the agent used its {brief.limits.turns} turns without finishing")
     return None
 
 
@@ -125,9 +119,7 @@ def _round(
     """One question and what follows from its answer; an outcome when that is the end."""
     offers = tuple(tool.offer for tool in brief.tools)
     try:
-        turn = provider.ask(
-            Request(system=brief.system, tools=offers, turns=tuple(state.turns)), stop=workplace.stop
-        )
+        turn = provider.ask(Request(system=brief.system, tools=offers, turns=tuple(state.turns)), stop=workplace.stop)
     except ModelFailed as failed:
         return Outcome(ended="failed", detail=str(failed))
     state.asked += 1
@@ -170,13 +162,9 @@ def _carry_out_all(
     return Outcome(ended="finished", detail="the agent finished", summary=summary)
 
 
-def _answer(
-    call: ToolCall, turn: Turn, tools: tuple[Tool, ...], workplace: Workplace, *, finished: bool
-) -> Answer:
+def _answer(call: ToolCall, turn: Turn, tools: tuple[Tool, ...], workplace: Workplace, *, finished: bool) -> Answer:
     if turn.stop == "max_tokens":
-        return Answer(
-            text="not run: the answer was cut off at its length limit; make shorter calls", is_error=True
-        )
+        return Answer(text="not run: the answer was cut off at its length limit; make shorter calls", is_error=True)
     if finished:
         return Answer(text="not run: the work was finished by the call before", is_error=True)
     if workplace.stop():

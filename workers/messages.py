@@ -58,9 +58,7 @@ class ScriptedAgent(Message):
 AgentSpec = Annotated[CommandAgent | ScriptedAgent, Field(discriminator="kind")]
 
 
-ReasonKind = Literal[
-    "check_failed", "conflict", "out_of_scope", "verify_failed", "no_change", "agent_failed", "limits"
-]
+ReasonKind = Literal["check_failed", "conflict", "out_of_scope", "verify_failed", "no_change", "agent_failed", "limits"]
 
 
 class ReasonPack(Message):

@@ -78,9 +78,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         return blank.model_copy(update={"detail": str(trouble), "finished_at": time.time()})
 
 
-def _attempt(
-    order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop
-) -> WorkResult:
+def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:
     base = CommitId(order.base)
     mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
     with _bench(order, settings, mirror, base) as bench:

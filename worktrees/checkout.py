@@ -70,9 +70,7 @@ class Checkout:
 
     def _refuse_gitlinks(self, tree: TreeId) -> None:
         """Git keeps a repository in the folder as a mere commit id, without its files: work would be lost."""
-        changed = self.git.run(
-            "diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree
-        )
+        changed = self.git.run("diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree)
         fields = changed.fields
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
             if facts.split(" ")[1] == _GITLINK:

@@ -40,9 +40,7 @@ class Conflict:
     paths: tuple[str, ...]
 
 
-def compose(
-    git: Git, base: CommitId, entries: Sequence[Entry], style: LandingStyle = "merge"
-) -> Composed | Conflict:
+def compose(git: Git, base: CommitId, entries: Sequence[Entry], style: LandingStyle = "merge") -> Composed | Conflict:
     """
     The entries merged onto the base, one after the other. Without entries, the base.
 
@@ -80,9 +78,7 @@ def tree_of(git: Git, commit: CommitId) -> TreeId:
 
 
 def _merge(git: Git, tip: CommitId, entry: Entry) -> TreeId | Conflict:
-    said = git.run(
-        "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, entry.commit, ok=(0, 1)
-    )
+    said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, entry.commit, ok=(0, 1))
     tree, *paths = said.fields or [""]
     if said.stderr:
         # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.

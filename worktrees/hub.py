@@ -59,9 +59,7 @@ def inspect_hub(where: str) -> HubFacts:
         return _inspect_folder(Path(where).absolute(), url=None)
     scheme = _SCHEME.match(where)
     if _HELPER.match(where) or (scheme and scheme[1] not in _SCHEMES):
-        raise HubUnusable(
-            f"{_shown(where)}: its protocol is not safe to use; use one of {', '.join(_SCHEMES)}"
-        )
+        raise HubUnusable(f"{_shown(where)}: its protocol is not safe to use; use one of {', '.join(_SCHEMES)}")
     if scheme and scheme[1] == "file":
         return _inspect_folder(Path(unquote(urlsplit(where).path)), url=where)
     return _inspect_url(where)
@@ -78,9 +76,7 @@ def _inspect_folder(folder: Path, url: str | None) -> HubFacts:
     common, bare, shallow = found.text.rsplit("\n", 2)
     git = Git(git_dir=Path(common))
     if shallow == "true":
-        raise HubUnusable(
-            f"{folder}: a shallow clone, history is missing; get it with: git fetch --unshallow"
-        )
+        raise HubUnusable(f"{folder}: a shallow clone, history is missing; get it with: git fetch --unshallow")
     if not git.text("for-each-ref", "--count=1", "refs/heads", "refs/tags", "refs/remotes"):
         raise HubUnusable(f"{folder}: the repository has no commit; make a first one with: git commit")
     _refuse_foreign(git)

@@ -219,9 +219,7 @@ def _make(mirror: Mirror) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent))
     long_ids = any(len(commit) == 64 for commit in _hub_ids(mirror))
     made = Git(git_dir=draft)
-    made.run(
-        "init", "--quiet", "--bare", "--template=", f"--object-format={'sha256' if long_ids else 'sha1'}"
-    )
+    made.run("init", "--quiet", "--bare", "--template=", f"--object-format={'sha256' if long_ids else 'sha1'}")
     for file in ("config", "forgepool"):
         (draft / file).write_bytes(_SHA256 if long_ids else _SHA1)
     Mirror(path=draft, hub=mirror.hub, credential_helper=mirror.credential_helper)._fetch((_HEADS,))

@@ -34,9 +34,7 @@ def prune_run(mirror: Mirror, run: str, *, keep_orders: bool = True) -> int:
         if not (keep_orders and ref.startswith(orders))
     }
     removed = _delete(mirror, [RefUpdate(ref=ref, new=None, expected=commit) for ref, commit in gone.items()])
-    _forget(
-        mirror, f"refs/hub/forgepool/{run}/", f"refs/hub/forgepool/{run}/orders/" if keep_orders else None
-    )
+    _forget(mirror, f"refs/hub/forgepool/{run}/", f"refs/hub/forgepool/{run}/orders/" if keep_orders else None)
     return removed
 
 

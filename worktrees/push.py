@@ -115,8 +115,6 @@ def _rejections(porcelain: str) -> list[tuple[str, str]]:
 
 def _remark(stderr: str) -> str:
     """What the hub's own hook said first, if it said something."""
-    remarks = (
-        line.removeprefix("remote:").strip() for line in stderr.splitlines() if line.startswith("remote:")
-    )
+    remarks = (line.removeprefix("remote:").strip() for line in stderr.splitlines() if line.startswith("remote:"))
     first = next((remark for remark in remarks if remark and not remark.startswith("error:")), "")
     return f" ({first})" if first else ""

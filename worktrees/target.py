@@ -71,11 +71,7 @@ def move_target(
         case Stale(ref, actual):
             if landed_already(mirror, target=target, commit=commit, marker=marker):
                 return Moved(commit)
-            return (
-                TargetElsewhere(actual)
-                if ref == branch
-                else NotMoved(f"the marker {ref} is taken by {actual}")
-            )
+            return TargetElsewhere(actual) if ref == branch else NotMoved(f"the marker {ref} is taken by {actual}")
 
 
 def landed_already(mirror: Mirror, *, target: str, commit: CommitId, marker: str) -> bool:
@@ -118,9 +114,7 @@ def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
             raise TargetRefused(f"branch {target} appeared and went away again; try once more")
 
 
-def _refuse_mismatch(
-    mirror: Mirror, commit: CommitId, expected_tip: CommitId | None, certified_tree: TreeId
-) -> None:
+def _refuse_mismatch(mirror: Mirror, commit: CommitId, expected_tip: CommitId | None, certified_tree: TreeId) -> None:
     # `A...B` answers with both commits and, marked by ^, what they were forked from: for an ancestor, itself.
     fork = () if expected_tip is None else (f"{expected_tip}...{commit}",)
     tree, *ids = mirror.git.text("rev-parse", f"{commit}^{{tree}}", *fork).splitlines()

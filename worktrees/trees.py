@@ -64,6 +64,4 @@ def _is_as_made(found: os.stat_result, good: tuple[int, ...], us: int) -> bool:
     if found.st_nlink != 1 or found.st_uid != us:
         return False
     # Neither: a pipe, a socket or a device, which git does not see and so would never clean.
-    return stat.S_ISLNK(found.st_mode) or (
-        stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) in good
-    )
+    return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) in good)

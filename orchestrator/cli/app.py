@@ -60,7 +60,5 @@ def _status() -> int:
         if isinstance(trouble, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        return complain(
-            f"{trouble}; what was journaled is safe: mend it, then `forgepool resume`", INFRASTRUCTURE
-        )
+        return complain(f"{trouble}; what was journaled is safe: mend it, then `forgepool resume`", INFRASTRUCTURE)
     return returned if isinstance(returned, int) else 0

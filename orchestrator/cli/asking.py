@@ -19,9 +19,7 @@ from orchestrator.telling import sentence
 from workers.settings import Settings
 
 _FOLLOW_S = 0.3
-OptionalRun = Annotated[
-    str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")
-]
+OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
 
 
@@ -42,9 +40,7 @@ def list_runs(as_json: Json = False) -> None:
     for kept in found:
         now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
         landed = sum(task.phase == "landed" for task in now.tasks)
-        rows.append(
-            (kept.options.run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub)
-        )
+        rows.append((kept.options.run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub))
     if as_json:
         say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
     elif rows:
@@ -68,9 +64,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
 
 def events(
     run: Run,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as events come, until the run stops.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as events come, until the run stops.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what has happened in a run, from its journal."""
@@ -94,9 +88,7 @@ def report(run: OptionalRun = None, as_json: Json = False) -> None:
         say(line)
 
 
-def cancel(
-    run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None
-) -> None:
+def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
     """Cancel a run, or one of its tasks. What is landing lands."""
     _ask(run, Request(do="cancel", task=task))
 
@@ -128,9 +120,7 @@ def _ask(run: str, request: Request) -> None:
     finally:
         journal.close()
     if not changes:
-        raise CannotRun(
-            f"there is nothing to {request.do} in run {kept.options.run}: {_phases(kept, request)}"
-        )
+        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(kept, request)}")
     for change in changes:
         say(sentence(change) or "")
     if not state.finished:

@@ -42,9 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to make the repository; default: a new folder.")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where to make the repository; default: a new folder.")] = None,
     workers: Annotated[int, typer.Option(min=1, max=16, help="Orders at once.")] = 2,
 ) -> int:
     """Run a real refactoring batch on a small repository, kill a worker in the middle, and show what landed."""
@@ -105,9 +103,7 @@ class _Killer:
         if time.monotonic() >= self.at:
             os.kill(int(pid), signal.SIGKILL)
             self.killed = True
-            self.shown.console.print(
-                f"         >>> kill -9 {pid}: the worker in the middle of '{_VICTIM}' is dead"
-            )
+            self.shown.console.print(f"         >>> kill -9 {pid}: the worker in the middle of '{_VICTIM}' is dead")
 
 
 def _require_programs() -> None:

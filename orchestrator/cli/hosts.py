@@ -54,9 +54,7 @@ def worker(
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     slots = concurrency or os.cpu_count() or 1
     if not quiet:
-        say(
-            f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, "
-        )
+        say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
         say(f"{slots} at once; log: {path}; Ctrl-C lets running work finish")
     return serve(Post(queues=named, concurrency=slots, log=path), settings)
 

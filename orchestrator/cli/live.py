@@ -108,7 +108,5 @@ def display(course: Course, *, as_json: bool) -> Iterator[Display]:
 def _clock(seconds: float) -> str:
     whole = int(max(0.0, seconds))
     return (
-        f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-        if whole >= 3600
-        else f"{whole // 60}:{whole % 60:02}"
+        f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"
     )

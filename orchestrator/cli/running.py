@@ -22,9 +22,7 @@ Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
 
@@ -38,9 +36,7 @@ def run(
     repo: Repo = ".",
     workers: Workers = None,
     broker: Broker = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Run a plan: every task to a landed commit, or to the reason why not."""

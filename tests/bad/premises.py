@@ -123,9 +123,7 @@ class Premises:
         return self.folder / "repo"
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "FORGEPOOL_"))
-        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "FORGEPOOL_"))}
         own = {
             "FORGEPOOL_HOME": str(self.home),
             "FORGEPOOL_CACHE": str(self.cache),

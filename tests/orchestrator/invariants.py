@@ -1,5 +1,5 @@
 """
-What must hold in a run after every event, whatever the events are. Knows nothing of globs but which files they cover.
+What must hold in a run after every event, whatever the events are. Of globs it knows only which files they cover.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,6 +39,8 @@ class Invariants:
     landed: dict[str, str] = field(default_factory=dict)
     green: dict[str, set[str]] = field(default_factory=dict)
     """By task, the commits found green for it."""
+    judged: dict[str, int] = field(default_factory=dict)
+    """By task, the newest attempt that was judged and came back."""
     past: set[frozenset[str]] = field(default_factory=set)
     """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
 
@@ -46,8 +48,15 @@ class Invariants:
         match event:
             case e.OrderSent(task=task):
                 self._may_start(state, task)
-            case e.OrderAnswered(task=task) if state.tasks[task].phase == "pending":
-                self._may_start(state, task)
+            case e.OrderAnswered(task=task, result=result):
+                newest = self.judged.get(task, 0)
+                assert result.attempt > newest, f"attempt {result.attempt} of {task} is back after {newest}"
+                if state.tasks[task].phase == "pending":
+                    self._may_start(state, task)
+            case e.TaskReturned(task=task, reason=reason):
+                result = state.tasks[task].result
+                assert result is not None and reason.attempt == result.attempt
+                self.judged[task] = result.attempt
             case e.LockExtended(task=task):
                 later = (one.id for one in state.in_phase("candidate") if one.id != task)
                 self.past |= {frozenset((task, one)) for one in later}
@@ -76,7 +85,7 @@ class Invariants:
         self._candidates_hold_what_they_touched(state)
 
     def _may_start(self, state: State, task: str) -> None:
-        """All it needs has landed; nothing in flight writes what it writes or reads, or reads what it writes."""
+        """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""
         mine = self.course.tasks[task]
         missing = [need.id for need in mine.needs if state.tasks[need.id].phase != "landed"]
         assert not missing, f"{task} started without {missing}"
@@ -88,9 +97,7 @@ class Invariants:
             assert not self._alone(task) and not self._alone(other), f"{task} or {other} was to run alone"
             if self.course.plan.reads == "block":
                 assert not reads & held, f"{task} reads what {other} writes"
-                assert not writes & _covered(self.course.tasks[other].reads), (
-                    f"{task} writes what {other} reads"
-                )
+                assert not writes & _covered(self.course.tasks[other].reads), f"{task} writes what {other} reads"
 
     def _locks_hold(self, state: State) -> None:
         held = dict(self._held(state))

@@ -102,9 +102,7 @@ def check_sent(name: str, number: int = 1, *, attempt: int = 1, base: str = "c0"
     )
 
 
-def verdict(
-    name: str, kind: Verdict = "green", number: int = 1, *, attempt: int = 1, **said: Any
-) -> CheckResult:
+def verdict(name: str, kind: Verdict = "green", number: int = 1, *, attempt: int = 1, **said: Any) -> CheckResult:
     composed = kind not in ("conflict", "not_configured", "infrastructure")
     return CheckResult(
         request_id=f"{RUN}.{name}.{attempt}.check-{number}",
@@ -118,9 +116,7 @@ def verdict(
 
 
 def certificate(tree: str) -> Certificate:
-    return Certificate(
-        key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h"
-    )
+    return Certificate(key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h")
 
 
 def intended(name: str, *, attempt: int = 1, commit: str = "") -> LandingIntended:

@@ -224,9 +224,7 @@ _PATHS = [
     *("/".join(names) for names in itertools.product(["a", "b"], repeat=4)),
 ]
 
-_unit = st.sampled_from(
-    ["a", "b", "a", "b", ".", "*", "?", "[ab]", "[!a]", "[!.]", "[.a]", "{a,b}", "{a,*b}"]
-)
+_unit = st.sampled_from(["a", "b", "a", "b", ".", "*", "?", "[ab]", "[!a]", "[!.]", "[.a]", "{a,b}", "{a,*b}"])
 _segment = st.one_of(
     st.lists(_unit, min_size=1, max_size=3).map("".join).filter(lambda text: text not in (".", "..")),
     st.just("**"),
@@ -255,9 +253,7 @@ def expanded(glob: str) -> list[str]:
     if not inner:
         return [glob]
     return [
-        text
-        for part in inner[1].split(",")
-        for text in expanded(glob[: inner.start()] + part + glob[inner.end() :])
+        text for part in inner[1].split(",") for text in expanded(glob[: inner.start()] + part + glob[inner.end() :])
     ]
 
 

@@ -302,15 +302,11 @@ def test_a_target_is_a_branch_exactly_when_git_says_so(branch: str) -> None:
     if known.returncode == 0 and branch != "@":
         assert plan("  - id: a\n", head=head).target == branch
     else:
-        assert mistakes("  - id: a\n", head=head)[0].startswith(
-            f"3: 'target' is '{branch}', which git takes for"
-        )
+        assert mistakes("  - id: a\n", head=head)[0].startswith(f"3: 'target' is '{branch}', which git takes for")
 
 
 def test_the_order_of_mistakes_is_that_of_the_lines() -> None:
-    found = mistakes(
-        "  - {id: a, needs: [zz]}\n  - {id: b, files: ['[']}\n  - {id: a}\n  - {id: c, needs: [c]}\n"
-    )
+    found = mistakes("  - {id: a, needs: [zz]}\n  - {id: b, files: ['[']}\n  - {id: a}\n  - {id: c, needs: [c]}\n")
     assert [int(each.split(":")[0]) for each in found] == [5, 6, 7, 8]
 
 
@@ -343,9 +339,7 @@ def test_a_chain_of_five_thousand_tasks_is_no_circle() -> None:
 @given(st.lists(st.sets(st.integers(0, 7), max_size=3), min_size=1, max_size=8))
 def test_a_plan_is_accepted_exactly_when_its_needs_can_be_met(graph: list[set[int]]) -> None:
     edges = {at: {need % len(graph) for need in needs} for at, needs in enumerate(graph)}
-    tasks = "".join(
-        f"  - {{id: t{at}, needs: [{', '.join(f't{n}' for n in needs)}]}}\n" for at, needs in edges.items()
-    )
+    tasks = "".join(f"  - {{id: t{at}, needs: [{', '.join(f't{n}' for n in needs)}]}}\n" for at, needs in edges.items())
     met: set[int] = set()
     while more := {at for at, needs in edges.items() if needs <= met} - met:
         met |= more
@@ -385,9 +379,7 @@ def test_for_each_makes_one_task_for_each_file() -> None:
     assert second.files == ("src/b c.py", "tests/test_b c.py")
     assert third.reads == ("src/sub/*.pyi",)
     assert second.acceptance == ("python -m py_compile 'src/b c.py'",)
-    assert second.agent == CommandAgent(
-        run="sed -i s/a/b/ 'src/b c.py' && echo ${HOME} {a,b} | awk '{print}'"
-    )
+    assert second.agent == CommandAgent(run="sed -i s/a/b/ 'src/b c.py' && echo ${HOME} {a,b} | awk '{print}'")
     assert second.env == {"TARGET": "src/b c.py"}
     assert last.needs == tuple(Need(id=each.id, full=True) for each in (first, second, third))
     assert last.agent == CommandAgent(run="echo {path}"), "templates are nothing special outside for_each"
@@ -424,10 +416,7 @@ def test_ids_of_files_whose_names_look_alike_differ() -> None:
 
 def test_two_files_that_give_one_id_are_told() -> None:
     (found,) = mistakes("  - {id: 'f-{stem}', for_each: {files: '**'}}\n", ("a/init.py", "b/init.py"))
-    assert (
-        found
-        == "5: task 'f-{stem}' would be 'f-init' for both 'a/init.py' and 'b/init.py'; use {path} in its id"
-    )
+    assert found == "5: task 'f-{stem}' would be 'f-init' for both 'a/init.py' and 'b/init.py'; use {path} in its id"
 
 
 def test_a_glob_filled_in_means_that_file_alone() -> None:
@@ -482,9 +471,7 @@ def test_no_file_name_becomes_a_command(command: str, name: str, tmp_path: Path)
         assert "within quotes" in refused.sentence
         assert command not in COMMANDS[:2]
         return
-    done = subprocess.run(
-        ["sh", "-c", task.acceptance[0]], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["sh", "-c", task.acceptance[0]], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert not (tmp_path / "pwned").exists()
     if command in COMMANDS[:2]:
         assert done.stdout.removeprefix("./").removeprefix("./") == name

@@ -43,9 +43,7 @@ def task(
     )
 
 
-def starts(
-    graph: Graph, *, landed: Sequence[str] = (), in_flight: Sequence[str] = (), slots: int = 99
-) -> list[str]:
+def starts(graph: Graph, *, landed: Sequence[str] = (), in_flight: Sequence[str] = (), slots: int = 99) -> list[str]:
     flying: dict[str, Locked] = {name: graph.tasks[name].writes for name in in_flight}
     waiting = [name for name in graph.tasks if name not in landed and name not in in_flight]
     return ready(graph, landed=set(landed), in_flight=flying, waiting=waiting, slots=slots)
@@ -61,17 +59,13 @@ def test_a_task_starts_before_its_needs() -> None:
 
 def test_order_ignores_priority() -> None:
     """Priority comes before the longest path."""
-    graph = Graph(
-        [task("long", seconds=9), task("urgent", seconds=1, priority=1), task("later", priority=-1)]
-    )
+    graph = Graph([task("long", seconds=9), task("urgent", seconds=1, priority=1), task("later", priority=-1)])
     assert graph.order == ("urgent", "long", "later")
 
 
 def test_order_ignores_the_longest_path() -> None:
     """Of equal priority, the one with the longest way to the end goes first, its own duration included."""
-    graph = Graph(
-        [task("a", seconds=5), task("b", seconds=2), task("c", "b", seconds=4), task("d", seconds=7)]
-    )
+    graph = Graph([task("a", seconds=5), task("b", seconds=2), task("c", "b", seconds=4), task("d", seconds=7)])
     assert graph.order == ("d", "b", "a", "c")
     assert [graph.remaining_path_s(name) for name in graph.order] == [7, 6, 5, 4]
 
@@ -120,9 +114,7 @@ def test_slots_are_exceeded() -> None:
 
 def test_writes_overlap_in_flight() -> None:
     """A task does not start while its writes meet a lock held; those beside it do."""
-    graph = Graph(
-        [task("a", writes=["src"]), task("b", writes=["src/*.py"], position=1), task("c", writes=["docs"])]
-    )
+    graph = Graph([task("a", writes=["src"]), task("b", writes=["src/*.py"], position=1), task("c", writes=["docs"])])
     assert starts(graph, in_flight=["a"]) == ["c"]
     assert starts(graph) == ["a", "c"]
     assert starts(graph, landed=["a"]) == ["c", "b"]
@@ -163,9 +155,7 @@ def test_exclusive_tasks_run_beside_others() -> None:
     assert starts(graph, in_flight=["a"]) == []
     assert starts(graph, landed=["a"], in_flight=["b"]) == ["c"]
     assert starts(graph, landed=["a", "b", "c"]) == ["d"]
-    assert ready(graph, landed=set(), in_flight={"of-another-run": None}, waiting=["a", "b"], slots=9) == [
-        "b"
-    ]
+    assert ready(graph, landed=set(), in_flight={"of-another-run": None}, waiting=["a", "b"], slots=9) == ["b"]
 
 
 def test_find_cycle_misses_one() -> None:
@@ -275,9 +265,7 @@ def plans(draw: st.DrawFn) -> list[TaskNeeds]:
     return [
         task(
             f"t{at}",
-            *draw(
-                st.lists(st.sampled_from([f"t{one}" for one in range(at)]), max_size=2) if at else st.just([])
-            ),
+            *draw(st.lists(st.sampled_from([f"t{one}" for one in range(at)]), max_size=2) if at else st.just([])),
             writes=draw(st.none() | _globs),
             reads=draw(_globs),
             priority=draw(st.integers(-1, 1)),
@@ -369,9 +357,7 @@ def test_a_rule_is_broken_on_the_way(
         if chance.random() < 0.2:
             path = Globs.exactly([chance.choice(["src/new.py", "docs/y.md", "top.py"])])
             # A lock is extended only where it is free, as the run loop does.
-            if not [
-                other for other, held in run.in_flight.items() if other != name and held and held.meets(path)
-            ]:
+            if not [other for other, held in run.in_flight.items() if other != name and held and held.meets(path)]:
                 run.in_flight[name] = (run.in_flight[name] or NOTHING) | path
                 continue
         run.in_flight.pop(name)
@@ -405,9 +391,7 @@ def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
     graph = Graph(tasks[:8])
     run = Run(graph, True, 99, in_flight={name: own.writes for name, own in graph.tasks.items()})
     names = list(graph.tasks)
-    together = [
-        [name for at, name in enumerate(names) if chosen >> at & 1] for chosen in range(1 << len(names))
-    ]
+    together = [[name for at, name in enumerate(names) if chosen >> at & 1] for chosen in range(1 << len(names))]
     fitting = (
         len(some)
         for some in together

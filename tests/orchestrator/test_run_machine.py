@@ -1,4 +1,4 @@
-"""Whatever the world does, and whenever the orchestrator dies: what DESIGN promises of a run holds at every step."""
+"""Whatever the world does, and whenever the orchestrator dies, a run keeps its promises at every step."""
 
 import shutil
 import tempfile
@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from invariants import FILES, GLOBS, Invariants, outcome_explained
-from plans import RUN, course, task
+from plans import RUN, course
+from plans import task as planned
 from world import Request, World
 
 from orchestrator.decisions import Course, decide
@@ -35,8 +36,14 @@ from workers.messages import Outcome, WorkOrder
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
-_FAILURES: list[Outcome] = ["no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"]
-_VERDICTS = ["green", "green", "green", "red", "conflict", "infrastructure", "base_red", "not_configured"]
+_OUTCOMES: list[Outcome] = [
+    *(["candidate"] * 5),
+    *("no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"),
+]
+_VERDICTS = [
+    *(["green"] * 5),
+    *("red", "conflict", "infrastructure", "base_red", "not_configured"),
+]
 
 
 @st.composite
@@ -50,7 +57,7 @@ def courses(draw: st.DrawFn) -> Course:
         reads = draw(globs) if draw(st.integers(0, 3)) == 0 else []
         files = draw(st.none() | globs)
         attempts = draw(st.integers(1, 3))
-        tasks.append(task(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts))
+        tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts))
     return course(
         *tasks,
         scope=draw(st.sampled_from(["extend", "strict"])),
@@ -74,11 +81,9 @@ class Run(RuleBasedStateMachine):
         self.journal = Journal(self.folder)
         self.record(RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip=self.world.tip))
 
-    @rule(
-        times=st.integers(1, 4), slots=st.integers(0, 4), dies=st.integers(0, 9), draining=st.integers(0, 9)
-    )
-    def decide(self, times: int, slots: int, dies: int, draining: int) -> None:
-        """Some turns of the loop; sometimes it dies when its last decision is journaled and nothing is sent."""
+    @rule(times=st.integers(1, 4), slots=st.integers(0, 4), dies=st.integers(0, 9), draining=st.integers(0, 9))
+    def turn(self, times: int, slots: int, dies: int, draining: int) -> None:
+        """Some turns of the loop; sometimes it dies with a decision journaled and nothing sent."""
         for _ in range(times):
             events = self.decided(slots, draining=draining == 0)
             self.record(*events)
@@ -90,7 +95,7 @@ class Run(RuleBasedStateMachine):
     @precondition(lambda self: self.world.mail)
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        """Somebody finishes something; perhaps a message that was given up, or that was cancelled, long ago."""
+        """Somebody finishes something; perhaps a message that was given up or cancelled long ago."""
         request = data.draw(st.sampled_from(self.world.mail), label="message")
         arrives = data.draw(st.integers(0, 7), label="arrives")
         answer = self.finish(request, data)
@@ -148,7 +153,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def restart(self, forgotten: bool = False) -> None:
-        """The orchestrator is killed and resumed: its journal is all it knows, and Redis tells all answers again."""
+        """The orchestrator is killed and resumed: its journal is all it knows; Redis tells all answers again."""
         self.journal.close()
         replayed = State.blank(self.course.tasks)
         for one in read(self.folder):
@@ -244,7 +249,7 @@ class Run(RuleBasedStateMachine):
     def finish(self, request: Request, data: st.DataObject) -> Answer:
         match request:
             case WorkOrder():
-                outcome = data.draw(st.just("candidate") | st.sampled_from(_FAILURES), label="outcome")
+                outcome = data.draw(st.sampled_from(_OUTCOMES), label="outcome")
                 inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
                 touchable = inside if data.draw(st.booleans(), label="stays inside") and inside else FILES
                 paths = data.draw(st.lists(st.sampled_from(touchable), min_size=1, max_size=2), label="paths")

@@ -1,8 +1,8 @@
 """
-A world for a run to go wrong in: workers, a supervisor and a hub, that answer as late, as often and as badly as told.
+A world for a run to go wrong in: workers, a supervisor and a hub that answer as late and as badly as told.
 
-What the real ones promise it keeps: a candidate is created once for an attempt, composing is deterministic, the
-target moves by compare-and-swap together with a marker that exists once for a task. All else is left to the test.
+What the real ones promise, it keeps: a candidate is created once for an attempt, composing is deterministic, the
+target moves by compare-and-swap with a marker that exists once for a task. All else is left to the test.
 """
 
 import hashlib
@@ -88,9 +88,7 @@ class World:
         if trouble:
             return self._tell(said.model_copy(update={"detail": "the hub is away"}))
         if entry.task in self.markers:
-            return self._tell(
-                said.model_copy(update={"outcome": "landed", "commit": self.markers[entry.task]})
-            )
+            return self._tell(said.model_copy(update={"outcome": "landed", "commit": self.markers[entry.task]}))
         if refused:
             return self._tell(said.model_copy(update={"outcome": "refused", "detail": "no permission"}))
         if request.base != self.tip:
@@ -116,9 +114,7 @@ def message_id(request: Request) -> str:
 
 
 def _certificate(tree: str) -> Certificate:
-    return Certificate(
-        key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h"
-    )
+    return Certificate(key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h")
 
 
 def _digest(*parts: str) -> str:

@@ -21,9 +21,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     work = place / "person"
     git(place, "init", "-q", "--bare", "-b", "main", "hub.git")
     git(place, "init", "-q", "-b", "main", "person")
-    write(
-        work, {"README.md": "read me\n", "src/a.py": "a = 1\n", "src/b.py": "b = 1\n", ".gitignore": "*.o\n"}
-    )
+    write(work, {"README.md": "read me\n", "src/a.py": "a = 1\n", "src/b.py": "b = 1\n", ".gitignore": "*.o\n"})
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", "first")
     git(work, "remote", "add", "origin", "../hub.git")

@@ -33,10 +33,7 @@ def test_an_author_is_named_while_forgepool_commits(hub: Hub, mirror: Mirror) ->
         mirror.git, base=base, tree=tree_of(mirror.git, base), message="a", at=1,
         author=Identity(name="Ada L", email="ada@localhost"),
     )  # fmt: skip
-    assert (
-        mirror.git.text("log", "-1", "--format=%an <%ae> by %cn", commit)
-        == "Ada L <ada@localhost> by Forgepool"
-    )
+    assert mirror.git.text("log", "-1", "--format=%an <%ae> by %cn", commit) == "Ada L <ada@localhost> by Forgepool"
 
 
 def test_a_message_may_hold_anything(hub: Hub, mirror: Mirror) -> None:

@@ -75,9 +75,7 @@ def test_snapshots_may_be_taken_again_and_again(hub: Hub, mirror: Mirror, pool: 
     assert trees[0] == trees[2] != trees[1]
 
 
-def test_a_slot_is_used_again_and_nothing_of_its_last_user_is_left(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_a_slot_is_used_again_and_nothing_of_its_last_user_is_left(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         first = checkout.path
         (first / "src/a.py").write_text("a = 3\n")
@@ -215,9 +213,7 @@ def test_a_deleted_folder_is_unusable_and_made_anew(hub: Hub, mirror: Mirror, po
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads folders whatever their mode")
-def test_an_unreadable_folder_is_unusable_rather_than_deleted_files(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_an_unreadable_folder_is_unusable_rather_than_deleted_files(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         (checkout.path / "src").chmod(0)
         with pytest.raises(Unusable, match="cannot be read whole"):
@@ -242,9 +238,7 @@ def test_a_lease_of_a_small_tree_takes_at_most_three_git_processes(
     hub: Hub, mirror: Mirror, pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = tmp_path / "count"
-    real = subprocess.run(
-        ["sh", "-c", "command -v git"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True, check=True).stdout.strip()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho >> {count}\nexec {real} "$@"\n')
     (tmp_path / "bin/git").chmod(0o755)

@@ -48,9 +48,7 @@ def test_entries_are_put_on_top_one_after_the_other(hub: Hub, mirror: Mirror, st
 
 
 @pytest.mark.parametrize("style", ["merge", "squash"])
-def test_two_hosts_make_the_same_commit(
-    hub: Hub, mirror: Mirror, tmp_path: Path, style: LandingStyle
-) -> None:
+def test_two_hosts_make_the_same_commit(hub: Hub, mirror: Mirror, tmp_path: Path, style: LandingStyle) -> None:
     base = hub.tip()
     entries = [entry(hub.commit({f"n{n}": "x\n"}, branch=f"b{n}"), f"t{n}") for n in range(3)]
     other = open_mirror(str(hub.path), tmp_path / "other")
@@ -91,9 +89,7 @@ def test_conflicting_names_with_newlines_and_bytes_are_whole(hub: Hub, mirror: M
     assert answer == Conflict(entry="right", paths=(name,))
 
 
-def test_a_stale_branch_that_only_clashed_with_what_was_undone_is_no_conflict(
-    hub: Hub, mirror: Mirror
-) -> None:
+def test_a_stale_branch_that_only_clashed_with_what_was_undone_is_no_conflict(hub: Hub, mirror: Mirror) -> None:
     old = hub.commit({"src/a.py": "a = 2\n"}, branch="topic")
     hub.commit({"src/a.py": "a = 3\n"})
     tip = hub.commit({"src/a.py": "a = 1\n"})
@@ -112,9 +108,7 @@ def test_a_rename_is_followed_into_the_changed_file(hub: Hub, mirror: Mirror) ->
 
 
 @pytest.mark.parametrize("style", ["merge", "squash"])
-def test_an_entry_already_contained_still_gives_one_commit(
-    hub: Hub, mirror: Mirror, style: LandingStyle
-) -> None:
+def test_an_entry_already_contained_still_gives_one_commit(hub: Hub, mirror: Mirror, style: LandingStyle) -> None:
     first, tip = hub.tip(), hub.commit({"n": "2\n"})
     mirror.fetch()
     made = composed(compose(mirror.git, tip, [entry(first)], style))

@@ -56,9 +56,7 @@ def test_nothing_of_this_process_reaches_git(hub: Hub, monkeypatch: pytest.Monke
     assert "GIT_INDEX_FILE" not in shown
 
 
-def test_the_users_configuration_is_not_read(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_users_configuration_is_not_read(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text("[alias]\n\tevil = rev-parse HEAD\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(GitFailed) as caught:

@@ -194,9 +194,7 @@ def test_what_an_agent_commits_by_itself_is_in_the_snapshot_and_not_in_the_next_
         assert not (checkout.path / "mine").exists()
 
 
-def test_an_unfinished_merge_of_an_agent_does_not_reach_the_next(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_an_unfinished_merge_of_an_agent_does_not_reach_the_next(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         (checkout.admin / "MERGE_HEAD").write_text(f"{hub.tip()}\n")
         (checkout.admin / "info").mkdir()
@@ -249,9 +247,7 @@ def test_read_only_folders_are_cleaned_and_removed(hub: Hub, mirror: Mirror, poo
     assert list((pool / mirror.path.stem).iterdir()) == []
 
 
-def test_sockets_pipes_and_deep_folders_do_not_stop_the_next_lease(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_sockets_pipes_and_deep_folders_do_not_stop_the_next_lease(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         os.mkfifo(checkout.path / "pipe")
         subprocess.run(["mkdir", "-p", "/".join(["d" * 50] * 30)], cwd=checkout.path, check=True)
@@ -261,9 +257,7 @@ def test_sockets_pipes_and_deep_folders_do_not_stop_the_next_lease(
         assert {path.name for path in checkout.path.iterdir()} == {".git", ".gitignore", "README.md", "src"}
 
 
-def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_harness(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_harness(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         (checkout.path / "README.md").unlink()
         os.mkfifo(checkout.path / "README.md")
@@ -273,9 +267,7 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_harness(
         assert (checkout.path / "README.md").read_text() == "read me\n"
 
 
-def test_attributes_of_a_checkout_do_not_change_what_compose_makes(
-    hub: Hub, mirror: Mirror, pool: Path
-) -> None:
+def test_attributes_of_a_checkout_do_not_change_what_compose_makes(hub: Hub, mirror: Mirror, pool: Path) -> None:
     left = hub.commit({"README.md": "left\n"}, branch="left")
     right = hub.commit({"README.md": "right\n"}, branch="right")
     mirror.fetch()

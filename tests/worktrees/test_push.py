@@ -55,9 +55,7 @@ def test_a_ref_that_went_away_is_stale(hub: Hub, mirror: Mirror) -> None:
 
 
 @pytest.mark.parametrize("name", ["pre-receive", "update"])
-def test_a_hook_of_the_hub_that_declines_is_a_refusal_with_its_words(
-    hub: Hub, mirror: Mirror, name: str
-) -> None:
+def test_a_hook_of_the_hub_that_declines_is_a_refusal_with_its_words(hub: Hub, mirror: Mirror, name: str) -> None:
     install(hub.path / "hooks" / name, "echo 'not on a Friday' >&2; exit 1")
     answer = mirror.push([RefUpdate(ref=ONE, new=hub.tip(), expected=None)])
     assert isinstance(answer, Refused)

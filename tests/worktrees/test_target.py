@@ -149,9 +149,7 @@ def test_landed_is_told_by_the_marker_or_by_the_history(hub: Hub, mirror: Mirror
         assert landed_already(asked, target="main", commit=made.commit, marker=MARKER)
         assert landed_already(asked, target="main", commit=made.commit, marker="refs/forgepool/none")
         assert not landed_already(asked, target="gone", commit=made.commit, marker="refs/forgepool/none")
-        assert not landed_already(
-            asked, target="main", commit=CommitId("1" * 40), marker="refs/forgepool/none"
-        )
+        assert not landed_already(asked, target="main", commit=CommitId("1" * 40), marker="refs/forgepool/none")
 
 
 def test_a_hub_that_is_away_answers_neither_way(hub: Hub, mirror: Mirror) -> None:

@@ -30,9 +30,7 @@ def perform_scripted(assignment: Assignment, script: str, *, stop: Callable[[], 
     return _perform(assignment, model, MODEL, stop=stop)
 
 
-def _perform(
-    assignment: Assignment, provider: Provider, model: str, *, stop: Callable[[], bool]
-) -> AgentAnswer:
+def _perform(assignment: Assignment, provider: Provider, model: str, *, stop: Callable[[], bool]) -> AgentAnswer:
     brief = Brief(
         order_id=assignment.order.order_id,
         model=model,

@@ -23,9 +23,7 @@ def _narrate(entry: Entry) -> str:
         case Answered(result=result):
             return _indented("! " if result.is_error else "< ", result.text)
         case Finished():
-            return (
-                f"=== {entry.ended}: {entry.detail} ({entry.spent.turns} turns, {entry.spent.seconds:.1f} s)"
-            )
+            return f"=== {entry.ended}: {entry.detail} ({entry.spent.turns} turns, {entry.spent.seconds:.1f} s)"
         case other:
             assert_never(other)
 

@@ -61,9 +61,7 @@ class Child:
         if self._process.returncode is not None:
             return self._process.returncode
         status = self._wait()
-        self._process.returncode = (
-            -signal.SIGKILL if status is None else status
-        )  # or Popen warns of a live child
+        self._process.returncode = -signal.SIGKILL if status is None else status  # or Popen warns of a live child
         return status
 
     def _wait(self) -> int | None:

@@ -26,9 +26,7 @@ _SAME_EVERYWHERE = {
 }
 
 
-def command_environment(
-    base: Mapping[str, str], extra: Mapping[str, str], home: Path, tmp: Path
-) -> dict[str, str]:
+def command_environment(base: Mapping[str, str], extra: Mapping[str, str], home: Path, tmp: Path) -> dict[str, str]:
     """
     The complete environment of a command.
 
@@ -41,13 +39,9 @@ def command_environment(
     """
     for name in extra:
         if name.startswith(_OWN_PREFIX):
-            raise ValueError(
-                f"env: {name} is Forgepool's own; use a name that does not start with {_OWN_PREFIX}"
-            )
+            raise ValueError(f"env: {name} is Forgepool's own; use a name that does not start with {_OWN_PREFIX}")
     lent = {name: value for name, value in base.items() if name != "CI"}
-    return (
-        {"PATH": _USUAL_PATH, "LANG": "C.UTF-8"} | lent | _SAME_EVERYWHERE | _folders(home, tmp) | dict(extra)
-    )
+    return {"PATH": _USUAL_PATH, "LANG": "C.UTF-8"} | lent | _SAME_EVERYWHERE | _folders(home, tmp) | dict(extra)
 
 
 def _folders(home: Path, tmp: Path) -> dict[str, str]:

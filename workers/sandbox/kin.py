@@ -100,6 +100,4 @@ def _mark_of(pid: int) -> str:
     except OSError:
         return ""
     prefix = f"{MARK}=".encode()
-    return next(
-        (item[len(prefix) :].decode(errors="replace") for item in variables if item.startswith(prefix)), ""
-    )
+    return next((item[len(prefix) :].decode(errors="replace") for item in variables if item.startswith(prefix)), "")

@@ -101,9 +101,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never) -> Ended:
     try:
         output = Output(command.log, command.keep_bytes)
     except OSError as trouble:
-        return _not_started(
-            command, f"log {command.log}: {trouble.strerror}; give a folder that can be written"
-        )
+        return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
     with output, _pipe() as (reading, writing):
         family = kin()
         tree.become_subreaper()

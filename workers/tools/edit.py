@@ -30,9 +30,7 @@ def edit_file(arguments: EditFile, workplace: Workplace) -> Answer:
     write_text(path, text.replace(old, new), workplace)
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {_listed(lines)}"
     places = "1 place" if len(lines) == 1 else f"{len(lines)} places"
-    return Answer(
-        text=f"OK: replaced {places} in {workplace.name(path)}, {where} (iter {workplace.iteration})"
-    )
+    return Answer(text=f"OK: replaced {places} in {workplace.name(path)}, {where} (iter {workplace.iteration})")
 
 
 def _as_the_file_has_it(text: str, old: str, new: str) -> tuple[str, str]:
@@ -75,9 +73,7 @@ def _require_clear(arguments: EditFile, text: str, lines: list[int]) -> None:
             f"give more of what is around it, or count={len(lines)} to replace all"
         )
     if arguments.count is not None and arguments.count != len(lines):
-        raise Refused(
-            f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}), not {arguments.count}"
-        )
+        raise Refused(f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}), not {arguments.count}")
 
 
 def _near_miss(text: str, old: str) -> str:

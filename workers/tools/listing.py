@@ -19,9 +19,7 @@ _MOST = 500
 
 class ListFiles(Arguments):
     path: str = Field(default=".", description="the folder to look in")
-    pattern: str = Field(
-        default="**", description="a glob below that folder, such as **/*.py or src/{a,b}*.ts"
-    )
+    pattern: str = Field(default="**", description="a glob below that folder, such as **/*.py or src/{a,b}*.ts")
 
 
 def list_files(arguments: ListFiles, workplace: Workplace) -> Answer:

@@ -50,9 +50,7 @@ def _how(ended: Ended) -> str:
         case "exit":
             return f"[{_status(ended.status)}, {ended.seconds:.1f} s]"
         case "timeout" | "idle":
-            return (
-                f"[killed after {ended.seconds:.0f} s, its time was up; give a larger timeout_s or do less]"
-            )
+            return f"[killed after {ended.seconds:.0f} s, its time was up; give a larger timeout_s or do less]"
         case "stopped":
             return "[killed: the attempt is being stopped]"
         case "not_started":

@@ -37,9 +37,7 @@ def read_text(path: Path, asked: str) -> str:
         raise Refused(f"{asked}: {found.st_size:,} bytes are too many; use bash with grep, head or sed -n")
     data = path.read_bytes()
     if b"\0" in data[:_LOOK_BYTES]:
-        raise Refused(
-            f"{asked}: is binary ({len(data):,} bytes); use bash with a program that knows its form"
-        )
+        raise Refused(f"{asked}: is binary ({len(data):,} bytes); use bash with a program that knows its form")
     return data.decode(errors="surrogateescape")
 
 
@@ -52,9 +50,7 @@ def write_text(path: Path, text: str, workplace: Workplace) -> int:
     try:
         data = text.encode(errors="surrogateescape")
     except UnicodeEncodeError as trouble:
-        raise Refused(
-            f"{workplace.name(path)}: the text holds half a character; send it as UTF-8"
-        ) from trouble
+        raise Refused(f"{workplace.name(path)}: the text holds half a character; send it as UTF-8") from trouble
     if path.exists() and not path.is_file():
         raise Refused(f"{workplace.name(path)}: is a folder or a device; give the path of a file")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,9 +32,7 @@ def do(tmp_path: Path) -> Perform:
     for name in ("worktree", "home", "tmp"):
         (tmp_path / name).mkdir()
 
-    def go(
-        agent: AgentSpec, *, stop: Callable[[], bool] = lambda: False, limits: Limits | None = None
-    ) -> AgentAnswer:
+    def go(agent: AgentSpec, *, stop: Callable[[], bool] = lambda: False, limits: Limits | None = None) -> AgentAnswer:
         order = WorkOrder(
             order_id="night.rename.2",
             token="token",
@@ -79,9 +77,7 @@ def test_a_command_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
 
 def test_a_command_knows_its_task(do: Perform, tmp_path: Path) -> None:
     """Run, task, attempt, base, and why it came back: in the environment, and not in the worktree."""
-    script = (
-        'echo "$FORGEPOOL_RUN $FORGEPOOL_TASK $FORGEPOOL_ATTEMPT $FORGEPOOL_BASE"; cat "$FORGEPOOL_REASONS"'
-    )
+    script = 'echo "$FORGEPOOL_RUN $FORGEPOOL_TASK $FORGEPOOL_ATTEMPT $FORGEPOOL_BASE"; cat "$FORGEPOOL_REASONS"'
     told, _, reasons = do(CommandAgent(run=script)).log_tail.partition("\n")
     assert told == "night rename 2 0123"
     assert [ReasonPack.model_validate(each) for each in json.loads(reasons)] == [REASON]

@@ -57,9 +57,7 @@ def test_another_process_can_go_on_with_a_conversation() -> None:
 )
 def test_a_turn_is_taken_when_all_its_conditions_hold(when: str, shown: Turn, taken: str) -> None:
     """Conditions are about what the model is shown; a turn whose condition fails is passed over."""
-    model = ScriptedModel(
-        f"turns: [{{say: start}}, {{when: {{{when}}}, say: 'yes'}}, {{say: 'no'}}]", attempt=1
-    )
+    model = ScriptedModel(f"turns: [{{say: start}}, {{when: {{{when}}}, say: 'yes'}}, {{say: 'no'}}]", attempt=1)
     first = ask(model, CARD)
     assert ask(model, CARD, first, shown).text == taken
 

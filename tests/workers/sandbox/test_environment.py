@@ -42,9 +42,7 @@ def test_git_commits_without_anybodys_configuration(tmp_path: Path) -> None:
     env = command_environment(BASE, {}, tmp_path, tmp_path)
     made = "git init -q . && git commit -q --allow-empty -m x"
     script = f"{made} && git log --format=%an && git config -l --show-scope"
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Forgepool agent\n")
     assert "global" not in done.stdout
     assert "system" not in done.stdout

@@ -14,9 +14,7 @@ from workers.sandbox.process import Command, Ended, run
 Sh = Callable[..., Ended]
 Find = Callable[[str], list[int]]
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
 
 def test_a_command_answers_with_its_status_and_both_outputs(sh: Sh) -> None:
@@ -239,9 +237,7 @@ def test_commands_in_two_threads_end_only_their_own(sh: Sh, tmp_path: Path) -> N
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     (tmp_path / "daemon.py").write_text(_DAEMON)
-    first = _in_thread(
-        tmp_path, "first", f"python3 -S -E {tmp_path}/daemon.py; until [ -e end ]; do sleep 0.02; done"
-    )
+    first = _in_thread(tmp_path, "first", f"python3 -S -E {tmp_path}/daemon.py; until [ -e end ]; do sleep 0.02; done")
     daemon = _number_in(tmp_path / "first" / "daemon")
     assert sh("setsid sleep 60 & exit 6").status == 6
     assert tree.alive(daemon)

@@ -9,9 +9,7 @@ import pytest
 
 from workers.sandbox import tree
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
 
 def _until(true: Callable[[], object]) -> None:
@@ -64,9 +62,7 @@ def test_a_pid_alone_names_nobody() -> None:
 def test_a_name_with_parentheses_does_not_confuse() -> None:
     """The kernel quotes nothing in `stat`: a program may be called anything."""
     script = "import ctypes; ctypes.CDLL(None).prctl(15, b'a) Z 1 1 (b', 0, 0, 0); print(flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
+    with subprocess.Popen([sys.executable, "-S", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
         found = tree.stat(child.pid)

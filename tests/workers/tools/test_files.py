@@ -151,9 +151,7 @@ def test_links_within_the_worktree_are_followed(use: Use, place: Workplace) -> N
     (place.root / "real.py").write_text("old\n")
     (place.root / "link.py").symlink_to("real.py")
     (place.root / "circle").symlink_to("circle")
-    assert use("edit_file", path="link.py", old="old", new="new").text.startswith(
-        "OK: replaced 1 place in real.py"
-    )
+    assert use("edit_file", path="link.py", old="old", new="new").text.startswith("OK: replaced 1 place in real.py")
     assert (place.root / "link.py").is_symlink()
     assert (place.root / "real.py").read_text() == "new\n"
     assert use("read_file", path="circle").is_error

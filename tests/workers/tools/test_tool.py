@@ -26,9 +26,7 @@ Use = Callable[..., Answer]
         ("write_file", {"path": "\ud800", "content": ""}, "half a character"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_told_so(
-    use: Use, tool: str, arguments: dict[str, str], told: str
-) -> None:
+def test_a_call_that_makes_no_sense_is_told_so(use: Use, tool: str, arguments: dict[str, str], told: str) -> None:
     """The answer says what would be right; nothing raises."""
     answer = use(tool, **arguments)
     assert answer.is_error

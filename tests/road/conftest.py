@@ -1,0 +1,63 @@
+"""Machines with homes of their own, and the proof that nothing of them is left when a test has ended."""
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Pytest imports tests by file and puts no folder on the path; the helpers beside them must be found all the same.
+sys.path.append(str(Path(__file__).parent))
+
+from kit import Machine, Repository, make_repository  # noqa: E402 - found only now
+from processes import kill_all, processes  # noqa: E402
+
+
+@pytest.fixture
+def ground(redis_program: str) -> Iterator[Path]:
+    """
+    A folder for all of a test's machines. Not pytest's own: a unix socket's path has room for a hundred bytes.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="road-")).resolve()
+    yield folder
+    kill_all(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def machine(ground: Path) -> Machine:
+    made = Machine(folder=ground / "m", name="here")
+    made.folder.mkdir()
+    return made
+
+
+@pytest.fixture
+def repository(ground: Path) -> Repository:
+    return make_repository(ground / "repo", {"README.md": "read me\n", "src/a.txt": "a\n", "src/b.txt": "b\n"})
+
+
+@pytest.fixture
+def nothing_left() -> Callable[[Path, Machine], None]:
+    """Asserts that a machine whose commands have ended has no process, leased slot or temporary folder left."""
+    return _nothing_left
+
+
+def _nothing_left(ground: Path, machine: Machine) -> None:
+    assert [" ".join(one.argv) for one in processes(ground)] == []
+    assert [str(lock) for lock in machine.cache.rglob("slot-*.lock") if _is_held(lock)] == []
+    assert sorted(one.name for one in machine.tmp.iterdir()) == []
+
+
+def _is_held(path: Path) -> bool:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

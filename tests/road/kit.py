@@ -1,0 +1,241 @@
+"""
+The `forgepool` command as a person uses it: processes with a home of their own, and git asked behind its back.
+
+What a run did is read from its journal and from the hub, never from what the run says of itself.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator import events as e
+from orchestrator.journal import JournalUnreadable, Recorded, read
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "A Person",
+    "GIT_AUTHOR_EMAIL": "person@localhost",
+    "GIT_COMMITTER_NAME": "A Person",
+    "GIT_COMMITTER_EMAIL": "person@localhost",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+_LOOK_S = 0.01
+
+
+def wait_until[T](seen: Callable[[], T | None], what: str, *, within_s: float = 60.0) -> T:
+    """The first answer that is true; a failed test when there is none in time."""
+    until = time.monotonic() + within_s
+    while not (found := seen()):
+        assert time.monotonic() < until, f"waited {within_s} s in vain: {what}"
+        time.sleep(_LOOK_S)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> Any:
+        """The one JSON value it printed."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository on disk, asked with plain git."""
+
+    path: Path
+
+    def git(self, *argv: str, status: int = 0) -> str:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        ran = subprocess.run(
+            ["git", *argv], cwd=self.path, env=kept | _IDENTITY, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == status, f"git {argv}: {ran.stderr}"
+        return ran.stdout.strip()
+
+    def commits(self, branch: str) -> list[str]:
+        """The branch's own commits since `main`, oldest first: first parents only."""
+        return self.git("rev-list", "--first-parent", "--reverse", f"main..{branch}").split()
+
+    def trailer(self, commit: str, name: str) -> str:
+        return self.git("log", "-1", f"--format=%(trailers:key={name},valueonly,separator=%x2C)", commit)
+
+    def landed(self, branch: str) -> list[str]:
+        """The tasks by the trailers of the branch's first-parent history, in the order they landed."""
+        return [self.trailer(commit, "Forgepool-Task") for commit in self.commits(branch)]
+
+    def file(self, branch: str, path: str) -> str:
+        return self.git("show", f"{branch}:{path}")
+
+    def refs(self, prefix: str) -> list[str]:
+        return self.git("for-each-ref", "--format=%(refname)", prefix).split()
+
+    def is_green(self, commit: str, checks: Sequence[str], scratch: Path) -> bool:
+        """Whether the checks are green on a fresh checkout of a commit, by a road that is not the gate's."""
+        folder = scratch / commit[:12]
+        self.git("clone", "-q", "--no-checkout", str(self.path), str(folder))
+        Repository(path=folder).git("checkout", "-q", "--detach", commit)
+        ended = [subprocess.run(["sh", "-c", check], cwd=folder, check=False).returncode for check in checks]
+        return ended == [0] * len(checks)
+
+
+def make_repository(path: Path, files: Mapping[str, str]) -> Repository:
+    """A person's repository with one commit on `main`."""
+    path.mkdir(parents=True)
+    made = Repository(path=path)
+    made.git("init", "-q", "-b", "main")
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    made.git("add", "-A")
+    made.git("commit", "-q", "-m", "first")
+    return made
+
+
+@dataclass(slots=True)
+class Started:
+    """A `forgepool` command under way."""
+
+    process: "subprocess.Popen[str]"
+    out: Path
+    err: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """With -9, as the kernel does when memory runs out."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def ended(self, *, within_s: float = 120.0) -> Ran:
+        try:
+            status = self.process.wait(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {within_s} s:\n{self.said()}") from None
+        return Ran(status, self.out.read_text(), self.err.read_text())
+
+    def said(self) -> str:
+        return self.out.read_text()[-4000:] + self.err.read_text()[-4000:]
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """A host: its home, its cache, its temporary folder, its name, and the Redis it is told of, if any."""
+
+    folder: Path
+    name: str
+    broker: str | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+    started: list[Started] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def tmp(self) -> Path:
+        return self.folder / "tmp"
+
+    def start(self, *argv: str | Path) -> Started:
+        self.tmp.mkdir(parents=True, exist_ok=True)
+        number = len(self.started)
+        out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
+        with out.open("w") as out_file, err.open("w") as err_file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "orchestrator", *map(str, argv)],
+                cwd=self.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out_file,
+                stderr=err_file,
+                text=True,
+                start_new_session=True,
+            )
+        self.started.append(Started(process, out, err))
+        return self.started[-1]
+
+    def run(self, *argv: str | Path, within_s: float = 120.0) -> Ran:
+        return self.start(*argv).ended(within_s=within_s)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("FORGEPOOL_")}
+        mine = {
+            "FORGEPOOL_HOME": str(self.home),
+            "FORGEPOOL_CACHE": str(self.cache),
+            "FORGEPOOL_HOST": self.name,
+            "TMPDIR": str(self.tmp),
+        }
+        return kept | mine | ({"FORGEPOOL_BROKER_URL": self.broker} if self.broker else {}) | self.more
+
+    def runs(self) -> list[str]:
+        folder = self.home / "runs"
+        return sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
+
+    def the_run(self, *, within_s: float = 60.0) -> str:
+        """The name of the only run, once it has journaled something."""
+        return wait_until(
+            lambda: self.runs()[0] if self.runs() and self.journal() else None, "a run", within_s=within_s
+        )
+
+    def journal(self, run: str | None = None) -> list[Recorded]:
+        """The events so far, read from the file."""
+        try:
+            return list(read(self.home / "runs" / (run or self.runs()[0])))
+        except JournalUnreadable:
+            return []
+
+    def wait_for(self, kind: str, *, task: str | None = None, count: int = 1, within_s: float = 60.0) -> Recorded:
+        """The event of that kind (and task), the `count`th of them, as soon as it is journaled."""
+
+        def seen() -> Recorded | None:
+            found = [one for one in self.journal() if one.event.kind == kind and task in (None, about(one.event))]
+            return found[count - 1] if len(found) >= count else None
+
+        return wait_until(seen, f"{kind} of {task}", within_s=within_s)
+
+
+def about(event: e.Event) -> str | None:
+    """The task an event is about."""
+    if isinstance(event, e.MessageTaken | e.MessageLost):
+        return event.message_id.split(".")[1]
+    return getattr(event, "task", None)
+
+
+def events_of[E](recorded: Sequence[Recorded], kind: type[E]) -> Iterator[E]:
+    return (one.event for one in recorded if isinstance(one.event, kind))
+
+
+def write_plan(folder: Path, plan: Mapping[str, Any]) -> Path:
+    """A plan file; JSON is YAML."""
+    path = folder / f"{plan['name']}.yaml"
+    path.write_text(json.dumps({"version": 1, **plan}, indent=1))
+    return path
+
+
+def command(script: str) -> dict[str, str]:
+    return {"command": script}

@@ -1,0 +1,84 @@
+"""The processes of a test's machines, as the kernel tells: by the folder their environment or place of work names."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workers.sandbox import tree
+
+Role = Literal["orchestrator", "host", "main", "child", "working", "redis", "other"]
+"""`child` is a process of Celery's pool, `working` the one it has forked for a message, `other` a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    pid: int
+    parent: int
+    argv: tuple[str, ...]
+    role: Role
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def processes(folder: Path) -> list[Found]:
+    """All that live and name the folder in their environment, or work in it; not this process."""
+    seen = {pid: (parent, argv) for pid, parent, argv in _living(folder)}
+    return [Found(pid, parent, argv, _role(pid, seen)) for pid, (parent, argv) in seen.items()]
+
+
+def in_role(folder: Path, *roles: Role) -> list[Found]:
+    return [one for one in processes(folder) if one.role in roles]
+
+
+def kill_all(folder: Path) -> None:
+    """Kills until nobody is left: what dies may have been about to start another."""
+    while left := processes(folder):
+        for one in left:
+            one.kill()
+
+
+def _living(folder: Path) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            known = tree.stat(int(entry.name))
+            if known is None or known.state in "ZX" or not _names(entry, folder):
+                continue
+            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            yield int(entry.name), known.parent, tuple(argv)
+
+
+def _names(entry: Path, folder: Path) -> bool:
+    if os.fsencode(f"{folder}/") in (entry / "environ").read_bytes():
+        return True
+    return (entry / "cwd").readlink().is_relative_to(folder)
+
+
+def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
+    parent, argv = seen[pid]
+    if Path(argv[0]).name.startswith("redis-server"):
+        return "redis"
+    match argv[1:4]:
+        case ("-m", "orchestrator", "worker" | "supervisor"):
+            return "host"
+        case ("-m", "orchestrator", _):
+            return "orchestrator"
+        case ("-m", "workers", _):
+            above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
+            roles: tuple[Role, ...] = ("main", "child", "working")
+            return roles[min(above, 2)]
+        case _:
+            return "other"
+
+
+def _ancestors(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Iterator[int]:
+    while pid in seen:
+        yield pid
+        pid = seen[pid][0]
