@@ -38,8 +38,9 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo '$(PYTHON) has no venv module; install it (Debian and Ubuntu: apt-get install python3-venv), then make again' >&2; exit 1; }
 	@command -v git >/dev/null || { echo 'there is no git; install git 2.38 or later, then make again' >&2; exit 1; }
-	@echo 'setting up $(VENV) (once)'
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --group dev --editable .
+	@echo 'setting up $(VENV), about a minute the first time'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --upgrade 'pip>=25.1' >$(VENV)/install.log 2>&1 \
+	    && $(BIN)/python -m pip install --group dev --editable . >>$(VENV)/install.log 2>&1 \
+	    || { tail -n 30 $(VENV)/install.log >&2; exit 1; }
 	@touch $@

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, model_validator
 from orchestrator.overlap import escape, parse
 from workers.documents import Duration, Where
 from workers.messages import Limits, Message
+from workers.sandbox.environment import OWN_PREFIX
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
@@ -32,6 +33,8 @@ _MOST_SLUG = 80
 def _env_name(text: str) -> str:
     if not _ENV_NAME.fullmatch(text):
         raise ValueError("is not the name of an environment variable; use letters, digits and '_', no digit first")
+    if text.startswith(OWN_PREFIX):
+        raise ValueError(f"is Forgepool's own; use a name that does not start with {OWN_PREFIX}")
     return text
 
 

@@ -179,10 +179,13 @@ def _ways_meet(a: Way, b: Way) -> bool:
     depth = min(len(a.head), len(b.head))
     if a.head[:depth] != b.head[:depth]:
         return False
-    pairs = ((a, b), (b, a))
-    if any(one.literal is not None and len(one.head) == depth for one, _ in pairs):
-        return True
-    for one, other in pairs:
-        if one.literal is not None and one.tail is not None:
-            return other.matches(one.literal)
+    for one, other in ((a, b), (b, a)):
+        if one.literal is not None and len(one.head) == depth:
+            return True
+        # What one needs at its end lies below anything the other needs at its start.
+        if one.segments[-1] is DEEP and other.segments[depth:][:1] == (DEEP,):
+            return True
+    last, other_last = a.segments[-1], b.segments[-1]
+    if last is not DEEP and other_last is not DEEP and not names_meet(last, other_last):
+        return False
     return meet_in_order(a.segments[depth:], b.segments[depth:], DEEP, names_meet)

@@ -65,9 +65,16 @@ def ready(
     refused: set[str] = set()
     for task, lock in in_flight.items():
         refused |= graph.locked_out(task, lock)
+    return _chosen(graph, sorted(able), refused, slots, overtaken)
+
+
+def _chosen(
+    graph: Graph, ranks: Sequence[int], refused: set[str], slots: int, overtaken: Mapping[str, int]
+) -> list[str]:
+    """From the top, whoever is not refused; each refuses those that conflict with it. `refused` is used up."""
     passed: dict[str, int] = {}
     started: list[str] = []
-    for rank in sorted(able):
+    for rank in ranks:
         if len(started) == slots:
             break
         task = graph.order[rank]

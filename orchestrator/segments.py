@@ -56,6 +56,11 @@ class Wild:
     def names(self) -> re.Pattern[str]:
         return re.compile(self.regex)
 
+    @cached_property
+    def ends(self) -> tuple[str, str]:
+        """The literal text before its first wildcard, and that after its last one, reversed."""
+        return _literal_start(self.units), _literal_start(self.units[::-1])
+
 
 Segment = str | Wild
 DEEP = Wild("**", ())
@@ -94,6 +99,9 @@ def names_meet(a: Segment, b: Segment) -> bool:
         return a == b if isinstance(b, str) else b.names.fullmatch(a) is not None
     if isinstance(b, str):
         return a.names.fullmatch(b) is not None
+    for one, other in zip(a.ends, b.ends, strict=True):
+        if not (one.startswith(other) or other.startswith(one)):
+            return False
     return _wilds_meet(a, b)
 
 
@@ -123,6 +131,15 @@ def meet_in_order(a: Sequence[Unit], b: Sequence[Unit], star: Unit, one_meets: C
 @lru_cache(maxsize=65536)
 def _wilds_meet(a: Wild, b: Wild) -> bool:
     return meet_in_order(a.units, b.units, None, _units_meet)
+
+
+def _literal_start(units: Sequence[Charset | None]) -> str:
+    text = ""
+    for unit in units:
+        if not unit or len(unit) > 1 or unit[0][0] != unit[0][1]:
+            break
+        text += chr(unit[0][0])
+    return text
 
 
 def _units_meet(a: Charset | None, b: Charset | None) -> bool:

@@ -102,20 +102,35 @@ def _judge(
     outcome = run_checks(checks, composed.commit, place, label="composed")
     if outcome.failure is None:
         return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates})
-    if outcome.failure.how == "stopped":
-        return blank.model_copy(update={"detail": "stopped before the checks had ended"})
+    if (untold := _untold(outcome.failure)) is not None:
+        return blank.model_copy(update={"detail": untold})
     failed = next(check for check in checks if check.name == outcome.failure.check)
     # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
     # not the entry's failure.
     on_base = run_checks((failed,), CommitId(request.base), place, label="base")
     if on_base.failure is not None:
+        if (untold := _untold(on_base.failure)) is not None:
+            return blank.model_copy(update={"detail": untold})
         return _base_red(request, on_base.failure, blank)
     again = run_checks(checks, composed.commit, place, label="again")
     if again.failure is None:
         return blank.model_copy(
             update={"verdict": "green", "certificates": again.certificates, "flaky": (failed.name,)}
         )
+    if (untold := _untold(again.failure)) is not None:
+        return blank.model_copy(update={"detail": untold})
     return _red(request, failed, again.failure, place, blank)
+
+
+def _untold(failure: CheckFailure) -> str | None:
+    """Why a check that was not green says nothing of the tree it was for; None when it does."""
+    match failure.how:
+        case "stopped":
+            return "stopped before the checks had ended"
+        case "not_started":
+            return f"check '{failure.check}' could not be started: {failure.log_tail}"
+        case _:
+            return None
 
 
 def _base_red(request: CheckRequest, failure: CheckFailure, blank: CheckResult) -> CheckResult:

@@ -21,6 +21,7 @@ import structlog
 
 from workers import presence
 from workers.sandbox import service, tree
+from workers.sandbox.kin import abandoned
 from workers.sandbox.service import Service
 from workers.settings import Settings, whole_environment
 from workers.wire import BrokerAway, connect
@@ -49,6 +50,10 @@ def serve(post: Post, settings: Settings) -> int:
     SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
     """
     tree.become_subreaper()
+    left_over = abandoned()
+    if left_over:
+        log.warning("left_over.killed", pids=left_over)
+        tree.kill_tree(left_over)
     return _Watch(post, settings).run()
 
 

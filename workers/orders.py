@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.agents.agent import AgentAnswer, Assignment, perform
+from workers.agents.agent import AgentAnswer, AgentEnding, Assignment, perform
 from workers.candidates import Candidate, publish, published
 from workers.messages import Outcome, WorkOrder, WorkResult
 from workers.sandbox.environment import command_environment
@@ -135,8 +135,18 @@ def _agent_log(bench: Bench) -> Path:
 def _require_finished(answer: AgentAnswer, bench: Bench) -> None:
     if answer.ended == "finished":
         return
-    outcome: Outcome = "limits_spent" if answer.ended in ("timeout", "idle", "limits") else "agent_failed"
-    raise NotDone(outcome, answer.detail, log_tail=answer.log_tail, log=str(_agent_log(bench)))
+    raise NotDone(_outcome_of(answer.ended), answer.detail, log_tail=answer.log_tail, log=str(_agent_log(bench)))
+
+
+def _outcome_of(ended: AgentEnding) -> Outcome:
+    match ended:
+        case "timeout" | "idle" | "limits":
+            return "limits_spent"
+        case "not_started":
+            # No log could be opened, no process made: the host's trouble, which costs the task no attempt.
+            return "infrastructure"
+        case _:
+            return "agent_failed"
 
 
 def _left_behind(checkout: Checkout) -> TreeId:
@@ -166,6 +176,8 @@ def _require_acceptance(order: WorkOrder, bench: Bench, stop: Stop) -> None:
             ),
             stop=stop,
         )
+        if ended.how == "not_started":
+            raise NotDone("infrastructure", f"acceptance command '{command}' was not started: {ended.tail}")
         if ended.how != "exit" or ended.status != 0:
             detail = f"acceptance command '{command}' {said(ended)}"
             raise NotDone("verify_failed", detail, log_tail=ended.tail, log=str(ended.log))

@@ -8,7 +8,7 @@ import typer
 from orchestrator import inbox, runs
 from orchestrator.cli.outcome import tell_table
 from orchestrator.cli.running import Json, Run
-from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.cli.say import out, printable, say, say_json, table
 from orchestrator.inbox import Request
 from orchestrator.journal import Journal, JournalBusy, Recorded, is_being_written, read
 from orchestrator.report import report_lines
@@ -148,4 +148,4 @@ def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
 def _tell_event(one: Recorded) -> None:
     said = sentence(one.event)
     if said is not None:
-        say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {said}")
+        say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")

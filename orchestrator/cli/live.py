@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from orchestrator.cli.say import table
+from orchestrator.cli.say import printable, table
 from orchestrator.decisions import Course
 from orchestrator.journal import Recorded
 from orchestrator.standing import phase_name, waiting_for
@@ -59,10 +59,10 @@ class Display:
         if said is None:
             return
         stamp = time.strftime("%H:%M:%S", time.localtime(recorded.at))
-        self.console.print(f"{stamp} {said}", markup=False)
+        self.console.print(f"{stamp} {printable(said)}", markup=False)
         telling = telling_line(recorded)
         if telling:
-            self.console.print(f"         | {telling}", markup=False)
+            self.console.print(f"         | {printable(telling)}", markup=False)
 
     def _picture(self, state: State) -> Group:
         elapsed = time.monotonic() - self.started
@@ -96,7 +96,7 @@ class Display:
 @contextmanager
 def display(course: Course, *, as_json: bool) -> Iterator[Display]:
     """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
-    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True, emoji=False)
     if not console.is_terminal or not sys.stdin.isatty():
         yield Display(course, console, None)
         return

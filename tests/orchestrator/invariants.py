@@ -54,9 +54,8 @@ class Invariants:
                 if state.tasks[task].phase == "pending":
                     self._may_start(state, task)
             case e.TaskReturned(task=task, reason=reason):
-                result = state.tasks[task].result
-                assert result is not None and reason.attempt == result.attempt
-                self.judged[task] = result.attempt
+                assert (came := state.tasks[task].result) and reason.attempt == came.attempt
+                self.judged[task] = reason.attempt
             case e.LockExtended(task=task):
                 later = (one.id for one in state.in_phase("candidate") if one.id != task)
                 self.past |= {frozenset((task, one)) for one in later}

@@ -195,15 +195,12 @@ def test_why_waiting_says_nothing() -> None:
     )
     src = {"a": graph.tasks["a"].writes}
     docs = {"c": graph.tasks["c"].writes}
+    lib = {"d": Globs.of(["lib"])}
     assert why_waiting(graph, "b", landed={"c"}, in_flight=src, failed={"a"}) == Waiting(
         needs=("a",), failed=("a",), lock=("a", "src/*.py", "src/b.py")
     )
     assert why_waiting(graph, "d", landed=set(), in_flight=src | docs).lock == ("c", "docs/x.md", "docs")
-    assert why_waiting(graph, "c", landed=set(), in_flight={"d": Globs.of(["lib"])}).lock == (
-        "d",
-        "docs",
-        "docs/x.md",
-    )
+    assert why_waiting(graph, "c", landed=set(), in_flight=lib).lock == ("d", "docs", "docs/x.md")
     patient, impatient = {"wide": PATIENCE - 1}, {"wide": PATIENCE}
     assert why_waiting(graph, "d", landed=set(), in_flight={}, overtaken=patient).slot
     assert why_waiting(graph, "d", landed=set(), in_flight={}, overtaken=impatient).reserved == (

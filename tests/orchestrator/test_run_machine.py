@@ -37,7 +37,7 @@ from workers.messages import Outcome, WorkOrder
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _OUTCOMES: list[Outcome] = [
-    *(["candidate"] * 5),
+    *("candidate", "candidate", "candidate", "candidate", "candidate"),
     *("no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"),
 ]
 _VERDICTS = [

@@ -29,10 +29,24 @@ def ground(redis_program: str) -> Iterator[Path]:
 
 
 @pytest.fixture
-def machine(ground: Path) -> Machine:
-    made = Machine(folder=ground / "m", name="here")
-    made.folder.mkdir()
-    return made
+def new_machine(ground: Path) -> Iterator[Callable[..., Machine]]:
+    """Makes a machine of that name, told of that Redis."""
+    made: list[Machine] = []
+
+    def make(name: str, *, broker: str | None = None) -> Machine:
+        made.append(Machine(folder=ground / name, name=name, broker=broker))
+        made[-1].folder.mkdir()
+        return made[-1]
+
+    yield make
+    kill_all(ground)
+    for started in (one for machine in made for one in machine.started):
+        started.process.wait()
+
+
+@pytest.fixture
+def machine(new_machine: Callable[..., Machine]) -> Machine:
+    return new_machine("here")
 
 
 @pytest.fixture

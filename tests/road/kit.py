@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator import events as e
 from orchestrator.journal import JournalUnreadable, Recorded, read
@@ -28,8 +28,11 @@ _IDENTITY = {
 }
 _LOOK_S = 0.01
 
+T = TypeVar("T")
+E = TypeVar("E")
 
-def wait_until[T](seen: Callable[[], T | None], what: str, *, within_s: float = 60.0) -> T:
+
+def wait_until(seen: Callable[[], T | None], what: str, *, within_s: float = 60.0) -> T:
     """The first answer that is true; a failed test when there is none in time."""
     until = time.monotonic() + within_s
     while not (found := seen()):
@@ -85,7 +88,8 @@ class Repository:
 
     def is_green(self, commit: str, checks: Sequence[str], scratch: Path) -> bool:
         """Whether the checks are green on a fresh checkout of a commit, by a road that is not the gate's."""
-        folder = scratch / commit[:12]
+        commit = self.git("rev-parse", commit)
+        folder = scratch / f"green-{commit[:12]}"
         self.git("clone", "-q", "--no-checkout", str(self.path), str(folder))
         Repository(path=folder).git("checkout", "-q", "--detach", commit)
         ended = [subprocess.run(["sh", "-c", check], cwd=folder, check=False).returncode for check in checks]
@@ -205,7 +209,7 @@ class Machine:
     def journal(self, run: str | None = None) -> list[Recorded]:
         """The events so far, read from the file."""
         try:
-            return list(read(self.home / "runs" / (run or self.runs()[0])))
+            return [one for name in ([run] if run else self.runs()[:1]) for one in read(self.home / "runs" / name)]
         except JournalUnreadable:
             return []
 
@@ -226,7 +230,7 @@ def about(event: e.Event) -> str | None:
     return getattr(event, "task", None)
 
 
-def events_of[E](recorded: Sequence[Recorded], kind: type[E]) -> Iterator[E]:
+def events_of(recorded: Sequence[Recorded], kind: type[E]) -> Iterator[E]:
     return (one.event for one in recorded if isinstance(one.event, kind))
 
 

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 from workers.messages import CommandAgent, ScriptedAgent, Spent, WorkOrder
 
-AgentEnding = Literal["finished", "failed", "timeout", "idle", "stopped", "limits"]
+AgentEnding = Literal["finished", "failed", "timeout", "idle", "stopped", "limits", "not_started"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ def _judged(ended: Ended) -> tuple[AgentEnding, str]:
         case "stopped":
             return "stopped", "the command was stopped"
         case "not_started":
-            return "failed", f"the command was not started: {ended.tail}"
+            return "not_started", f"the command was not started: {ended.tail}"
         case other:
             assert_never(other)
 

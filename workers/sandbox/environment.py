@@ -5,7 +5,8 @@ What a command may know of the host: an environment built up from nothing, with 
 from collections.abc import Mapping
 from pathlib import Path
 
-_OWN_PREFIX = "FORGEPOOL_"
+OWN_PREFIX = "FORGEPOOL_"
+"""Of variables that say something to Forgepool itself; no task sets one."""
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _SAME_EVERYWHERE = {
@@ -38,8 +39,8 @@ def command_environment(base: Mapping[str, str], extra: Mapping[str, str], home:
         ValueError: `extra` names a variable that is Forgepool's own.
     """
     for name in extra:
-        if name.startswith(_OWN_PREFIX):
-            raise ValueError(f"env: {name} is Forgepool's own; use a name that does not start with {_OWN_PREFIX}")
+        if name.startswith(OWN_PREFIX):
+            raise ValueError(f"env: {name} is Forgepool's own; use a name that does not start with {OWN_PREFIX}")
     lent = {name: value for name, value in base.items() if name != "CI"}
     return {"PATH": _USUAL_PATH, "LANG": "C.UTF-8"} | lent | _SAME_EVERYWHERE | _folders(home, tmp) | dict(extra)
 

@@ -77,10 +77,26 @@ def kin() -> Kin:
     seen = {pid: tree.stat(pid) for pid in tree.descendants(os.getpid())} if _has_children() else {}
     there = {pid: found for pid, found in seen.items() if found is not None}
     return Kin(
-        mark=secrets.token_hex(8),
+        mark=f"{os.getpid()}.{tree.start_time(os.getpid())}.{secrets.token_hex(8)}",
         sessions=frozenset({os.getsid(0)} | {found.session for found in there.values()}),
         before=frozenset((pid, found.started) for pid, found in there.items()),
     )
+
+
+def abandoned() -> list[int]:
+    """
+    Processes of commands whose harness is dead: all above them was killed at once, nobody was left to end them.
+
+    Told by their mark, which names the process that ran the command; another user's cannot be read, and are left.
+    """
+    found = []
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:  # noqa: PTH208, PTH112 - names only
+        if not entry.isdigit():
+            continue
+        owner, started, *_ = (*_mark_of(int(entry)).split("."), "")
+        if owner.isdigit() and started.isdigit() and not tree.alive(int(owner), int(started)):
+            found.append(int(entry))
+    return found
 
 
 def _has_children() -> bool:

@@ -1,0 +1,135 @@
+"""Whatever is killed, and whenever: every task lands once, the target is green, and nobody is left behind."""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Machine, Repository, Started, command, write_plan
+from processes import Role, in_role
+
+from orchestrator import events as e
+
+NothingLeft = Callable[[Path, Machine], None]
+Task = dict[str, Any]
+
+_CHECK = 'sleep 0.05; test -z "$(sort out/shared.txt 2>/dev/null | uniq -d)"'
+_VICTIMS: Sequence[Role] = ("working", "child", "main", "host", "redis", "orchestrator")
+_SEEDS = [int(seed) for seed in os.environ.get("ROAD_SEEDS", "1").split(",")]
+
+
+def _tasks(dice: random.Random) -> list[Task]:
+    """Thirty: ten alone, eight on one file, two chains of five, two undeclared that need a chain's end."""
+
+    def told(script: str) -> dict[str, str]:
+        return command(f"sleep {dice.uniform(0.05, 0.4):.2f}; mkdir -p out; {script}")
+
+    alone: list[Task] = [
+        {"id": f"alone-{n}", "files": [f"out/alone-{n}.txt"], "agent": told(f"echo {n} > out/alone-{n}.txt")}
+        for n in range(10)
+    ]
+    shared: list[Task] = [
+        {"id": f"shared-{n}", "files": ["out/shared.txt"], "agent": told(f"echo {n} >> out/shared.txt")}
+        for n in range(8)
+    ]
+    chained: list[Task] = [
+        {
+            "id": f"{chain}-{n}",
+            "needs": [f"{chain}-{n - 1}"] if n else [],
+            "files": [f"out/{chain}.txt"],
+            "agent": told(f"echo {n} >> out/{chain}.txt"),
+        }
+        for chain in ("red", "blue")
+        for n in range(5)
+    ]
+    after: list[Task] = [
+        {"id": f"after-{one}", "needs": [f"{one}-4"], "agent": told(f"tac out/{one}.txt > out/after-{one}.txt")}
+        for one in ("red", "blue")
+    ]
+    return [*alone, *shared, *chained, *after]
+
+
+def _kill_one(machine: Machine, orchestrator: Started, dice: random.Random) -> Role:
+    """Somebody who is there, of a kind drawn first: there are many more of some than of others."""
+    role = dice.choice(_VICTIMS)
+    there = in_role(machine.folder, role)
+    if role == "orchestrator":
+        orchestrator.kill()
+    elif there:
+        dice.choice(there).kill()
+    return role
+
+
+def _survive(machine: Machine, first: Started, dice: random.Random, *, kills: int) -> Counter[Role]:
+    """Kills at random instants and resumes what was killed, until the kills are spent and the run has ended."""
+    run = machine.the_run()
+    under_way, killed = first, Counter[Role]()
+    deadline = time.monotonic() + 110
+    while killed.total() < kills and under_way.running():
+        time.sleep(dice.uniform(0.1, 1.5))
+        killed[_kill_one(machine, under_way, dice)] += 1
+        if not under_way.running() and under_way.process.returncode < 0:
+            under_way = machine.start("resume", run)
+    ended = under_way.ended(within_s=deadline - time.monotonic())
+    assert ended.status == 0, ended.out + ended.err
+    return killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_thirty_tasks_land_once_whoever_is_killed(
+    seed: int, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    dice = random.Random(seed)
+    tasks = _tasks(dice)
+    plan = write_plan(ground, {"name": "chaos", "checks": {"once": _CHECK}, "tasks": tasks})
+    first = machine.start("run", plan, "--repo", repository.path, "--workers", "3")
+    killed = _survive(machine, first, dice, kills=12)
+    print(f"seed {seed}: killed {dict(killed)}")
+
+    branch = "forgepool/chaos"
+    assert sorted(repository.landed(branch)) == sorted(task["id"] for task in tasks)
+    assert repository.is_green(branch, [_CHECK], ground)
+    for n in range(10):
+        assert repository.file(branch, f"out/alone-{n}.txt") == str(n)
+    assert sorted(repository.file(branch, "out/shared.txt").split()) == sorted(map(str, range(8)))
+    for chain in ("red", "blue"):
+        assert repository.file(branch, f"out/{chain}.txt").split() == list("01234")
+        assert repository.file(branch, f"out/after-{chain}.txt").split() == list("43210")
+    nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["working", "child", "main", "host", "redis"])
+def test_a_killed_process_delays_its_task_by_less_than_fifteen_seconds(
+    victim: Role, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    slow_once = f"echo a >> {ground}/begun; test $(wc -l < {ground}/begun) -gt 1 || sleep 60; echo done > a.txt"
+    tasks = [{"id": "one", "files": ["a.txt"], "attempts": 1, "agent": command(slow_once)}]
+    plan = write_plan(ground, {"name": "swift", "checks": "none", "tasks": tasks})
+    under_way = machine.start("run", plan, "--repo", repository.path, "--workers", "1")
+    machine.wait_for("message.taken", task="one")
+    victims = in_role(machine.folder, victim)
+    began = ground / "begun"
+    while not began.exists():
+        time.sleep(0.01)
+    killed_at = time.time()
+    for one in victims:
+        one.kill()
+    if victim == "redis":
+        # Running work survives the loss of Redis: nothing is to be begun again, the holder takes its lease anew.
+        machine.wait_for("part.restarted")
+        for one in in_role(machine.folder, "working"):
+            one.kill()
+    ended = under_way.ended(within_s=90)
+    assert ended.status == 0, ended.out + ended.err
+
+    again = [one.at for one in machine.journal() if isinstance(one.event, e.MessageTaken)][1]
+    print(f"{victim}: {again - killed_at:.2f} s")
+    assert again - killed_at < 15
+    assert repository.landed("forgepool/swift") == ["one"]
+    nothing_left(ground, machine)

@@ -1,0 +1,58 @@
+"""What is left of a command when everything above it was killed at once is found again, and nothing else is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workers.sandbox import tree
+from workers.sandbox.kin import abandoned
+from workers.sandbox.process import Command, run
+
+HARNESS = """
+import sys
+from pathlib import Path
+from workers.sandbox.process import Command, run
+folder = Path(sys.argv[1])
+script = f"echo $$ > {folder}/pid; exec sleep 300"
+argv = ("/bin/sh", "-c", script)
+run(Command(argv=argv, cwd=folder, env={"PATH": "/usr/bin:/bin"}, log=folder / "log", timeout_s=400))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_command_whose_harness_was_killed_is_found_and_ended(tmp_path: Path) -> None:
+    harness = subprocess.Popen([sys.executable, "-c", HARNESS, str(tmp_path)])
+    pid_file = tmp_path / "pid"
+    while not (pid_file.is_file() and pid_file.read_text().strip()):
+        assert harness.poll() is None
+        os.sched_yield()
+    pid = int(pid_file.read_text())
+    assert pid not in abandoned(), "its harness lives"
+    harness.kill()
+    harness.wait()
+    assert pid in abandoned()
+    assert tree.kill_tree([pid]) == []
+    assert pid not in abandoned()
+
+
+def test_a_living_harness_s_command_is_left_alone(tmp_path: Path) -> None:
+    seen: list[list[int]] = []
+
+    def look() -> bool:
+        seen.append(abandoned())
+        return True
+
+    run(
+        Command(
+            argv=("/bin/sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 300"),
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"]},
+            log=tmp_path / "log",
+            timeout_s=60,
+        ),
+        stop=look,
+    )
+    assert int((tmp_path / "pid").read_text()) not in seen[0]
