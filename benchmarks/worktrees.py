@@ -1,7 +1,7 @@
 """
 A lease from the pool against `git worktree add` and `git worktree remove`, on the same generated trees.
 
-    python benchmarks/worktrees.py [--files 5000 50000] [--rounds 7]
+    python benchmarks/worktrees.py [--files 5000 50000] [--rounds 5]
 
 Both sides are measured in the same run, round by round in turn, on the same repository and disk; the table
 shows medians. "clean": the checkout was not written to. "worked in": 20 files were changed and 100 untracked
@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# This file has the package's name: run as a script, its folder would come first and hide the package.
-sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
+# This file has the package's name: run as a script, its own folder is first and would hide the package.
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from worktrees.checkout import lease_checkout
 from worktrees.compose import tree_of
@@ -32,7 +32,7 @@ CHANGED, UNTRACKED = 20, 100
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[5_000, 50_000])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args()
     print(f"median of {chosen.rounds} rounds, milliseconds")
     print(f"{'files':>7}  {'checkout':<28}{'git worktree':>13}{'pooled lease':>13}{'times faster':>14}")

@@ -190,7 +190,7 @@ class Preview:
     """Tasks that run beside no other; not repeated among the conflicts."""
 
 
-def preview(graph: Graph, *, most_waves: int = 200, most_conflicts: int = 1000) -> Preview:
+def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) -> Preview:
     waves, after_waves = _waves(graph, most_waves)
     conflicts = tuple(islice(_conflicts(graph), most_conflicts + 1))
     exact = len(graph.order) <= _MOST_EXACT

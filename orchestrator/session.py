@@ -85,7 +85,7 @@ class Hub:
 
 def open_hub(where: str, settings: Settings) -> Hub:
     """The hub at a path or URL, mirrored here. Raises HubUnusable, GitFailed."""
-    facts = inspect_hub(where)
+    facts = inspect_hub(where, credential_helper=settings.git_credential_helper)
     mirror = open_mirror(facts.url, settings.cache, credential_helper=settings.git_credential_helper)
     heads = {ref.removeprefix("refs/heads/"): at for ref, at in mirror.hub_refs("refs/heads/*").items()}
     return Hub(facts, mirror, heads)

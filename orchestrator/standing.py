@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 
 from orchestrator.decisions import Course, waits_for
-from orchestrator.readiness import why_waiting
-from orchestrator.state import IN_FLIGHT, TERMINAL, State, TaskState
+from orchestrator.readiness import Waiting, why_waiting
+from orchestrator.state import TERMINAL, State, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,13 @@ class Standing:
 
 
 def standing(course: Course, state: State, *, now: float, live: bool) -> Standing:
+    waits = Waits(course, state)
     return Standing(
         run=state.run,
         target=state.target,
         tip=state.tip,
         outcome=_outcome(state, live=live),
-        tasks=tuple(_task(course, state, task, now) for task in state.tasks.values()),
+        tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
     )
 
 
@@ -50,49 +51,57 @@ def _outcome(state: State, *, live: bool) -> str:
     return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "incomplete"
 
 
-def _task(course: Course, state: State, task: TaskState, now: float) -> TaskStanding:
+def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     end = task.ended or now
     host = task.landed_on_host if task.phase == "landed" else task.holder
     return TaskStanding(
         task=task.id,
-        phase=phase_name(course, state, task),
+        phase=waits.phase_name(task),
         attempts=task.attempt,
         commit=task.commit or None,
         seconds=round(end - task.first_started, 2) if task.first_started else None,
         host=task.result.host if task.result else host,
-        detail=task.detail if task.phase in TERMINAL else waiting_for(course, state, task),
+        detail=task.detail if task.phase in TERMINAL else waits.reason(task),
     )
 
 
-def phase_name(course: Course, state: State, task: TaskState) -> str:
-    """The phase, with `ready` told from `pending`: nothing but a slot is missing."""
-    if task.phase != "pending":
-        return task.phase
-    waiting = why_waiting(course.graph, task.id, landed=_landed(state), in_flight=course.in_flight(state))
-    return "pending" if waiting.needs or waiting.lock else "ready"
+class Waits:
+    """What tasks wait for in one state. What holds for all of them is looked up once."""
 
+    def __init__(self, course: Course, state: State) -> None:
+        self._course, self._state = course, state
+        self._landed = {task.id for task in state.in_phase("landed")}
+        self._in_flight = course.in_flight(state)
 
-def waiting_for(course: Course, state: State, task: TaskState) -> str:
-    """What a task that has not ended waits for, in a few words; empty when it is being worked on."""
-    if task.phase == "candidate":
-        other = waits_for(course, state, task)
-        return f"waits for '{other}', which holds what it changed undeclared" if other else ""
-    if task.phase == "queued":
-        return f"the gate is shut: {state.halted}" if state.halted else "waits for its turn at the gate"
-    if task.phase != "pending":
-        return task.holder
-    waiting = why_waiting(course.graph, task.id, landed=_landed(state), in_flight=course.in_flight(state))
-    if waiting.needs:
-        return f"needs {', '.join(waiting.needs[:4])}"
-    if waiting.lock is not None:
-        other, theirs, _ = waiting.lock
-        return f"waits for '{other}', which holds {theirs}"
-    return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
+    def phase_name(self, task: TaskState) -> str:
+        """The phase, with `ready` told from `pending`: nothing but a slot is missing."""
+        if task.phase != "pending":
+            return task.phase
+        waiting = self._why(task)
+        return "pending" if waiting.needs or waiting.lock else "ready"
 
+    def reason(self, task: TaskState) -> str:
+        """What a task that has not ended waits for, in a few words; who has it when it is being worked on."""
+        match task.phase:
+            case "candidate":
+                other = waits_for(self._course, self._state, task)
+                return f"waits for '{other}', which holds what it changed undeclared" if other else ""
+            case "queued":
+                shut = self._state.halted
+                return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
+            case "pending":
+                return self._pending(task)
+            case _:
+                return task.holder
 
-def in_flight_count(state: State) -> int:
-    return sum(task.phase in IN_FLIGHT for task in state.tasks.values())
+    def _pending(self, task: TaskState) -> str:
+        waiting = self._why(task)
+        if waiting.needs:
+            return f"needs {', '.join(waiting.needs[:4])}"
+        if waiting.lock is not None:
+            other, theirs, _ = waiting.lock
+            return f"waits for '{other}', which holds {theirs}"
+        return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
 
-
-def _landed(state: State) -> set[str]:
-    return {task.id for task in state.in_phase("landed")}
+    def _why(self, task: TaskState) -> Waiting:
+        return why_waiting(self._course.graph, task.id, landed=self._landed, in_flight=self._in_flight)

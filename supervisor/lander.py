@@ -1,5 +1,5 @@
 """
-Lands a car: composes it once more, demands certificates for exactly that tree, and moves the target by compare-and-swap.
+Lands a car: composes it again, demands certificates for exactly that tree, moves the target by compare-and-swap.
 
 Nothing is taken on trust from the request. Composition is deterministic, so composing again must give the commit
 that was tested; the checks are read from the tip again; each needs a valid certificate. The push moves target and
@@ -31,20 +31,21 @@ def land(request: LandRequest, settings: Settings) -> Landing:
     )
     try:
         mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
-        earlier = landed_before(mirror, request.run, request.entries[-1].task)
-        if earlier is not None:
-            return blank.model_copy(update={"outcome": "landed", "commit": earlier})
         objection = _objection(mirror, request)
         if objection is not None:
             return blank.model_copy(update={"outcome": "refused", "detail": objection})
-        return _move(mirror, request, blank)
+        landing = _move(mirror, request, blank)
+        # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
+        # an earlier sending of this request got through.
+        earlier = None if landing.outcome == "landed" else _landed_before(mirror, request)
+        return landing if earlier is None else blank.model_copy(update={"outcome": "landed", "commit": earlier})
     except (GitFailed, MissingCommit, HubUnusable, OSError) as trouble:
         return blank.model_copy(update={"detail": str(trouble)})
 
 
-def landed_before(mirror: Mirror, run: str, task: str) -> CommitId | None:
-    """The commit with which a task has landed, by the marker in the hub."""
-    marker = marker_ref(run, task)
+def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
+    """The commit with which the entry has landed, by the marker in the hub."""
+    marker = marker_ref(request.run, request.entries[-1].task)
     return mirror.hub_refs(marker).get(marker)
 
 

@@ -47,9 +47,9 @@ def is_url(where: str) -> bool:
     )
 
 
-def inspect_hub(where: str) -> HubFacts:
+def inspect_hub(where: str, *, credential_helper: str | None = None) -> HubFacts:
     """
-    The facts about a hub named by a path, a path inside a work tree, or a URL.
+    The facts about a hub named by a path, a path inside a work tree, or a URL; the last may want a password.
 
     Raises:
         HubUnusable: missing, not a repository, without a commit, shallow, unreachable, of an unsafe protocol,
@@ -62,7 +62,7 @@ def inspect_hub(where: str) -> HubFacts:
         raise HubUnusable(f"{_shown(where)}: its protocol is not safe to use; use one of {', '.join(_SCHEMES)}")
     if scheme and scheme[1] == "file":
         return _inspect_folder(Path(unquote(urlsplit(where).path)), url=where)
-    return _inspect_url(where)
+    return _inspect_url(where, credential_helper)
 
 
 def _inspect_folder(folder: Path, url: str | None) -> HubFacts:
@@ -126,9 +126,11 @@ def _checked_out(git: Git) -> dict[str, Path]:
     return found
 
 
-def _inspect_url(url: str) -> HubFacts:
+def _inspect_url(url: str, helper: str | None) -> HubFacts:
+    asking = () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
+    env = network_environment(with_home=helper is not None)
     try:
-        said = run_outside("ls-remote", "--symref", "--", url, env=network_environment(), timeout_s=120).text
+        said = run_outside(*asking, "ls-remote", "--symref", "--", url, env=env, timeout_s=120).text
     except GitFailed as failed:
         raise HubUnusable(
             f"{_shown(url)}: the hub does not answer; check the URL and your access: {failed}"

@@ -18,7 +18,7 @@ from rich.text import Text
 from orchestrator.cli.say import printable, table
 from orchestrator.decisions import Course
 from orchestrator.journal import Recorded
-from orchestrator.standing import phase_name, waiting_for
+from orchestrator.standing import Waits
 from orchestrator.state import TERMINAL, Phase, State
 from orchestrator.telling import sentence, telling_line
 
@@ -73,14 +73,15 @@ class Display:
 
     def _rows(self, state: State) -> list[tuple[str, str, str, str]]:
         now = time.time()
+        waits = Waits(self.course, state)
         going_on = [task for task in state.tasks.values() if task.phase not in TERMINAL]
         going_on.sort(key=lambda task: _SHOWN_FIRST.index(task.phase))
         return [
             (
                 task.id,
-                phase_name(self.course, state, task),
+                waits.phase_name(task),
                 _clock(now - task.since) if task.since else "",
-                waiting_for(self.course, state, task),
+                waits.reason(task),
             )
             for task in going_on[:_MOST_ROWS]
         ]

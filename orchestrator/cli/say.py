@@ -23,8 +23,7 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() else " " if each == "\t" else each.encode("unicode_escape").decode()
-        for each in text
+        each if each.isprintable() else " " if each == "\t" else each.encode("unicode_escape").decode() for each in text
     )
 
 

@@ -79,7 +79,7 @@ def test_good_ref_names_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["main", "refs/heads/a:refs/heads/b", "refs/heads/*", "refs/heads/..", "refs/heads/a.lock", "refs/a/",
+    ["main", "refs/a:refs/b", "refs/heads/*", "refs/heads/..", "refs/heads/a.lock", "refs/a/",
      "refs/heads/.a", "refs/heads/a b", "refs/heads/a\n", "refs/heads/a@{1}", "refs/heads//a", "+refs/heads/a"],
 )  # fmt: skip
 def test_names_that_could_change_a_refspec_are_not_refs(name: str) -> None:
