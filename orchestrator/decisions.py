@@ -133,9 +133,14 @@ def _settled(course: Course, state: State) -> list[Event]:
         elif task.verdict is not None and task.verdict.verdict == "green":
             events.append(_landing(state, task))
         elif task.verdict is not None:
-            reason = reason_of_check(task.verdict, attempt=task.attempt)
+            reason = reason_of_check(task.verdict, attempt=_attempt_at_gate(task))
             events.append(again_or_stop(task, reason, attempts=attempts))
     return events
+
+
+def _attempt_at_gate(task: TaskState) -> int:
+    """The attempt whose candidate is judged: not the latest, where a late one was adopted in its place."""
+    return task.result.attempt if task.result else task.attempt
 
 
 def _trouble_question(task: TaskState) -> str:
@@ -150,7 +155,7 @@ def _admitted(course: Course, state: State) -> list[Event]:
     for task in waiting:
         outside = _outside(course, task)
         if outside and course.plan.scope == "strict" and course.declared[task.id] is not None:
-            reason = reason_of_scope(outside, attempt=task.attempt)
+            reason = reason_of_scope(outside, attempt=_attempt_at_gate(task))
             return [again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)]
         if waits_for(course, state, task) is None:
             extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []

@@ -15,6 +15,7 @@ from orchestrator.session import open_hub
 from workers import presence, wire
 from workers.messages import Message
 from workers.sandbox import tree
+from workers.scratch import scratch
 from workers.settings import Settings, known_keys
 from worktrees.git import MINIMUM, GitFailed, git_version
 from worktrees.hub import HubUnusable
@@ -78,12 +79,13 @@ def _embedded(settings: Settings) -> Finding:
     """Really starts one, and stops it."""
     what = "private Redis"
     with tempfile.TemporaryDirectory(prefix="forgepool-doctor-") as folder:
-        parts = embedded.Embedded(settings=settings, logs=Path(folder), workers=1, folder=Path(folder) / "r")
-        parts.folder.mkdir()
+        parts = embedded.Embedded(settings=settings, logs=Path(folder), workers=1, place=scratch())
         try:
             version = parts.try_redis()
         except (NoRedis, OSError, *wire.BrokerAway) as trouble:
             return Finding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
+        finally:
+            parts.place.remove()
     return Finding(what=what, verdict="ok", found=f"starts and answers, version {version}, no port opened")
 
 

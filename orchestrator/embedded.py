@@ -9,7 +9,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from workers.host import PARENT_DIED
 from workers.sandbox import service, tree
 from workers.sandbox.service import Service
+from workers.scratch import Scratch, scratch, sweep
 from workers.settings import Settings, whole_environment
 from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 
@@ -34,9 +34,14 @@ class Embedded:
     settings: Settings
     logs: Path
     workers: int
-    folder: Path
+    place: Scratch
+    """Holds the socket, and all temporary files of the parts."""
     redis: Service | None = None
     hosts: dict[str, Service] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.place.path
 
     @property
     def url(self) -> str:
@@ -66,7 +71,8 @@ class Embedded:
         if self.redis is not None:
             self.redis.stop(within_s=5.0)
         tree.kill_tree(tree.orphans_of_mine(set()))
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.place.remove()
+        sweep()
 
     def try_redis(self) -> str:
         """Starts the private Redis alone, asks its version, stops it. Raises NoRedis or BrokerAway."""
@@ -127,6 +133,7 @@ class Embedded:
                 "FORGEPOOL_CACHE": str(self.settings.cache),
                 "FORGEPOOL_HOST": self.settings.host,
                 "FORGEPOOL_LEASE_TTL_S": str(self.settings.lease_ttl_s),
+                "TMPDIR": str(self.folder),
             },
             log=self.logs / f"host-{name}.log",
             on_parent_death=PARENT_DIED,
@@ -141,8 +148,7 @@ def start(settings: Settings, *, logs: Path, workers: int) -> Embedded:
         NoRedis: there is none to start.
     """
     tree.become_subreaper()
-    folder = Path(tempfile.mkdtemp(prefix="forgepool-"))
-    parts = Embedded(settings=settings, logs=logs, workers=workers, folder=folder)
+    parts = Embedded(settings=settings, logs=logs, workers=workers, place=scratch())
     try:
         parts.mend()
     except BaseException:

@@ -126,7 +126,7 @@ def for_each(entry: TaskEntry, files: Sequence[str]) -> list[TaskEntry]:
         BadGlob: the glob is not one.
     """
     assert entry.for_each is not None
-    pattern = parse(entry.for_each.files)
+    pattern = parse(entry.for_each.files, below=False)
     paths = [path for path in dict.fromkeys(files) if pattern.matches(path)]
     if not paths:
         raise CannotFanOut(

@@ -66,10 +66,10 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
     Whether a late candidate of a lost attempt may stand in for the attempt under way.
 
     It may while no newer one has finished; a task that waits must be free to start, since adopting it takes its lock.
-    An attempt that was answered and judged before is over: it never comes back.
+    An attempt that was answered and judged before is over, and so are those before it: they never come back.
     """
     task = state.tasks[task_id]
-    if any(reason.attempt == result.attempt for reason in task.reasons):
+    if any(reason.attempt >= result.attempt for reason in task.reasons):
         return False
     if task.phase == "running":
         return True

@@ -72,13 +72,14 @@ class Waits:
         self._course, self._state = course, state
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
+        self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
         """The phase, with `ready` told from `pending`: nothing but a slot is missing."""
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
-        return "pending" if waiting.needs or waiting.lock else "ready"
+        return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
     def reason(self, task: TaskState) -> str:
         """What a task that has not ended waits for, in a few words; who has it when it is being worked on."""
@@ -101,7 +102,12 @@ class Waits:
         if waiting.lock is not None:
             other, theirs, _ = waiting.lock
             return f"waits for '{other}', which holds {theirs}"
+        if waiting.reserved is not None:
+            other, theirs, _ = waiting.reserved
+            return f"lets '{other}' go first, which has waited long for {theirs}"
         return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
 
     def _why(self, task: TaskState) -> Waiting:
-        return why_waiting(self._course.graph, task.id, landed=self._landed, in_flight=self._in_flight)
+        return why_waiting(
+            self._course.graph, task.id, landed=self._landed, in_flight=self._in_flight, overtaken=self._overtaken
+        )

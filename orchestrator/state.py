@@ -200,10 +200,18 @@ def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
 
 
 def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
-    """An order is tried anew, a check or landing of the same candidate is asked for again."""
+    """
+    An order is tried anew, a check or landing of the same candidate is asked for again: at once the first time.
+
+    It counts as trouble, or a message that kills whoever takes it would be sent for ever.
+    """
     task = _owed(state, event.message_id)
     kind = task.message.kind if task.message else "order"
-    task.message, task.detail = None, event.why
+    task.message = None
+    first = task.troubles == 0
+    _trouble(task, event.why, at)
+    if first:
+        task.not_before = at
     _enter(task, "pending" if kind == "order" else "queued", at)
 
 
@@ -219,7 +227,8 @@ def _order_answered(state: State, event: e.OrderAnswered, at: float) -> None:
     adopted = task.phase == "pending"
     if adopted and event.result.outcome != "candidate":
         raise IllegalStep(f"a late answer to '{task.id}' that is no candidate changes nothing")
-    task.message, task.result = None, event.result
+    # What an earlier candidate of it held besides is not held any more: others may have taken it since.
+    task.message, task.result, task.extra = None, event.result, ()
     match event.result.outcome:
         case "candidate":
             task.troubles = 0

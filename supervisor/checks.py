@@ -63,7 +63,7 @@ def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place
 
 @contextmanager
 def _checkout(commit: CommitId, place: Place) -> Iterator[tuple[Checkout, dict[str, str]]]:
-    private = Path(tempfile.mkdtemp(prefix="forgepool-check-"))
+    private = Path(tempfile.mkdtemp(prefix="check-"))
     try:
         home, tmp = private / "home", private / "tmp"
         home.mkdir()

@@ -6,9 +6,12 @@ sender, seeing the lease go, tries elsewhere. Mistakes the work knows of are ans
 """
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 
@@ -19,6 +22,7 @@ from workers.sandbox.fork import in_own_process
 from workers.sandbox.tree import die_with_parent
 from workers.settings import Settings
 from workers.wire import BrokerAway, Redis, connect
+from worktrees.trees import remove_rubbish
 
 log = structlog.get_logger()
 
@@ -53,10 +57,21 @@ def deliver(delivery: Delivery, work: Work) -> None:
         told.warning("message.stale")
         return
     pids: list[int] = []
-    status = in_own_process(lambda: _work_and_answer(delivery, work, settings), began=pids.append)
+    place = Path(tempfile.gettempdir()) / f"m-{os.getpid()}"
+    status = in_own_process(lambda: _work_within(place, delivery, work, settings), began=pids.append)
+    with suppress(OSError):
+        remove_rubbish(place)
     if status != 0:
         told.warning("message.process_died", status=status)
         leases.abandon(connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0]))
+
+
+def _work_within(place: Path, delivery: Delivery, work: Work, settings: Settings) -> None:
+    """Temporary files go where the caller finds them, however this process ends; a full disk is the work's to tell."""
+    with suppress(OSError):
+        place.mkdir(mode=0o700, exist_ok=True)
+    tempfile.tempdir = str(place)
+    _work_and_answer(delivery, work, settings)
 
 
 def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:

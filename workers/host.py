@@ -23,6 +23,7 @@ from workers import presence
 from workers.sandbox import service, tree
 from workers.sandbox.kin import abandoned
 from workers.sandbox.service import Service
+from workers.scratch import scratch
 from workers.settings import Settings, whole_environment
 from workers.wire import BrokerAway, connect
 
@@ -66,6 +67,8 @@ class _Watch:
         self.asked = 0
         self.at_once = False
         self.deaths = 0
+        self.started = 0.0
+        self.place = scratch()
         self.announced = 0.0
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
@@ -86,6 +89,7 @@ class _Watch:
             self._announce(worker)
             time.sleep(_TURN_S)
         tree.kill_tree(tree.descendants(os.getpid()))
+        self.place.remove()
         self._withdraw()
         return 0
 
@@ -106,13 +110,18 @@ class _Watch:
             ",".join(self.post.queues),
             str(self.post.concurrency),
         ]
-        return service.start("worker", argv, env=worker_environment(self.settings), log=self.post.log)
+        self.started = time.monotonic()
+        env = {**worker_environment(self.settings), "TMPDIR": str(self.place.path)}
+        return service.start("worker", argv, env=env, log=self.post.log)
 
     def _again(self, dead: Service) -> Service:
         """Starts a worker in place of a dead one, at once at first, then ever more slowly."""
-        self.deaths += 1
+        lived_long = time.monotonic() > self.started + _LONGEST_PAUSE_S
+        self.deaths = 1 if lived_long else self.deaths + 1
         log.warning("worker.died", status=dead.process.returncode, deaths=self.deaths)
         self._bury(set())
+        self.place.remove()
+        self.place = scratch()
         pause_s = min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(10, self.deaths - 1))
         until = time.monotonic() + pause_s
         while time.monotonic() < until and not self.asked and not self.at_once:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.agents.agent import AgentAnswer, AgentEnding, Assignment, perform
-from workers.candidates import Candidate, publish, published
+from workers.candidates import Candidate, NameNotText, publish, published
 from workers.messages import Outcome, WorkOrder, WorkResult
 from workers.sandbox.environment import command_environment
 from workers.sandbox.process import Command, Ended, run, shell
@@ -96,14 +96,17 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
                 "finished_at": time.time(),
             }
         )
-        return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
+        try:
+            return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
+        except NameNotText as problem:
+            raise NotDone("agent_failed", str(problem)) from problem
 
 
 @contextmanager
 def _bench(order: WorkOrder, settings: Settings, mirror: Mirror, base: CommitId) -> Iterator[Bench]:
     logs = settings.home / "runs" / order.run / "logs" / order.task / str(order.attempt)
     logs.mkdir(parents=True, exist_ok=True)
-    private = Path(tempfile.mkdtemp(prefix="forgepool-order-"))
+    private = Path(tempfile.mkdtemp(prefix="order-"))
     try:
         home, tmp = private / "home", private / "tmp"
         home.mkdir()

@@ -2,11 +2,11 @@
 Git, and nothing else: this package knows no plan, no worker and no queue, and imports nothing of ours.
 
 Words. The **hub** is the repository where everybody meets (`hub.py`). A **mirror** is a host's bare clone of it
-(`mirror.py`); what goes back to the hub goes by compare-and-swap (`push.py`). A **checkout** is a folder with one
-commit's files, leased from a **pool** of **slots** (`checkout.py`, `slots.py`, `trees.py`, `locks.py`). What was
-done in it becomes a tree by a **snapshot**, the tree a **candidate** commit (`candidate.py`). **Entries** are
-composed onto a base (`compose.py`), and the **target** is moved to the result (`target.py`). `changes.py` reads
-commits, `prune.py` removes what nobody owns, and `git.py` is the one door to git for all of them.
+(`mirror.py`, `config.py`); what goes back to the hub goes by compare-and-swap (`push.py`). A **checkout** is a
+folder with one commit's files, leased from a **pool** of **slots** (`checkout.py`, `slots.py`, `trees.py`,
+`locks.py`). What was done in it becomes a tree by a **snapshot**, the tree a **candidate** commit
+(`candidate.py`). **Entries** are composed onto a base (`compose.py`), and the **target** is moved to the result
+(`target.py`). `changes.py` reads commits, `prune.py` removes what nobody owns, and `git.py` is the one door to git.
 
 Answers that are expected are values (`Conflict`, `Stale`, `TargetElsewhere`); `GitFailed` means that nothing is
 known. Nothing here takes the second for the first: a push that failed looks at the refs again, and a merge that

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from worktrees.config import restore_config
 from worktrees.git import CommitId, Git, GitFailed, Output, TreeId
 from worktrees.locks import taken
-from worktrees.mirror import Mirror, MissingCommit, restore_config
+from worktrees.mirror import Mirror, MissingCommit
 from worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
 
 _GITLINK = "160000"
@@ -60,7 +61,7 @@ class Checkout:
         """
         if self.path.is_symlink() or not self.path.is_dir():
             raise Unusable(f"the worktree {self.path} is gone; the work in it is lost")
-        restore_config(self.mirror)
+        restore_config(self.mirror.path)
         begin_work(self.slot)
         said = self.git.run("add", "-A", ok=range(-64, 256))
         _refuse_unusable(said)
@@ -88,7 +89,7 @@ def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Che
     """
     slot, lock_fd = _free_slot(mirror, commit, pool)
     try:
-        restore_config(mirror)
+        restore_config(mirror.path)
         try:
             prepare(slot, commit)
         except (GitFailed, OSError):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from worktrees.config import SHA1, SHA256, is_whole, restore_config
 from worktrees.git import (
     MINIMUM,
     CommitId,
@@ -34,19 +35,6 @@ from worktrees.push import PushAnswer, Pushed, RefUpdate, judge_push, push_words
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = "--receive-pack=git -c receive.denyCurrentBranch=refuse receive-pack"
 _MANY_PACKS = 40
-
-_CONFIG = """\
-[core]
-\trepositoryformatversion = {version}
-\tfilemode = true
-\tbare = true
-[fetch]
-\tunpackLimit = 1
-{extensions}"""
-_SHA1 = _CONFIG.format(version=0, extensions="").encode()
-_SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
-# Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
-# appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
 
 
 class MissingCommit(Exception):
@@ -176,38 +164,13 @@ def open_mirror(hub: str, cache: Path, *, credential_helper: str | None = None) 
     hub = hub if is_url(hub) else str(Path(hub).absolute())
     path = cache.absolute() / "mirrors" / f"{_name(hub)}.git"
     mirror = Mirror(path=path, hub=hub, credential_helper=credential_helper)
-    if not is_whole(mirror):
+    if not is_whole(mirror.path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with held(mirror.lock):
-            if not is_whole(mirror):
+            if not is_whole(mirror.path):
                 _make(mirror)
-    restore_config(mirror)
+    restore_config(mirror.path)
     return mirror
-
-
-def is_whole(mirror: Mirror) -> bool:
-    """Is all there that a mirror has? It appears by one rename, never half-made, but may be damaged."""
-    path = mirror.path
-    try:
-        known = (path / "forgepool").read_bytes() in (_SHA1, _SHA256)
-    except OSError:
-        return False
-    return known and (path / "HEAD").is_file() and (path / "refs").is_dir() and (path / "objects").is_dir()
-
-
-def restore_config(mirror: Mirror) -> None:
-    """
-    The mirror's configuration is ours again. An agent's `git config` in a checkout writes to it, and filters,
-    drivers and aliases set there are the one kind of configuration that cannot be switched off by a call.
-    """
-    ours = (mirror.path / "forgepool").read_bytes()
-    if ours not in (_SHA1, _SHA256):
-        raise GitFailed(("config",), 0, f"the mirror {mirror.path} was tampered with; remove it")
-    config = mirror.path / "config"
-    if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
-        _write_whole(config, ours)
-    for stray in ("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"):
-        (mirror.path / stray).unlink(missing_ok=True)
 
 
 def _make(mirror: Mirror) -> None:
@@ -221,7 +184,7 @@ def _make(mirror: Mirror) -> None:
     made = Git(git_dir=draft)
     made.run("init", "--quiet", "--bare", "--template=", f"--object-format={'sha256' if long_ids else 'sha1'}")
     for file in ("config", "forgepool"):
-        (draft / file).write_bytes(_SHA256 if long_ids else _SHA1)
+        (draft / file).write_bytes(SHA256 if long_ids else SHA1)
     Mirror(path=draft, hub=mirror.hub, credential_helper=mirror.credential_helper)._fetch((_HEADS,))
     if mirror.path.exists():
         mirror.path.rename(Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent)) / "broken")
@@ -254,10 +217,3 @@ def _name(hub: str) -> str:
     words = [word for word in re.split(r"[/:]", plain.removesuffix("/")) if word not in ("", ".git")]
     slug = re.sub(r"[^A-Za-z0-9-]+", "-", (words or ["hub"])[-1].removesuffix(".git")).strip("-")[:40]
     return f"{slug or 'hub'}-{hashlib.sha256(os.fsencode(plain)).hexdigest()[:12]}"
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """The file has the content or is untouched, whenever the process dies."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(content)
-    draft.replace(path)

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from random import Random
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -45,6 +46,9 @@ _VERDICTS = [
     *("red", "conflict", "infrastructure", "base_red", "not_configured"),
 ]
 
+SEEDS = st.integers(0, 2**32)
+"""Of the chances within one step."""
+
 
 @st.composite
 def courses(draw: st.DrawFn) -> Course:
@@ -74,73 +78,83 @@ class Run(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="forgepool-machine-", dir=_PLACE))
         self.now = 1000.0
 
-    @initialize(plan=courses())
-    def begin(self, plan: Course) -> None:
+    @initialize(plan=courses(), seed=SEEDS)
+    def begin(self, plan: Course, seed: int) -> None:
         self.course, self.world, self.watch = plan, World(), Invariants(plan)
         self.state = State.blank(plan.tasks)
         self.journal = Journal(self.folder)
         self.record(RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip=self.world.tip))
+        self.go_on(Random(seed).randint(0, 10), seed)
 
-    @rule(times=st.integers(1, 4), slots=st.integers(0, 4), dies=st.integers(0, 9), draining=st.integers(0, 9))
-    def turn(self, times: int, slots: int, dies: int, draining: int) -> None:
-        """Some turns of the loop; sometimes it dies with a decision journaled and nothing sent."""
+    @rule(rounds=st.integers(1, 20), seed=SEEDS)
+    def go_on(self, rounds: int, seed: int) -> None:
+        """The loop turns and the world answers, in any order and not all of it, mostly well."""
+        chance = Random(seed)
+        for _ in range(rounds):
+            self.now += chance.choice([0.5, 2.0, 20.0])
+            self.turn(chance.randint(1, 4), slots=chance.randint(0, 4))
+            for request in chance.sample(self.world.mail, len(self.world.mail)):
+                if request in self.world.mail and chance.random() < 0.7:
+                    well = chance.random() < 0.7
+                    self.receive(self.finish_well(request) if well else self.finish(request, chance))
+                elif self.state.outstanding() and chance.random() < 0.4:
+                    self.lose(chance.getrandbits(32), for_good=chance.random() < 0.2)
+            self.resend()
+
+    @rule(times=st.integers(1, 4), slots=st.integers(0, 4), draining=st.booleans())
+    def turn(self, times: int, slots: int, draining: bool = False) -> None:
         for _ in range(times):
-            events = self.decided(slots, draining=draining == 0)
+            events = self.decided(slots, draining=draining)
             self.record(*events)
-            if dies == 0:
-                self.restart(forgotten=True)
-                return
             self.send(events)
 
+    @rule(slots=st.integers(1, 4))
+    def die_deciding(self, slots: int) -> None:
+        """The last decision is journaled, and nothing is sent."""
+        self.record(*self.decided(slots))
+        self.restart()
+
     @precondition(lambda self: self.world.mail)
-    @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
+    @rule(seed=SEEDS, arrives=st.booleans())
+    def answer(self, seed: int, arrives: bool) -> None:
         """Somebody finishes something; perhaps a message that was given up or cancelled long ago."""
-        request = data.draw(st.sampled_from(self.world.mail), label="message")
-        arrives = data.draw(st.integers(0, 7), label="arrives")
-        answer = self.finish(request, data)
+        chance = Random(seed)
+        request = chance.choice(self.world.mail)
+        self.receive(self.world.start(request))
+        answer = self.finish(request, chance)
         if arrives:
             self.receive(answer)
 
+    @precondition(lambda self: self.world.told)
+    @rule(seed=SEEDS)
+    def answer_again(self, seed: int) -> None:
+        self.receive(Random(seed).choice(self.world.told))
+
     @precondition(lambda self: self.world.mail)
-    @rule(data=st.data())
-    def take(self, data: st.DataObject) -> None:
-        """A worker says that it has begun."""
-        self.receive(self.world.start(data.draw(st.sampled_from(self.world.mail), label="message")))
-
-    @precondition(lambda self: self.world.told)
-    @rule(data=st.data())
-    def answer_again(self, data: st.DataObject) -> None:
-        self.receive(data.draw(st.sampled_from(self.world.told), label="answer"))
-
-    @precondition(lambda self: self.world.told)
-    @rule(data=st.data())
-    def answer_with_a_wrong_token(self, data: st.DataObject) -> None:
-        answer = data.draw(st.sampled_from(self.world.told), label="answer")
-        if self.state.task_of(_answers(answer)) is not None:
-            events = received(self.course, self.state, answer.model_copy(update={"token": "wrong"}))
-            assert not events, "an answer to an earlier sending was taken for the present one"
+    @rule(seed=SEEDS)
+    def answer_with_a_wrong_token(self, seed: int) -> None:
+        request = Random(seed).choice(self.world.mail)
+        if request.token in {one.token for one in self.state.outstanding().values()}:
+            answer = self.finish_well(request).model_copy(update={"token": "wrong"})
+            assert not received(self.course, self.state, answer), "an answer was taken without its token"
 
     @precondition(lambda self: self.state.outstanding())
-    @rule(data=st.data())
-    def lose(self, data: st.DataObject) -> None:
+    @rule(seed=SEEDS, for_good=st.booleans())
+    def lose(self, seed: int, for_good: bool) -> None:
         """A worker vanishes; what it had may be done all the same, and reported much later."""
-        sent = data.draw(st.sampled_from(list(self.state.outstanding().values())), label="message")
-        if data.draw(st.booleans(), label="for good"):
+        sent = Random(seed).choice(list(self.state.outstanding().values()))
+        if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
         self.record(*(self.in_hub(self.state.tasks[sent.task], sent) or [self.lost(sent)]))
 
-    @rule()
-    def somebody_else_lands(self) -> None:
+    @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
+    def somebody_else_lands(self, seconds: float) -> None:
+        self.now += seconds
         self.world.somebody_else_lands()
 
-    @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-
-    @rule(data=st.data(), do=st.sampled_from(["cancel", "retry", "retry"]))
-    def ask(self, data: st.DataObject, do: str) -> None:
-        named = data.draw(st.sampled_from(list(self.state.tasks)), label="task")
+    @rule(seed=SEEDS, do=st.sampled_from(["cancel", "retry"]))
+    def ask(self, seed: int, do: str) -> None:
+        named = Random(seed).choice(list(self.state.tasks))
         self.record(*granted(self.course, self.state, Wish.model_validate({"do": do, "task": named})))
 
     @rule()
@@ -152,7 +166,7 @@ class Run(RuleBasedStateMachine):
                 self.world.take(self.message(sent, resent=True))
 
     @rule()
-    def restart(self, forgotten: bool = False) -> None:
+    def restart(self) -> None:
         """The orchestrator is killed and resumed: its journal is all it knows; Redis tells all answers again."""
         self.journal.close()
         replayed = State.blank(self.course.tasks)
@@ -248,19 +262,18 @@ class Run(RuleBasedStateMachine):
     def lost(self, sent: Outstanding) -> Event:
         return MessageLost(message_id=sent.message_id, why="h/7 took it and is gone")
 
-    def finish(self, request: Request, data: st.DataObject) -> Answer:
+    def finish(self, request: Request, chance: Random) -> Answer:
         match request:
             case WorkOrder():
-                outcome = data.draw(st.sampled_from(_OUTCOMES), label="outcome")
                 inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
-                touchable = inside if data.draw(st.booleans(), label="stays inside") and inside else FILES
-                paths = data.draw(st.lists(st.sampled_from(touchable), min_size=1, max_size=2), label="paths")
-                return self.world.work(request, outcome, sorted(set(paths)))
+                touchable = inside if chance.random() < 0.5 and inside else FILES
+                paths = sorted({chance.choice(touchable), chance.choice(touchable)})
+                return self.world.work(request, chance.choice(_OUTCOMES), paths)
             case CheckRequest():
-                return self.world.check(request, data.draw(st.sampled_from(_VERDICTS), label="verdict"))
+                return self.world.check(request, chance.choice(_VERDICTS))
             case LandRequest():
-                went = data.draw(st.integers(0, 5), label="landing goes")
-                return self.world.land(request, refused=went == 1, trouble=went == 2)
+                went = chance.random()
+                return self.world.land(request, refused=went < 0.2, trouble=went > 0.8)
 
     def finish_well(self, request: Request) -> Answer:
         match request:
@@ -274,15 +287,6 @@ class Run(RuleBasedStateMachine):
 
 
 _ASKED_ON_RESUME = ("running", "queued", "testing", "judged", "landing")
-
-
-def _answers(answer: Answer) -> str:
-    """The message an answer is to."""
-    for name in ("message_id", "order_id", "request_id"):
-        found = getattr(answer, name, None)
-        if isinstance(found, str):
-            return found
-    raise TypeError(answer)
 
 
 Run.TestCase.settings = settings(

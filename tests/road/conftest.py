@@ -13,8 +13,8 @@ import pytest
 # Pytest imports tests by file and puts no folder on the path; the helpers beside them must be found all the same.
 sys.path.append(str(Path(__file__).parent))
 
-from kit import Machine, Repository, make_repository  # noqa: E402 - found only now
-from processes import kill_all, processes  # noqa: E402
+from kit import Machine, Repository, make_repository
+from processes import kill_all, processes
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def _names(entry: Path, folder: Path) -> bool:
 
 def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     parent, argv = seen[pid]
-    if Path(argv[0]).name.startswith("redis-server"):
+    if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
     match argv[1:4]:
         case ("-m", "orchestrator", "worker" | "supervisor"):

@@ -1,0 +1,125 @@
+"""A Redis that cannot be used is said to be so in one sentence, without its password, and nothing is begun."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from premises import Premises, await_that
+
+from orchestrator.embedded import redis_binary
+from workers.settings import Settings
+from workers.wire import BrokerAway, connect
+
+SIMPLE = {"one": "echo 1 > one.txt"}
+PASSWORD = "open-sesame"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`HOST:PORT` of a Redis that wants a password."""
+    port = _free_port()
+    folder = tmp_path_factory.mktemp("redis")
+    argv = [redis_binary(Settings()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", PASSWORD]
+    server = subprocess.Popen(
+        [*argv, "--save", "", "--appendonly", "no", "--dir", str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    client = connect(f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
+
+    def answers() -> bool:
+        try:
+            return bool(client.ping())
+        except BrokerAway:
+            return False
+
+    try:
+        await_that(answers, "Redis answers")
+        client.close()
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _began_nothing(premises: Premises) -> bool:
+    branches = premises.git("for-each-ref", "--format=%(refname)").split()
+    return branches == ["refs/heads/main"] and not (premises.home / "runs").exists()
+
+
+def test_run_refuses_a_redis_that_is_not_there(premises: Premises) -> None:
+    where = f"127.0.0.1:{_free_port()}"
+    said = premises.run(premises.plan(SIMPLE), "--broker", f"redis://:{PASSWORD}@{where}/0")
+    said.is_refusal(3, f"no Redis answers at redis://***@{where}/0", "start one there, or leave out --broker")
+    assert PASSWORD not in said.err
+    assert _began_nothing(premises)
+
+
+@pytest.mark.parametrize("user", [":wrong@", "ann:wrong@", ""])
+def test_run_refuses_a_wrong_password(premises: Premises, guarded: str, user: str) -> None:
+    url = f"redis://{user}{guarded}/0"
+    said = premises.run(premises.plan(SIMPLE), env={"FORGEPOOL_BROKER_URL": url})
+    said.is_refusal(3, guarded, "password", "FORGEPOOL_BROKER_URL")
+    assert "wrong" not in said.err
+    assert _began_nothing(premises)
+
+
+def test_run_refuses_a_database_that_redis_does_not_have(premises: Premises, guarded: str) -> None:
+    said = premises.run(premises.plan(SIMPLE), "--broker", f"redis://:{PASSWORD}@{guarded}/99")
+    said.is_refusal(3, "refuses us", "DB index is out of range")
+    assert PASSWORD not in said.err
+    assert _began_nothing(premises)
+
+
+@pytest.mark.parametrize("url", ["http://somewhere/0", "somewhere", "redis://:sesame@host:port/0", "redis://[::1/0"])
+def test_run_refuses_what_is_no_broker_url(premises: Premises, url: str) -> None:
+    said = premises.run(premises.plan(SIMPLE), "--broker", url)
+    said.is_refusal(3, "broker URL", "is not usable", "redis://")
+    assert "sesame" not in said.err
+    assert _began_nothing(premises)
+
+
+def test_run_refuses_a_redis_server_that_is_no_program(premises: Premises) -> None:
+    said = premises.run(premises.plan(SIMPLE), env={"FORGEPOOL_REDIS_SERVER": "/nonexistent/redis"})
+    said.is_refusal(3, "FORGEPOOL_REDIS_SERVER names /nonexistent/redis", "not a program")
+    assert _began_nothing(premises)
+
+
+def test_run_refuses_a_redis_server_that_does_not_start(premises: Premises) -> None:
+    said = premises.run(premises.plan(SIMPLE), env={"FORGEPOOL_REDIS_SERVER": "/bin/false"})
+    assert said.status == 3
+    said.is_sentence("the private Redis did not start", "redis.log says why")
+
+
+def test_worker_refuses_to_work_without_a_broker(premises: Premises) -> None:
+    said = premises.forgepool("worker")
+    said.is_refusal(3, "a worker needs a shared Redis", "--broker", "FORGEPOOL_BROKER_URL")
+
+
+def test_worker_refuses_a_wrong_password(premises: Premises, guarded: str) -> None:
+    said = premises.forgepool("worker", "--broker", f"redis://:wrong@{guarded}/0")
+    said.is_refusal(3, "refuses the password")
+
+
+@pytest.mark.parametrize("queues", ["orders,ordres", ","])
+def test_worker_refuses_a_queue_there_is_not(premises: Premises, queues: str) -> None:
+    said = premises.forgepool("worker", "--queues", queues, "--broker", "redis://127.0.0.1:1/0")
+    said.is_refusal(2, "queues are: orders, reviews, checks, landings", "ordres" if "ordres" in queues else "queue")
+
+
+def test_doctor_says_that_a_broker_refuses_the_password(premises: Premises, guarded: str, tmp_path: Path) -> None:
+    said = premises.forgepool("doctor", "--broker", f"redis://:wrong@{guarded}/0")
+    assert said.status == 3
+    (line,) = [line for line in said.out.splitlines() if "shared Redis" in line]
+    assert line.startswith("bad")
+    assert "refuses the password" in line

@@ -1,0 +1,112 @@
+"""A plan that cannot be carried out is refused with the reason; one that changes meanwhile changes nothing."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from premises import Premises, await_file
+
+SIMPLE = {"one": "echo 1 > one.txt"}
+
+
+def _nowhere(premises: Premises) -> Path:
+    return premises.folder / "nowhere.yaml"
+
+
+def _a_folder(premises: Premises) -> Path:
+    return premises.repo
+
+
+def _no_text(premises: Premises) -> Path:
+    path = premises.folder / "latin.yaml"
+    path.write_bytes(b"version: 1\nname: caf\xe9\n")
+    return path
+
+
+def _no_plan(premises: Premises) -> Path:
+    path = premises.folder / "list.yaml"
+    path.write_text("- version: 1\n")
+    return path
+
+
+def _unknown_key(premises: Premises) -> Path:
+    return premises.plan(SIMPLE, chekcs={})
+
+
+def _no_checks(premises: Premises) -> Path:
+    return premises.plan(SIMPLE, checks={})
+
+
+def _silent_on_checks(premises: Premises) -> Path:
+    path = premises.plan(SIMPLE)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "sound" not in line and "checks" not in line))
+    return path
+
+
+def _own_variable(premises: Premises) -> Path:
+    return premises.plan({"one": {"agent": {"command": "true"}, "env": {"FORGEPOOL_HOME": "elsewhere"}}})
+
+
+def _own_variable_by_default(premises: Premises) -> Path:
+    return premises.plan(SIMPLE, defaults={"env": {"FORGEPOOL_BROKER_URL": "redis://elsewhere"}})
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_nowhere, ("nowhere.yaml", "no such file")),
+        (_a_folder, ("repo", "folder")),
+        (_no_text, ("latin.yaml", "UTF-8")),
+        (_no_plan, ("list.yaml:1:", "mapping")),
+        (_unknown_key, ("plan.yaml:5:", "'chekcs'", "did you mean 'checks'")),
+        (_own_variable, ("plan.yaml:10:", "FORGEPOOL_HOME", "Forgepool's own", "start with FORGEPOOL_")),
+        (_own_variable_by_default, ("plan.yaml:7:", "FORGEPOOL_BROKER_URL", "Forgepool's own")),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_refused(
+    premises: Premises, make: Callable[[Premises], Path], words: tuple[str, ...], command: str
+) -> None:
+    premises.forgepool(command, make(premises), "--repo", premises.repo).is_refusal(2, *words)
+    assert not (premises.home / "runs").exists()
+
+
+@pytest.mark.parametrize("make", [_no_checks, _silent_on_checks])
+def test_a_plan_without_checks_is_refused(premises: Premises, make: Callable[[Premises], Path]) -> None:
+    said = premises.run(make(premises))
+    said.is_refusal(2, "has no checks", "forgepool.yaml", "checks: none")
+    assert not (premises.home / "runs").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_plan_that_may_not_be_read_is_refused(premises: Premises) -> None:
+    plan = premises.plan(SIMPLE)
+    plan.chmod(0)
+    premises.run(plan).is_refusal(2, "plan.yaml", "ermission")
+
+
+def test_a_broken_gate_file_on_the_target_is_refused(premises: Premises) -> None:
+    premises.commit({"forgepool.yaml": "version: 1\nchecks:\n  test: pytest\n  lnit\n"})
+    premises.run(premises.plan(SIMPLE)).is_refusal(2, "forgepool.yaml:")
+
+
+def test_a_plan_that_was_edited_during_the_run_changes_nothing(premises: Premises) -> None:
+    go_on = premises.folder / "go-on"
+    plan = premises.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
+    with premises.going("run", plan, "--repo", premises.repo) as going:
+        going.await_words("two: landed")
+        plan.write_text("version: 1\nname: [broken\n")
+        going.process.terminate()
+        interrupted = going.ended()
+    assert interrupted.status == 130, interrupted
+    name = premises.run_name()
+    assert f"go on with:  forgepool resume {name}" in interrupted.out
+    shown = premises.forgepool("status", name)
+    assert shown.status == 0
+    assert "plan.yaml has changed since; the run keeps to the plan as it was" in shown.out
+    go_on.touch()
+    said = premises.forgepool("resume", name)
+    assert said.status == 0, said
+    said.is_sentence("plan.yaml has changed since this run began", "the run goes on with the plan as it was")
+    assert premises.landed() == ["two", "one"]

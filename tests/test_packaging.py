@@ -1,0 +1,142 @@
+"""What is shipped, and the bans that keep the doors shut, each shown to bite."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
+
+
+def run(*argv: str, cwd: Path, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, cwd=cwd, input=stdin, env=os.environ | env, capture_output=True, text=True, check=False)
+
+
+def test_every_package_that_exists_is_shipped() -> None:
+    folders = {
+        ".".join(init.parent.relative_to(ROOT).parts) for top in PACKAGES for init in (ROOT / top).rglob("__init__.py")
+    }
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == folders | {"orchestrator.examples"}
+    for folder in folders:
+        assert (ROOT / folder.replace(".", "/") / "__init__.py").read_text().lstrip().startswith('"""'), folder
+
+
+def test_no_python_lies_outside_the_packages_that_are_shipped() -> None:
+    shipped = {ROOT / name.replace(".", "/") for name in PROJECT["tool"]["setuptools"]["packages"]}
+    written = {path.parent for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    assert written <= shipped
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    """Names in a wheel built from a copy. Building may need the network: without it, a laptop skips."""
+    place = tmp_path_factory.mktemp("wheel")
+    source = place / "source"
+    source.mkdir()
+    for name in (*PACKAGES, "examples"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(place), str(source))
+    built = run(*pip, cwd=place)
+    if built.returncode != 0:
+        assert os.environ.get("CI") != "true", built.stderr
+        pytest.skip(f"no wheel can be built here: {built.stderr[-300:]}")
+    assert "is absent from the `packages` configuration" not in built.stderr
+    return frozenset(zipfile.ZipFile(next(place.glob("forgepool-*.whl"))).namelist())
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_all_examples_dot_files_too(wheel: frozenset[str]) -> None:
+    examples = {
+        f"orchestrator/examples/{path.relative_to(ROOT / 'examples').as_posix()}"
+        for path in (ROOT / "examples").rglob("*")
+        if path.is_file() and not {"__pycache__", ".ruff_cache", ".pytest_cache"} & set(path.parts)
+    }
+    assert "orchestrator/examples/inventory/.gitignore" in examples
+    assert examples <= wheel
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_module_and_no_test(wheel: frozenset[str]) -> None:
+    modules = {path.relative_to(ROOT).as_posix() for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    assert modules <= wheel
+    assert {name.partition("/")[0] for name in wheel if "dist-info" not in name} == set(PACKAGES)
+
+
+def test_the_version_stands_in_pyproject_alone() -> None:
+    said = PROJECT["project"]["version"]
+    assert version("forgepool") == said
+    files = [path for top in PACKAGES for path in (ROOT / top).rglob("*.py")]
+    files += [ROOT / name for name in ("Makefile", "Dockerfile", "docker-compose.yml", "README.md")]
+    assert not [path for path in files if f'"{said}"' in path.read_text() or "__version__" in path.read_text()]
+
+
+def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def banned(code: str, place: str) -> bool:
+    """Does ruff, as configured here, refuse this code at this place for a ban?"""
+    ruff = (sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise", "--stdin-filename", place)
+    said = run(*ruff, "-", cwd=ROOT, stdin=code)
+    assert said.returncode in (0, 1), said.stderr
+    return "TID251" in said.stdout
+
+
+IMPORTS = [
+    ("import git\n", "worktrees/git.py"),
+    ("from git.cmd import Git\n", "worktrees/git.py"),
+    ("import subprocess\n", "workers/sandbox/process.py"),
+    ("from subprocess import run\n", "workers/sandbox/process.py"),
+    ("import redis\n", "workers/wire.py"),
+    ("import celery\n", "workers/wire.py"),
+    ("import os\n\nprint(os.environ)\n", "workers/settings.py"),
+    ("import os\n\nprint(os.getenv('HOME'))\n", "workers/settings.py"),
+    ("from os import environ\n", "workers/settings.py"),
+]
+
+
+@pytest.mark.parametrize(("code", "door"), IMPORTS)
+def test_an_outside_thing_is_refused_everywhere_but_at_its_door(code: str, door: str) -> None:
+    for package in PACKAGES:
+        assert banned(code, f"{package}/made_up.py")
+    assert not banned(code, door)
+
+
+def test_no_module_talks_its_way_past_a_ban() -> None:
+    excused = [path for top in PACKAGES for path in (ROOT / top).rglob("*.py") if "noqa: TID251" in path.read_text()]
+    assert not excused
+
+
+def imports_hold(place: Path, importer: str, imported: str) -> bool:
+    """Whether our import contract holds for four small packages, one of which imports another."""
+    for package in PACKAGES:
+        (place / package).mkdir()
+        (place / package / "__init__.py").write_text("")
+        (place / package / "part.py").write_text(f"import {imported}.other\n" if package == importer else "")
+        (place / package / "other.py").write_text("")
+    contract = (ROOT / "pyproject.toml").read_text().partition("[tool.importlinter]")[2].partition("\n[tool.pytest")[0]
+    (place / "pyproject.toml").write_text(f"[tool.importlinter]{contract}")
+    command = (str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--config", "pyproject.toml")
+    said = run(*command, cwd=place, PYTHONPATH=str(place))
+    assert "packages import downhill" in said.stdout, said.stdout + said.stderr
+    return said.returncode == 0
+
+
+@pytest.mark.parametrize(("high", "low"), list(pairwise(PACKAGES)))
+def test_imports_run_downhill_only(tmp_path: Path, high: str, low: str) -> None:
+    (tmp_path / "down").mkdir()
+    (tmp_path / "up").mkdir()
+    assert imports_hold(tmp_path / "down", high, low)
+    assert not imports_hold(tmp_path / "up", low, high)
