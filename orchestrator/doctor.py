@@ -90,15 +90,24 @@ def _embedded(settings: Settings) -> Finding:
 
 
 def _disks(settings: Settings) -> list[Finding]:
-    return [_disk("disk for runs", settings.home), _disk("disk for caches", settings.cache)]
+    return [
+        _disk("disk for runs", settings.home, "FORGEPOOL_HOME"),
+        _disk("disk for caches", settings.cache, "FORGEPOOL_CACHE"),
+    ]
 
 
-def _disk(what: str, folder: Path) -> Finding:
+def _disk(what: str, folder: Path, variable: str) -> Finding:
     there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     found = f"{free / 1024**3:.1f} GiB free at {folder}"
-    if not os.access(there, os.W_OK):
-        return Finding(what=what, verdict="bad", found=f"{there} is not writable", mend=f"chown or set another {what}")
+    try:
+        # Tried, not asked: what the mode bits say is not what root, a full or a read-only disk does.
+        with tempfile.TemporaryFile(dir=there) as page:
+            page.write(bytes(64 * 1024))
+            page.flush()
+    except OSError as trouble:
+        mend = f"make it writable, or set {variable} to another folder"
+        return Finding(what=what, verdict="bad", found=f"{there}: {trouble.strerror}", mend=mend)
     if free < _LOW_BYTES:
         return Finding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
     return Finding(what=what, verdict="ok", found=found)

@@ -5,6 +5,7 @@ Everything that can be refused is refused before anything is started: an unusabl
 somewhere, a plan without checks, a hub that does not take our refs, a Redis that does not want us.
 """
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -149,6 +150,8 @@ def start_run(
 ) -> tuple[KeptRun, Ending]:
     """Runs a plan from its beginning."""
     refuse_unready(plan, hub)
+    _prove_transport(settings)
+    _prove_home(settings)
     run = runs.new_run_id(plan.name)
     _prove_writable(hub.mirror, run)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
@@ -180,6 +183,28 @@ def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes
     if workers is not None:
         kept = runs.with_workers(kept, workers)
     return _go(kept, hub.mirror, settings, RunResumed(tip=tip), wishes, listener)
+
+
+def _prove_transport(settings: Settings) -> None:
+    """Before anything is made in the hub or at home: is there a Redis that will have us, or one to start?"""
+    if settings.broker_url is not None:
+        ping(connect(settings.broker_url), settings.broker_url)
+    else:
+        embedded.redis_binary(settings)
+
+
+def _prove_home(settings: Settings) -> None:
+    """Writes a page and removes it: a journal that cannot be written is no beginning."""
+    folder = runs.runs_folder(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as page:
+            page.write(bytes(64 * 1024))
+            page.flush()
+    except OSError as trouble:
+        raise CannotReach(
+            f"{folder} cannot be written: {trouble.strerror}; make room there, or set FORGEPOOL_HOME to another folder"
+        ) from trouble
 
 
 def _prove_writable(mirror: Mirror, run: str) -> None:

@@ -20,6 +20,7 @@ from workers.sandbox.environment import command_environment
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.settings import Settings, inherited_environment
 from worktrees.checkout import Checkout, lease_checkout
+from worktrees.compose import tree_of
 from worktrees.git import CommitId, TreeId
 from worktrees.mirror import Mirror
 
@@ -44,13 +45,20 @@ class Outcome:
     failure: CheckFailure | None
 
 
-def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place, *, label: str) -> Outcome:
+def run_checks(
+    checks: Sequence[CheckDefinition],
+    commit: CommitId,
+    place: Place,
+    *,
+    label: str,
+    tree: TreeId | None = None,
+) -> Outcome:
     """
     Runs the checks in their order on a clean checkout of `commit`, until one is not green.
 
-    `label` names the log files. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
+    `label` names the log files; `tree` is the commit's, where the caller knows it. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
     """
-    tree = TreeId(place.mirror.git.text("rev-parse", f"{commit}^{{tree}}"))
+    tree = tree or tree_of(place.mirror.git, commit)
     earned: list[Certificate] = []
     with _checkout(commit, place) as (checkout, env):
         for check in checks:

@@ -51,9 +51,10 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
 
 def entries_in(mirror: Mirror, request: Train) -> list[Entry]:
     """The request's entries, their commits present in the mirror."""
-    mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
-    for entry in request.entries:
-        mirror.ensure(CommitId(entry.commit), refs=(entry.ref,))
+    kept_at = {CommitId(request.base): f"refs/heads/{request.target}"}
+    kept_at |= {CommitId(entry.commit): entry.ref for entry in request.entries}
+    for commit in mirror.missing(*kept_at):
+        mirror.ensure(commit, refs=(kept_at[commit],))
     return [_entry(entry) for entry in request.entries]
 
 
@@ -99,7 +100,7 @@ def _judge(
     place: Place,
     blank: CheckResult,
 ) -> CheckResult:
-    outcome = run_checks(checks, composed.commit, place, label="composed")
+    outcome = run_checks(checks, composed.commit, place, label="composed", tree=composed.tree)
     if outcome.failure is None:
         return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates})
     if (untold := _untold(outcome.failure)) is not None:
@@ -112,7 +113,7 @@ def _judge(
         if (untold := _untold(on_base.failure)) is not None:
             return blank.model_copy(update={"detail": untold})
         return _base_red(request, on_base.failure, blank)
-    again = run_checks(checks, composed.commit, place, label="again")
+    again = run_checks(checks, composed.commit, place, label="again", tree=composed.tree)
     if again.failure is None:
         return blank.model_copy(
             update={"verdict": "green", "certificates": again.certificates, "flaky": (failed.name,)}

@@ -5,22 +5,15 @@ Both refs are created in one atomic push that insists on their absence: of two d
 finds the first one's answer and gives that.
 """
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 from workers.messages import WorkOrder, WorkResult
 from workers.refs import candidate_ref, result_ref
 from worktrees.candidate import commit_candidate, trailers
-from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed, TreeId
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate, Refused, Stale
-
-
-class NameNotText(Exception):
-    """A changed path is not UTF-8, so that no message can carry it. One sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +30,6 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
 
     Raises:
         GitFailed: the hub could not be written.
-        NameNotText: a path it changes is not UTF-8.
     """
     commit = commit_candidate(
         mirror.git,
@@ -46,9 +38,7 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
         message=_message(order),
         at=order.issued_at,
     )
-    paths = touched_paths(changes(mirror.git, candidate.base, commit))
-    _refuse_names(paths)
-    result = candidate.result.model_copy(update={"commit": commit, "paths": paths})
+    result = candidate.result.model_copy(update={"commit": commit})
     blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=result.encode().encode())
     run, task, attempt = order.run, order.task, order.attempt
     answer = mirror.push(
@@ -69,13 +59,6 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
             raise GitFailed(("push",), 1, f"the hub refuses candidates: {reason}")
         case _:
             assert_never(answer)
-
-
-def _refuse_names(paths: Sequence[str]) -> None:
-    for path in paths:
-        if any("\ud800" <= letter <= "\udfff" for letter in path):
-            shown = os.fsencode(path).decode(errors="backslashreplace")
-            raise NameNotText(f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8")
 
 
 def published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:

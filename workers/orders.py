@@ -5,6 +5,7 @@ The agent edits and the harness commits: whatever the agent did to the checkout'
 the tree of the files it left, on the base it was given. What the agent says of its work is kept as a claim.
 """
 
+import os
 import shutil
 import tempfile
 import time
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.agents.agent import AgentAnswer, AgentEnding, Assignment, perform
-from workers.candidates import Candidate, NameNotText, publish, published
+from workers.candidates import Candidate, publish, published
 from workers.messages import Outcome, WorkOrder, WorkResult
 from workers.sandbox.environment import command_environment
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.settings import Settings, inherited_environment
+from worktrees.changes import changes, touched_paths
 from worktrees.checkout import Checkout, Unusable, lease_checkout
 from worktrees.git import CommitId, GitFailed, TreeId
 from worktrees.hub import HubUnusable
@@ -85,21 +87,19 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         answer = perform(_assignment(order, bench), stop=stop)
         _require_finished(answer, bench)
         tree = _left_behind(bench.checkout)
-        _require_change(mirror, base, tree)
+        paths = _changed_paths(mirror, base, tree)
         _require_acceptance(order, bench, stop)
         result = blank.model_copy(
             update={
                 "outcome": "candidate",
+                "paths": paths,
                 "claimed_summary": answer.claimed_summary,
                 "spent": answer.spent,
                 "log": str(_agent_log(bench)),
                 "finished_at": time.time(),
             }
         )
-        try:
-            return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
-        except NameNotText as problem:
-            raise NotDone("agent_failed", str(problem)) from problem
+        return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
 
 
 @contextmanager
@@ -160,9 +160,16 @@ def _left_behind(checkout: Checkout) -> TreeId:
         raise NotDone("agent_failed", str(problem)) from problem
 
 
-def _require_change(mirror: Mirror, base: CommitId, tree: TreeId) -> None:
-    if mirror.git.text("rev-parse", f"{base}^{{tree}}") == tree:
+def _changed_paths(mirror: Mirror, base: CommitId, tree: TreeId) -> tuple[str, ...]:
+    """Every path the agent changed: at least one, and each a name that messages can carry."""
+    paths = touched_paths(changes(mirror.git, base, tree))
+    if not paths:
         raise NotDone("no_change", "the agent ended well and changed no file that git keeps")
+    for path in paths:
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            shown = os.fsencode(path).decode(errors="backslashreplace")
+            raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8")
+    return paths
 
 
 def _require_acceptance(order: WorkOrder, bench: Bench, stop: Stop) -> None:

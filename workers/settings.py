@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -38,6 +38,15 @@ class Settings(BaseSettings):
     """A lease not renewed for so long is lost. Renewed every quarter of it."""
     git_credential_helper: str | None = None
     """Passed to git as `credential.helper` for hubs over https; the user's own git configuration is not read."""
+
+
+def mistake_in_settings(wrong: ValidationError) -> str | None:
+    """The sentence for settings that could not be read; None when the mistake is in something else."""
+    if wrong.title != Settings.__name__:
+        return None
+    first = wrong.errors()[0]
+    name = "FORGEPOOL_" + "_".join(str(part) for part in first["loc"]).upper()
+    return f"{name} is '{first['input']}': {first['msg'].lower()}; set it right, or leave it out"
 
 
 def inherited_environment() -> dict[str, str]:

@@ -98,7 +98,10 @@ def connect(url: str) -> Redis:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
         return redis.Redis.from_url(url, decode_responses=True, **_SOCKET_OPTIONS, **keepalive)
     except ValueError as problem:
-        raise BrokerRefused(f"broker URL '{without_password(url)}' is not usable: {problem}") from problem
+        raise BrokerRefused(
+            f"broker URL '{without_password(url)}' is not usable: {problem}; "
+            "give redis://:PASSWORD@HOST:PORT/0, rediss://... or unix:///PATH"
+        ) from problem
 
 
 def ping(client: Redis, url: str) -> None:

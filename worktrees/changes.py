@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from worktrees.git import CommitId, Git, GitFailed, is_object_id
+from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
 
 Status = Literal["A", "M", "D", "R", "T"]
 
@@ -28,8 +28,8 @@ class Change:
     old_mode: str
 
 
-def changes(git: Git, base: CommitId, commit: CommitId) -> tuple[Change, ...]:
-    """The differences between two commits' trees, renames recognised, in the order of their paths."""
+def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[Change, ...]:
+    """The differences between a commit's tree and another commit or tree, renames recognised, in the order of their paths."""
     said = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
     return tuple(_parsed(said.fields))
 

@@ -33,7 +33,11 @@ from worktrees.locks import held
 from worktrees.push import PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
-_RECEIVE_PACK = "--receive-pack=git -c receive.denyCurrentBranch=refuse receive-pack"
+_RECEIVE_PACK = "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false receive-pack"
+"""
+Of a hub on this host. A person's own checked-out branch is never moved, whatever their configuration allows; and no
+push of ours leaves a `gc` behind that outlives it.
+"""
 _MANY_PACKS = 40
 
 
@@ -62,6 +66,13 @@ class Mirror:
         if not is_object_id(commit):
             return False
         return self.git.run("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).status == 0
+
+    def missing(self, *commits: CommitId) -> list[CommitId]:
+        """Those of the commits that are not here, without asking the hub: one process for all."""
+        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits if is_object_id(commit))
+        said = self.git.run("cat-file", "--batch-check=%(objecttype)", stdin=asked.encode()) if asked else None
+        kinds = dict(zip((c for c in commits if is_object_id(c)), said.text.splitlines() if said else [], strict=True))
+        return [commit for commit in commits if kinds.get(commit) != "commit"]
 
     def ensure(self, commit: CommitId, *, refs: Sequence[str] = ()) -> None:
         """

@@ -5,6 +5,7 @@ import sqlite3
 import sys
 
 import typer
+from pydantic import ValidationError
 from typer._click.exceptions import ClickException as UsageError  # typer carries its own click
 
 from orchestrator.cli import asking, checking, demo, hosts, running
@@ -14,6 +15,7 @@ from orchestrator.journal import JournalBusy, JournalUnreadable
 from orchestrator.runs import NoSuchRun
 from orchestrator.session import CannotReach, CannotRun
 from workers.documents import DocumentWrong
+from workers.settings import mistake_in_settings
 from workers.wire import BrokerAway, BrokerRefused
 from worktrees.git import GitFailed
 from worktrees.hub import HubUnusable
@@ -56,9 +58,22 @@ def _status() -> int:
         return complain(str(trouble), INFRASTRUCTURE)
     except (GitFailed, MissingCommit, *BrokerAway) as trouble:
         return complain(str(trouble), INFRASTRUCTURE)
+    except ValidationError as wrong:
+        mistake = mistake_in_settings(wrong)
+        if mistake is None:
+            raise
+        return complain(mistake, WRONG)
     except (sqlite3.Error, OSError) as trouble:
-        if isinstance(trouble, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        return complain(f"{trouble}; what was journaled is safe: mend it, then `forgepool resume`", INFRASTRUCTURE)
+        return _of_this_machine(trouble)
     return returned if isinstance(returned, int) else 0
+
+
+def _of_this_machine(trouble: sqlite3.Error | OSError) -> int:
+    """A disk, a file, a pipe: told without an error number, and with the file first."""
+    if isinstance(trouble, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    said = str(trouble)
+    if isinstance(trouble, OSError) and trouble.strerror:
+        said = f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
+    return complain(f"{said}; what was journaled is safe: mend it, then `forgepool resume`", INFRASTRUCTURE)

@@ -40,7 +40,9 @@ def _no_checks(premises: Premises) -> Path:
 
 def _silent_on_checks(premises: Premises) -> Path:
     path = premises.plan(SIMPLE)
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "sound" not in line and "checks" not in line))
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(True) if "sound" not in line and "checks" not in line)
+    )
     return path
 
 

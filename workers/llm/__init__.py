@@ -8,4 +8,8 @@ conversation of its own, so that any process can go on with one that another beg
 
 `scripted` is the one model that ships without a vendor behind it: it replays turns a person wrote, for
 demonstrations and tests, and says so wherever its name appears.
+
+Why not a vendor's message types: a transcript outlives the kit it was recorded with, and an attempt may go on
+with another vendor's model. Why not import the vendors' kits here: one of them takes nearly two seconds, which
+every order would pay. Why not mock a model in tests: the scripted one walks the whole road a real one does.
 """

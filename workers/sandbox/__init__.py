@@ -1,6 +1,9 @@
 """
 Where other people's commands run: agents' tools, command agents, acceptance commands, checks.
 
+It is not yet a sandbox in the sense of its name: commands run with the user's own rights. What it holds today is
+that a command sees a built-up environment, stays within its time and output, and leaves no process behind.
+
 `process.run` starts one command and answers how it ended; when it has answered, nothing of the command is
 alive. `tree` knows processes and their descendants, `kin` which of them belong to a command, `output` keeps
 what a command printed within bounds, `environment` builds what a command may see of the host's variables.

@@ -6,4 +6,8 @@ an `Answer`. Tools answer the model, never the harness: whatever goes wrong come
 what would be right, and the conversation goes on. Paths are resolved and kept inside the worktree
 (`workplace`); what commands may touch is the sandbox's affair. Which tools a phase offers is decided where
 phases are.
+
+Why not a shell alone, with which a model can read and write too: an edit that must find its old text says so
+when the file has changed, and a read that is known as one can be left out of a later view.
+Why not commit by tool: the harness commits, once, whatever the model believes it has done.
 """

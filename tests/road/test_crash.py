@@ -1,0 +1,56 @@
+"""The orchestrator killed right after any kind of event: resumed, it ends with the same tasks landed, each once."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kit import Machine, Repository, command, write_plan
+
+NothingLeft = Callable[[Path, Machine], None]
+
+_TASKS = [
+    {"id": "first", "files": ["a.txt"], "agent": command("sleep 0.2; echo a >> a.txt")},
+    {"id": "beside", "files": ["b.txt"], "agent": command("sleep 0.3; echo b >> b.txt")},
+    {"id": "second", "files": ["a.txt"], "needs": ["first"], "agent": command("sleep 0.1; echo c >> a.txt")},
+]
+_KINDS = [
+    "run.started",
+    "order.sent",
+    "message.taken",
+    "order.answered",
+    "entry.queued",
+    "check.sent",
+    "check.answered",
+    "landing.intended",
+    "landing.answered",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_killed_orchestrator_resumes_to_the_same_landed_set(
+    kind: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """Killed after the first event of the kind, and resumed, after the second one there is after that, and resumed."""
+    told = {"name": "crash", "checks": {"once": 'test -z "$(sort a.txt b.txt | uniq -d)"'}, "tasks": _TASKS}
+    plan = write_plan(ground, told)
+    under_way = machine.start("run", plan, "--repo", repository.path, "--workers", "2")
+    machine.wait_for(kind)
+    under_way.kill()
+    run = machine.the_run()
+    seen = sum(one.event.kind == kind for one in machine.journal())
+    under_way = machine.start("resume", run)
+    if kind != "run.started":
+        machine.wait_for(kind, count=seen + 1)
+        under_way.kill()
+        under_way = machine.start("resume", run)
+    ended = under_way.ended(within_s=90)
+    assert ended.status == 0, ended.out + ended.err
+
+    landed = Counter(repository.landed("forgepool/crash"))
+    assert landed == {"first": 1, "beside": 1, "second": 1}
+    assert repository.file("forgepool/crash", "a.txt").split() == ["a", "c"]
+    assert repository.file("forgepool/crash", "b.txt") == "b"
+    assert [one for one in repository.refs("refs/forgepool") if "/orders/" not in one] == []
+    nothing_left(ground, machine)

@@ -1,0 +1,77 @@
+"""A supervisor's host and its hub, and requests to it, made in a line."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from repositories import Hub
+
+from supervisor.definitions import CheckDefinition
+from supervisor.gate import examine
+from supervisor.lander import land
+from supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
+from workers.settings import Settings
+
+
+def check(run: str, name: str = "test", **said: Any) -> CheckDefinition:
+    return CheckDefinition(name=name, run=run, **said)
+
+
+def never() -> bool:
+    return False
+
+
+class Gate:
+    """One host: its hub, its cache, its home."""
+
+    def __init__(self, hub: Hub, folder: Path) -> None:
+        self.hub, self.folder = hub, folder
+        self.settings = Settings(home=folder / "home", cache=folder / "cache", host="here")
+
+    def entry(self, task: str, files: Mapping[str, str | None], *, on: str = "main", attempt: int = 1) -> EntryRef:
+        """A candidate on top of a branch or a commit, in the hub."""
+        branch = f"work-{task}-{attempt}"
+        commit = self.hub.commit(files, branch=branch, start=on)
+        message = f"{task}\n\nForgepool-Task: {task}\n"
+        ref = f"refs/heads/{branch}"
+        return EntryRef(task=task, attempt=attempt, commit=commit, ref=ref, message=message)
+
+    def request(self, entry: EntryRef, *checks: CheckDefinition, **said: Any) -> CheckRequest:
+        fields: dict[str, Any] = {
+            "request_id": f"r.{entry.task}.{entry.attempt}.check-1",
+            "token": "t",
+            "run": "r",
+            "hub": str(self.hub.path),
+            "target": "main",
+            "base": self.hub.tip(),
+            "entries": (entry,),
+            "plan_checks": checks,
+            "issued_at": 1.0,
+            "start_by": 2.0,
+        }
+        return CheckRequest(**(fields | said))
+
+    def examine(self, request: CheckRequest, *, stop: Callable[[], bool] = never) -> CheckResult:
+        return examine(request, self.settings, stop=stop)
+
+    def landing(self, request: CheckRequest, found: CheckResult, **said: Any) -> LandRequest:
+        fields = request.model_dump() | {
+            "request_id": request.request_id.replace("check", "land"),
+            "commit": found.commit,
+            "tree": found.tree,
+            "certificates": found.certificates,
+        }
+        del fields["base_proven"]
+        return LandRequest.model_validate(fields | said)
+
+    def land(self, request: LandRequest) -> Landing:
+        return land(request, self.settings)
+
+    def let_in(self, entry: EntryRef, *checks: CheckDefinition) -> str:
+        """Through the gate and onto the target; the commit it landed as."""
+        request = self.request(entry, *checks)
+        found = self.examine(request)
+        assert found.verdict == "green", found
+        landed = self.land(self.landing(request, found))
+        assert landed.outcome == "landed", landed
+        return landed.commit or ""

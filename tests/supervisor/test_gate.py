@@ -1,0 +1,209 @@
+"""What the gate says of an entry, and whom it blames, on real repositories."""
+
+from pathlib import Path
+
+import pytest
+from gates import Gate, check
+from repositories import git
+
+from supervisor.certificates import unproven
+from supervisor.messages import CheckResult
+
+GREP = check("! grep -q bad a b")
+
+
+def counted(folder: Path, *statuses: int, name: str = "test") -> str:
+    """A command whose exit status is the first of these at its first run, and so on; the last one stays."""
+    counter = folder / f"counter-{name}"
+    cases = " ".join(f"{at}) exit {status};;" for at, status in enumerate(statuses, start=1))
+    return f'echo x >> {counter}; case $(wc -l < {counter} | tr -d " ") in {cases} *) exit {statuses[-1]};; esac'
+
+
+def test_a_green_entry_has_a_certificate_for_each_check_on_exactly_the_composed_tree(gate: Gate) -> None:
+    entry = gate.entry("one", {"a": "good\n"})
+    gate.hub.commit({"b": "meanwhile\n"})
+    checks = (check("grep good a", "first"), check("grep meanwhile b", "second"))
+    found = gate.examine(gate.request(entry, *checks))
+    assert found.verdict == "green", found
+    assert found.tree is not None and [one.check for one in found.certificates] == ["first", "second"]
+    assert unproven(checks, found.tree, found.certificates) == ()
+    assert gate.hub.tip() != found.commit, "examining does not land"
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("grep good b", "exited with 1"),
+        ("no-such-program --at-all", "exited with 127"),
+        ("kill -9 $$", "exited with"),
+        ("exit 3", "exited with 3"),
+    ],
+)
+def test_an_entry_that_breaks_a_check_by_itself_is_red(gate: Gate, run: str, said: str) -> None:
+    """The base is green: there the file that makes it red is missing."""
+    entry = gate.entry("one", {"marker": "x\n"})
+    found = gate.examine(gate.request(entry, check(f"test ! -e marker || {{ {run}; }}")))
+    assert (found.verdict, found.partner, found.certificates) == ("red", None, ())
+    assert said in found.detail
+    assert found.commit and found.failures[0].reproduce.startswith(f"git checkout --detach {found.commit}")
+
+
+def test_a_check_that_does_not_end_is_red(gate: Gate) -> None:
+    entry = gate.entry("one", {"marker": "x\n"})
+    slow = check("test ! -e marker || sleep 60", timeout_s=0.3)
+    found = gate.examine(gate.request(entry, slow, base_proven=True))
+    assert (found.verdict, found.failures[0].how) == ("red", "timeout")
+
+
+def test_the_log_tail_of_the_failing_check_comes_with_the_verdict(gate: Gate) -> None:
+    entry = gate.entry("one", {"a": "bad\n"})
+    found = gate.examine(gate.request(entry, check("echo looking; ! grep -n bad a")))
+    assert "looking" in found.failures[0].log_tail and "1:bad" in found.failures[0].log_tail
+    assert Path(found.failures[0].log).is_file()
+
+
+def test_of_three_landings_in_between_the_one_it_is_red_with_is_named(gate: Gate) -> None:
+    """Red where both `left` and `right` exist; the entry brings one, the second of three landings the other."""
+    apart = check("! { test -e left && test -e right; }")
+    start = gate.hub.tip()
+    younger = gate.entry("younger", {"left": "x\n"}, on=start)
+    for task, path in (("before", "p"), ("partner", "right"), ("behind", "q")):
+        gate.let_in(gate.entry(task, {path: "x\n"}, on=start), apart)
+    found = gate.examine(gate.request(younger, apart))
+    assert (found.verdict, found.partner) == ("red", "partner")
+    assert "'partner'" in found.detail
+
+
+def test_of_a_conflict_the_other_entry_and_the_path_are_named(gate: Gate) -> None:
+    start = gate.hub.tip()
+    younger = gate.entry("younger", {"a": "mine\n"}, on=start)
+    gate.let_in(gate.entry("older", {"a": "theirs\n"}, on=start), check("true"))
+    gate.let_in(gate.entry("other", {"b": "other\n"}, on=start), check("true"))
+    found = gate.examine(gate.request(younger, check("true")))
+    assert (found.verdict, found.partner, found.conflict_paths) == ("conflict", "older", ("a",))
+    assert found.commit is None and found.certificates == ()
+
+
+def test_what_is_red_without_the_entry_is_nobodys_failure(gate: Gate) -> None:
+    gate.hub.commit({"a": "bad\n"})
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), GREP))
+    assert found.verdict == "base_red"
+    assert "main itself" in found.detail
+
+
+def test_a_check_that_is_red_once_and_then_green_is_a_flake_and_no_failure(gate: Gate, tmp_path: Path) -> None:
+    entry = gate.entry("one", {"b": "2\n"})
+    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 0))))
+    assert (found.verdict, found.flaky) == ("green", ("test",))
+    assert found.certificates
+
+
+def test_a_failure_must_come_twice_to_be_the_entrys(gate: Gate, tmp_path: Path) -> None:
+    entry = gate.entry("one", {"b": "2\n"})
+    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 1)), base_proven=True))
+    assert (found.verdict, found.flaky) == ("red", ())
+
+
+def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path: Path) -> None:
+    """The flake hid a check that is red on the target itself: that blames nobody either."""
+    gate.hub.commit({"a": "bad\n"})
+    flake = check(counted(tmp_path, 1, 0), "flake")
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), flake, GREP))
+    assert (found.verdict, found.failures[0].check) == ("base_red", "test")
+
+
+def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(gate: Gate) -> None:
+    """What landed was proven by the checks of then. The base is proven by those of now only if it passes them."""
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: 'true'}\n"})
+    stricter = {"forgepool.yaml": "version: 1\nchecks: {test: 'test -e docs'}\n"}
+    gate.let_in(gate.entry("stricter", stricter))
+    found = gate.examine(gate.request(gate.entry("next", {"b": "2\n"}), base_proven=True))
+    assert found.verdict == "base_red"
+
+
+def test_without_any_check_nothing_is_green(gate: Gate) -> None:
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"})))
+    assert found.verdict == "not_configured"
+    assert "`checks: none`" in found.detail
+
+
+def test_checks_waived_in_so_many_words_need_no_certificate(gate: Gate) -> None:
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), checks_waived=True))
+    assert (found.verdict, found.certificates) == ("green", ())
+
+
+@pytest.mark.parametrize("text", ["version: 1\nchecks: {}\n", "checks: [", "version: 9\nchecks: {a: b}\n"])
+def test_a_gate_file_that_cannot_be_read_lets_nothing_in(gate: Gate, text: str) -> None:
+    gate.hub.commit({"forgepool.yaml": text})
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check("true")))
+    assert found.verdict == "not_configured"
+    assert "main:forgepool.yaml" in found.detail
+
+
+@pytest.mark.parametrize("own", ["version: 1\nchecks: {test: 'true'}\n", None, "version: 1\nchecks: {other: 'true'}\n"])
+def test_a_candidate_cannot_change_its_own_gate(gate: Gate, own: str | None) -> None:
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: '! grep -q bad a'}\n"})
+    entry = gate.entry("one", {"a": "bad\n", "forgepool.yaml": own})
+    found = gate.examine(gate.request(entry, check("true")))
+    assert (found.verdict, found.failures[0].check) == ("red", "test")
+
+
+def test_a_hub_that_is_away_blames_nobody(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
+    gate.hub.path.rename(gate.folder / "away.git")
+    found = gate.examine(request)
+    assert (found.verdict, found.certificates) == ("infrastructure", ())
+    assert found.detail
+
+
+def test_a_candidate_that_is_in_no_ref_is_infrastructure(gate: Gate) -> None:
+    entry = gate.entry("one", {"b": "2\n"}).model_copy(update={"commit": "1" * 40})
+    assert gate.examine(gate.request(entry, check("true"))).verdict == "infrastructure"
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_checks_that_were_stopped_blame_nobody(gate: Gate, tmp_path: Path, at: int) -> None:
+    """Whichever run it is: of the composed tree, of the base, of the composed tree again."""
+    counter = tmp_path / "counter"
+    run = f"echo x >> {counter}; test $(wc -l < {counter}) -lt {at} || sleep 60; test ! -e marker"
+    entry = gate.entry("one", {"marker": "x\n"})
+
+    def stop() -> bool:
+        return counter.exists() and len(counter.read_text().splitlines()) >= at
+
+    assert gate.examine(gate.request(entry, check(run)), stop=stop).verdict == "infrastructure"
+
+
+def test_a_check_whose_log_cannot_be_written_blames_nobody(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
+    logs = gate.settings.home / "runs" / "r" / "logs" / "checks" / request.request_id
+    (logs / "composed-test.log").mkdir(parents=True)
+    assert gate.examine(request).verdict == "infrastructure"
+
+
+def test_a_check_sees_a_clean_checkout_of_the_composed_commit(gate: Gate) -> None:
+    """The first check's leavings are not there for the next request, nor is the person's own checkout."""
+    (gate.hub.work / "unsaved").write_text("x")
+    dirty = check("test ! -e left-behind && test ! -e unsaved && touch left-behind && echo changed > a")
+    for number in range(2):
+        found = gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n"}), dirty))
+        assert found.verdict == "green", found.failures
+
+
+def test_the_same_request_gives_the_same_commit_on_another_host(gate: Gate, tmp_path: Path) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
+    elsewhere = Gate(gate.hub, tmp_path / "elsewhere")
+    one, other = gate.examine(request), elsewhere.examine(request)
+    assert one.commit == other.commit and one.commit is not None
+
+
+def test_squash_gives_one_plain_commit(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"), style="squash")
+    found = gate.examine(request)
+    gate.land(gate.landing(request, found))
+    assert git(gate.hub.path, "rev-list", "--parents", "-1", "main").split() == [found.commit, request.base]
+
+
+def test_a_verdict_survives_the_wire(gate: Gate) -> None:
+    found = gate.examine(gate.request(gate.entry("one", {"a": "bad\n"}), GREP))
+    assert CheckResult.model_validate_json(found.encode()) == found
