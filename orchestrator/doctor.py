@@ -1,6 +1,5 @@
 """What this machine can do: git, Redis, the hub, disk, kernel features, agents and keys. Each with its mend."""
 
-import os
 import platform
 import shutil
 import sys

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.decisions import Course
-from orchestrator.durations import learned_durations
 from orchestrator.journal import JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
 from orchestrator.state import State
@@ -83,7 +82,7 @@ def keep(settings: Settings, options: Options, plan: Plan) -> KeptRun:
     (folder / "logs").mkdir(parents=True)
     (folder / "plan.json").write_text(dump_plan(plan))
     (folder / "options.json").write_text(options.encode())
-    return KeptRun(folder, options, plan, Course(plan, learned_durations(settings, plan)))
+    return KeptRun(folder, options, plan, Course(plan, {}))
 
 
 def find(settings: Settings, run: str | None) -> KeptRun:
@@ -122,7 +121,7 @@ def open_run(settings: Settings, run: str) -> KeptRun:
         plan = read_expanded((folder / "plan.json").read_text())
     except (OSError, ValueError) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
-    return KeptRun(folder, options, plan, Course(plan, learned_durations(settings, plan)))
+    return KeptRun(folder, options, plan, Course(plan, {}))
 
 
 def file_digest(path: Path) -> str:

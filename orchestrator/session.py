@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import embedded, runs
+from orchestrator.decisions import Course
+from orchestrator.durations import learned_durations
 from orchestrator.embedded import Embedded
 from orchestrator.events import RunResumed, RunStarted
 from orchestrator.journal import Journal, Recorded
@@ -233,7 +235,7 @@ def _go(
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             listener(state, earlier)
             loop = Loop(
-                course=kept.course,
+                course=Course(kept.plan, learned_durations(settings, kept.plan)),
                 state=state,
                 journal=journal,
                 folder=kept.folder,

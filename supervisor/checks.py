@@ -56,7 +56,8 @@ def run_checks(
     """
     Runs the checks in their order on a clean checkout of `commit`, until one is not green.
 
-    `label` names the log files; `tree` is the commit's, where the caller knows it. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
+    `label` names the log files; `tree` is the commit's, where the caller knows it. Raises GitFailed, OSError or
+    Unusable for trouble that is nobody's failure.
     """
     tree = tree or tree_of(place.mirror.git, commit)
     earned: list[Certificate] = []

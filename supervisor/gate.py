@@ -101,26 +101,32 @@ def _judge(
     blank: CheckResult,
 ) -> CheckResult:
     outcome = run_checks(checks, composed.commit, place, label="composed", tree=composed.tree)
-    if outcome.failure is None:
-        return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates})
-    if (untold := _untold(outcome.failure)) is not None:
-        return blank.model_copy(update={"detail": untold})
-    failed = next(check for check in checks if check.name == outcome.failure.check)
+    flaky: tuple[str, ...] = ()
+    while outcome.failure is not None:
+        if (untold := _untold(outcome.failure)) is not None:
+            return blank.model_copy(update={"detail": untold})
+        failed = next(check for check in checks if check.name == outcome.failure.check)
+        if failed.name in flaky:
+            return _red(request, failed, outcome.failure, place, blank)
+        excused = _excused(request, failed, place, blank)
+        if excused is not None:
+            return excused
+        # Its second time decides. Another check that fails then, hidden so far by this one, is judged for itself.
+        flaky += (failed.name,)
+        outcome = run_checks(checks, composed.commit, place, label="again", tree=composed.tree)
+    return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates, "flaky": flaky})
+
+
+def _excused(request: CheckRequest, failed: CheckDefinition, place: Place, blank: CheckResult) -> CheckResult | None:
+    """The verdict where a failure is not the entry's, since the base shows it too; None where the base is green."""
     # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
     # not the entry's failure.
-    on_base = run_checks((failed,), CommitId(request.base), place, label="base")
-    if on_base.failure is not None:
-        if (untold := _untold(on_base.failure)) is not None:
-            return blank.model_copy(update={"detail": untold})
-        return _base_red(request, on_base.failure, blank)
-    again = run_checks(checks, composed.commit, place, label="again", tree=composed.tree)
-    if again.failure is None:
-        return blank.model_copy(
-            update={"verdict": "green", "certificates": again.certificates, "flaky": (failed.name,)}
-        )
-    if (untold := _untold(again.failure)) is not None:
+    failure = run_checks((failed,), CommitId(request.base), place, label="base").failure
+    if failure is None:
+        return None
+    if (untold := _untold(failure)) is not None:
         return blank.model_copy(update={"detail": untold})
-    return _red(request, failed, again.failure, place, blank)
+    return _base_red(request, failure, blank)
 
 
 def _untold(failure: CheckFailure) -> str | None:

@@ -29,7 +29,7 @@ class Change:
 
 
 def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[Change, ...]:
-    """The differences between a commit's tree and another commit or tree, renames recognised, in the order of their paths."""
+    """What another commit or tree changes of a commit's, renames recognised, in the order of their paths."""
     said = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
     return tuple(_parsed(said.fields))
 

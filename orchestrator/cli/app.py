@@ -3,6 +3,8 @@
 import os
 import sqlite3
 import sys
+import time
+import traceback
 
 import typer
 from pydantic import ValidationError
@@ -15,7 +17,7 @@ from orchestrator.journal import JournalBusy, JournalUnreadable
 from orchestrator.runs import NoSuchRun
 from orchestrator.session import CannotReach, CannotRun
 from workers.documents import DocumentWrong
-from workers.settings import mistake_in_settings
+from workers.settings import Settings, mistake_in_settings
 from workers.wire import BrokerAway, BrokerRefused
 from worktrees.git import GitFailed
 from worktrees.hub import HubUnusable
@@ -48,32 +50,52 @@ def _status() -> int:
         returned = app(standalone_mode=False)
     except typer.Exit as ended:
         return ended.exit_code
-    except UsageError as usage:
-        return complain(f"{usage.format_message()} (see `forgepool --help`)", WRONG)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except (DocumentWrong, CannotRun, HubUnusable, NoSuchRun, JournalBusy) as wrong:
-        return complain(str(wrong), WRONG)
-    except (NoRedis, BrokerRefused, CannotReach, TargetRefused, JournalUnreadable) as trouble:
-        return complain(str(trouble), INFRASTRUCTURE)
-    except (GitFailed, MissingCommit, *BrokerAway) as trouble:
-        return complain(str(trouble), INFRASTRUCTURE)
-    except ValidationError as wrong:
-        mistake = mistake_in_settings(wrong)
-        if mistake is None:
-            raise
-        return complain(mistake, WRONG)
-    except (sqlite3.Error, OSError) as trouble:
-        return _of_this_machine(trouble)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as failure:
+        return _complain_of(failure)
     return returned if isinstance(returned, int) else 0
 
 
-def _of_this_machine(trouble: sqlite3.Error | OSError) -> int:
-    """A disk, a file, a pipe: told without an error number, and with the file first."""
-    if isinstance(trouble, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+def _complain_of(failure: Exception) -> int:
+    """One sentence for whatever a command has raised, and its status; for what nobody foresaw, where to read of it."""
+    match failure:
+        case UsageError():
+            return complain(f"{failure.format_message()} (see `forgepool --help`)", WRONG)
+        case DocumentWrong() | CannotRun() | HubUnusable() | NoSuchRun() | JournalBusy():
+            return complain(str(failure), WRONG)
+        case ValidationError() if mistake := mistake_in_settings(failure):
+            return complain(mistake, WRONG)
+        case NoRedis() | BrokerRefused() | CannotReach() | TargetRefused() | JournalUnreadable():
+            return complain(str(failure), INFRASTRUCTURE)
+        case GitFailed() | MissingCommit():
+            return complain(str(failure), INFRASTRUCTURE)
+        case sqlite3.Error() | OSError():
+            return complain(_of_this_machine(failure), INFRASTRUCTURE)
+        case _ if isinstance(failure, BrokerAway):
+            return complain(str(failure), INFRASTRUCTURE)
+        case _:
+            return complain(f"something unforeseen happened; {_kept_traceback()}", INFRASTRUCTURE)
+
+
+def _kept_traceback() -> str:
+    """A bug of ours is no matter for a terminal: its traceback goes to a file, and the sentence says where."""
+    folder = Settings().home / "logs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        path.write_text(traceback.format_exc())
+    except OSError:
+        return f"it cannot be written to {folder}: {traceback.format_exc().strip().splitlines()[-1]}"
+    return f"{path} has the details; what was journaled is safe, `forgepool resume` goes on from there"
+
+
+def _of_this_machine(trouble: sqlite3.Error | OSError) -> str:
+    """A disk, a file: told without an error number, and with the file first."""
     said = str(trouble)
     if isinstance(trouble, OSError) and trouble.strerror:
         said = f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
-    return complain(f"{said}; what was journaled is safe: mend it, then `forgepool resume`", INFRASTRUCTURE)
+    return f"{said}; what was journaled is safe: mend it, then `forgepool resume`"

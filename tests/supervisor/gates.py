@@ -61,7 +61,6 @@ class Gate:
             "tree": found.tree,
             "certificates": found.certificates,
         }
-        del fields["base_proven"]
         return LandRequest.model_validate(fields | said)
 
     def land(self, request: LandRequest) -> Landing:

@@ -51,7 +51,7 @@ def test_an_entry_that_breaks_a_check_by_itself_is_red(gate: Gate, run: str, sai
 def test_a_check_that_does_not_end_is_red(gate: Gate) -> None:
     entry = gate.entry("one", {"marker": "x\n"})
     slow = check("test ! -e marker || sleep 60", timeout_s=0.3)
-    found = gate.examine(gate.request(entry, slow, base_proven=True))
+    found = gate.examine(gate.request(entry, slow))
     assert (found.verdict, found.failures[0].how) == ("red", "timeout")
 
 
@@ -100,7 +100,7 @@ def test_a_check_that_is_red_once_and_then_green_is_a_flake_and_no_failure(gate:
 
 def test_a_failure_must_come_twice_to_be_the_entrys(gate: Gate, tmp_path: Path) -> None:
     entry = gate.entry("one", {"b": "2\n"})
-    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 1)), base_proven=True))
+    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 0, 1))))
     assert (found.verdict, found.flaky) == ("red", ())
 
 
@@ -113,11 +113,11 @@ def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path:
 
 
 def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(gate: Gate) -> None:
-    """What landed was proven by the checks of then. The base is proven by those of now only if it passes them."""
+    """What landed was proven by the checks of then; by those of now it may be red, and then it is the red one."""
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: 'true'}\n"})
     stricter = {"forgepool.yaml": "version: 1\nchecks: {test: 'test -e docs'}\n"}
     gate.let_in(gate.entry("stricter", stricter))
-    found = gate.examine(gate.request(gate.entry("next", {"b": "2\n"}), base_proven=True))
+    found = gate.examine(gate.request(gate.entry("next", {"b": "2\n"})))
     assert found.verdict == "base_red"
 
 
@@ -183,10 +183,11 @@ def test_a_check_whose_log_cannot_be_written_blames_nobody(gate: Gate) -> None:
 
 def test_a_check_sees_a_clean_checkout_of_the_composed_commit(gate: Gate) -> None:
     """The first check's leavings are not there for the next request, nor is the person's own checkout."""
+    entries = [gate.entry(f"t{number}", {f"f{number}": "x\n"}) for number in range(2)]
     (gate.hub.work / "unsaved").write_text("x")
     dirty = check("test ! -e left-behind && test ! -e unsaved && touch left-behind && echo changed > a")
-    for number in range(2):
-        found = gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n"}), dirty))
+    for entry in entries:
+        found = gate.examine(gate.request(entry, dirty))
         assert found.verdict == "green", found.failures
 
 

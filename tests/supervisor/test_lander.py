@@ -1,0 +1,171 @@
+"""Nothing lands but what was found green, by the checks of the target, on the target's present tip; and once."""
+
+import pytest
+from gates import Gate, check
+from repositories import git
+
+from supervisor.certificates import certificate_key, certify
+from supervisor.messages import CheckRequest, CheckResult
+from workers.refs import marker_ref
+
+TEST = check("! grep -q bad a")
+
+
+@pytest.fixture
+def green(gate: Gate) -> tuple[CheckRequest, CheckResult]:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), TEST)
+    found = gate.examine(request)
+    assert found.verdict == "green"
+    return request, found
+
+
+Green = tuple[CheckRequest, CheckResult]
+
+
+def test_what_was_found_green_lands_as_it_was(gate: Gate, green: Green) -> None:
+    request, found = green
+    landed = gate.land(gate.landing(request, found))
+    assert (landed.outcome, landed.commit) == ("landed", found.commit)
+    assert gate.hub.tip() == found.commit
+    assert git(gate.hub.path, "rev-parse", marker_ref("r", "one")) == found.commit
+    assert git(gate.hub.path, "rev-parse", "main^{tree}") == found.tree
+
+
+def test_what_has_landed_is_answered_with_its_commit_and_lands_no_second_time(gate: Gate, green: Green) -> None:
+    request, found = green
+    gate.land(gate.landing(request, found))
+    after = gate.hub.commit({"a": "later\n"})
+    again = gate.land(gate.landing(request, found))
+    assert (again.outcome, again.commit) == ("landed", found.commit)
+    assert gate.hub.tip() == after
+    log = git(gate.hub.path, "log", "--format=%H", "--grep", "Forgepool-Task: one", "main")
+    assert log.split() == [found.commit]
+
+
+def test_a_second_attempt_of_what_has_landed_does_not_land_besides(gate: Gate, green: Green) -> None:
+    """The first one's answer was lost, and the task was tried again: its marker is found."""
+    request, found = green
+    gate.land(gate.landing(request, found))
+    second = gate.request(gate.entry("one", {"b": "another\n"}, attempt=2), TEST)
+    landed = gate.land(gate.landing(second, gate.examine(second)))
+    assert (landed.outcome, landed.commit) == ("landed", found.commit)
+    assert gate.hub.tip() == found.commit
+
+
+def test_a_target_that_moved_is_left_alone_and_its_tip_told(gate: Gate, green: Green) -> None:
+    request, found = green
+    moved = gate.hub.commit({"a": "meanwhile\n"})
+    landed = gate.land(gate.landing(request, found))
+    assert (landed.outcome, landed.commit) == ("moved", moved)
+    assert gate.hub.tip() == moved
+    assert marker_ref("r", "one") not in git(gate.hub.path, "for-each-ref", "--format=%(refname)")
+
+
+def test_a_target_that_is_gone_is_not_made_anew(gate: Gate, green: Green) -> None:
+    request, found = green
+    git(gate.hub.path, "update-ref", "-d", "refs/heads/main")
+    landed = gate.land(gate.landing(request, found))
+    assert landed.outcome == "refused"
+    assert "main is gone" in landed.detail
+    assert "refs/heads/main\n" not in git(gate.hub.path, "for-each-ref", "--format=%(refname)") + "\n"
+
+
+def forged(found: CheckResult, **said: str) -> dict[str, object]:
+    return {"certificates": tuple(one.model_copy(update=said) for one in found.certificates)}
+
+
+@pytest.mark.parametrize("what", ["none", "key", "tree", "definition", "name", "other tree", "other definition"])
+def test_without_a_valid_certificate_of_every_check_for_this_tree_nothing_lands(
+    gate: Gate, green: Green, what: str
+) -> None:
+    request, found = green
+    elsewhere = "0" * 40
+    cases: dict[str, dict[str, object]] = {
+        "none": {"certificates": ()},
+        "key": forged(found, key="0" * 64),
+        "tree": forged(found, tree=elsewhere),
+        "definition": forged(found, definition="0" * 64),
+        "name": forged(found, check="lint"),
+        "other tree": {"certificates": (certify(TEST, tree=elsewhere, seconds=1.0, host="here"),)},
+        "other definition": {
+            "certificates": (certify(check("true"), tree=found.tree or "", seconds=1.0, host="here"),)
+        },
+    }
+    before = gate.hub.tip()
+    landed = gate.land(gate.landing(request, found, **cases[what]))
+    assert landed.outcome == "refused"
+    assert "no valid certificate of test" in landed.detail
+    assert gate.hub.tip() == before
+
+
+def test_a_certificate_rewritten_for_another_tree_needs_that_trees_key(gate: Gate, green: Green) -> None:
+    """The key is bound to all it speaks of: taking one over to another tree means forging it, too."""
+    _, found = green
+    one = found.certificates[0]
+    assert one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
+    assert one.key != certificate_key(one.check, one.definition, one.environment, "0" * 40)
+    assert one.key != certificate_key(one.check, one.definition, "another system", one.tree)
+
+
+def test_a_commit_that_is_not_what_the_entries_compose_to_is_refused(gate: Gate, green: Green) -> None:
+    request, found = green
+    other = gate.examine(gate.request(gate.entry("other", {"b": "3\n"}), TEST))
+    swapped = {"commit": other.commit, "tree": other.tree, "certificates": other.certificates}
+    landed = gate.land(gate.landing(request, found, **swapped))
+    assert landed.outcome == "refused"
+    assert "is not what the entries compose to" in landed.detail
+
+
+def test_a_tree_that_is_not_the_commits_is_refused(gate: Gate, green: Green) -> None:
+    request, found = green
+    before = gate.hub.tip()
+    assert gate.land(gate.landing(request, found, tree="0" * 40)).outcome == "refused"
+    assert gate.hub.tip() == before
+
+
+def test_entries_that_conflict_are_refused(gate: Gate, green: Green) -> None:
+    request, found = green
+    entry = gate.entry("one", {"a": "mine\n"}, attempt=2)
+    gate.hub.commit({"a": "theirs\n"})
+    landed = gate.land(gate.landing(request, found, entries=(entry,), base=gate.hub.tip()))
+    assert landed.outcome == "refused"
+
+
+def test_a_check_added_to_the_target_since_needs_its_certificate(gate: Gate, green: Green) -> None:
+    """Another request, on the new tip, with the certificates of the old one."""
+    request, found = green
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {lint: 'true'}\n"})
+    anew = request.model_copy(update={"base": gate.hub.tip()})
+    fresh = gate.examine(anew)
+    kept = tuple(one for one in fresh.certificates if one.check == "test")
+    landed = gate.land(gate.landing(anew, fresh, certificates=kept))
+    assert landed.outcome == "refused"
+    assert "no valid certificate of lint" in landed.detail
+
+
+def test_without_checks_nothing_lands_unless_that_was_said(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), checks_waived=True)
+    found = gate.examine(request)
+    silent = gate.landing(request, found, checks_waived=False)
+    assert gate.land(silent).outcome == "refused"
+    assert gate.land(gate.landing(request, found)).outcome == "landed"
+
+
+def test_a_hub_that_is_away_is_to_be_asked_again(gate: Gate, green: Green) -> None:
+    request, found = green
+    gate.hub.path.rename(gate.folder / "away.git")
+    assert gate.land(gate.landing(request, found)).outcome == "infrastructure"
+    (gate.folder / "away.git").rename(gate.hub.path)
+    assert gate.land(gate.landing(request, found)).outcome == "landed"
+
+
+def test_a_hub_that_refuses_says_why(gate: Gate, green: Green) -> None:
+    request, found = green
+    hook = gate.hub.path / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho closed for the weekend >&2\nexit 1\n")
+    hook.chmod(0o755)
+    landed = gate.land(gate.landing(request, found))
+    assert landed.outcome == "refused"
+    assert "closed for the weekend" in landed.detail
+    assert gate.hub.tip() == request.base
