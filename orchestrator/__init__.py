@@ -2,28 +2,29 @@
 A plan in, a landed target out: the only package that remembers, and the only one that decides.
 
 A **run** is one journey of a **plan**. Its **journal** is a list of **events**; its **state** is what folding them
-gives, and is stored nowhere. Each turn of the run loop (`loop`) reads **answers**, looks after **leases** (`watch`), takes in
-people's **requests** (`inbox`), asks `decisions.decide` what follows, keeps the events, and only then sends the
-messages they stand for (`dispatch`). A task goes
+gives, and is stored nowhere. Each turn of the run loop (`loop`) reads **answers**, looks after **leases**
+(`watch`), takes in people's **requests** (`inbox`), asks `decisions.decide` what follows, keeps the events, and
+only then sends the messages they stand for (`dispatch`). A task goes
 
     pending -> running -> answered -> candidate -> queued -> testing -> judged -> landing -> landed
 
-and may leave that road for `failed`, `blocked`, `cancelled` or `needs_human`. From `running` to `landing` it is **in
-flight** and holds the **lock** of the paths it may write: its declared globs, and what it touched besides.
+and may leave that road for `failed`, `blocked`, `cancelled` or `needs_human`. From `running` to `landing` it is
+**in flight** and holds the **lock** of the paths it may write: its declared globs, and what it touched besides.
 
-Deciding is pure (`decisions`, `readiness`, `reception`, `retries`, `requests`, `recovery` but for its questions to the
-hub): plan, state and clock in, events out. So the random-event tests ask the very functions a night's run asks. Acting
-is elsewhere: `journal` (SQLite), `link` (Redis, by way of `workers`), `embedded` (the private Redis and workers of a
-one-machine run), `session` (what surrounds the loop), `cli` (words in, sentences out).
+Deciding is pure (`decisions`, `readiness`, `reception`, `retries`, `requests`, `recovery` but for its questions to
+the hub): plan, state and clock in, events out. So the random-event tests ask the very functions a night's run asks.
+Acting is elsewhere: `journal` (SQLite), `link` (Redis, by way of `workers`), `embedded` (the private Redis and
+workers of a one-machine run), `session` (what surrounds the loop), `cli` (words in, sentences out).
 
 Why not a database server, or Celery's result backend, as the memory: a run has one writer, and SQLite beside it
 survives the loss of power without anybody to look after. What is in Redis may be gone at any moment, and is.
 
-Why not a status column for each task: it could disagree with the events that led to it. A state that is folded cannot.
+Why not a status column for each task: it could disagree with the events that led to it. A state that is folded
+cannot.
 
 Why not waves of tasks: a wave is as slow as its slowest task, and what waits for a quick one waits for all. A task
 starts when what it needs has landed, nobody in flight writes its files, and there is a slot.
 
-Why not Celery's chains and chords for the plan's needs: they live in the broker, know nothing of files, and end with
-the first failure. Needs are settled by landings, and a landing is known here first.
+Why not Celery's chains and chords for the plan's needs: they live in the broker, know nothing of files, and end
+with the first failure. Needs are settled by landings, and a landing is known here first.
 """

@@ -69,7 +69,9 @@ class Journal:
                 recorded.append(Recorded(row.lastrowid or 0, at, event))
             self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # On a full disk SQLite has rolled back already, and would hide that reason behind a complaint of its own.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
         return recorded
 

@@ -248,7 +248,7 @@ def _go(
             loop.record([beginning])
             ending = loop.run(resumed=bool(earlier))
         if ending == "ended":
-            _tidy(mirror, kept.options.run)
+            _tidy(mirror, state)
         return ending
     finally:
         journal.close()
@@ -269,12 +269,17 @@ def _transport(settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedde
         parts.stop()
 
 
-def _tidy(mirror: Mirror, run: str) -> None:
-    """Removes the run's markers and results from the hub; candidates stay. A hub that is away keeps them."""
+def _tidy(mirror: Mirror, state: State) -> None:
+    """
+    Removes the run's refs from the hub, but for the candidates of what did not land: they are work not to be lost.
+
+    A hub that is away keeps the rest too.
+    """
+    unlanded = [task.id for task in state.tasks.values() if task.phase != "landed"]
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
-            prune_run(mirror, run)
+            prune_run(mirror, state.run, keep_orders_of=unlanded)
             return
         except GitFailed:
             time.sleep(0.5)

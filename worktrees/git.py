@@ -194,6 +194,7 @@ def _execute(
     ok: Collection[int],
     timeout_s: float,
 ) -> Output:
+    door = _door()  # first: importing anything of GitPython fails where there is no git
     from git.exc import GitCommandNotFound
 
     variables = {"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places}
@@ -204,7 +205,7 @@ def _execute(
         given.write(stdin or b"")
         given.seek(0)
         try:
-            status, stdout, stderr = _door()(str(folder)).execute(
+            status, stdout, stderr = door(str(folder)).execute(
                 words,
                 istream=given,
                 with_extended_output=True,

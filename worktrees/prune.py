@@ -3,7 +3,7 @@ Removes what no live order owns. Everything here may run at any time, beside any
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,11 +15,16 @@ from worktrees.slots import Slot, discard, slots_of
 from worktrees.trees import remove_rubbish, remove_tree
 
 
-def prune_run(mirror: Mirror, run: str, *, keep_orders: bool = True) -> int:
+_MOST_AT_ONCE = 500
+"""Refs deleted by one push: each costs two words of its command line."""
+
+
+def prune_run(mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | None = None) -> int:
     """
     Removes the run's refs from the hub and from the mirror; how many the hub had.
 
-    The candidates (`refs/forgepool/<run>/orders/`) stay unless told otherwise: they are the work itself.
+    The candidates (`refs/forgepool/<run>/orders/<task>/`) are the work itself: they stay, all of them or those of the
+    tasks named.
 
     Raises:
         ValueError: no such name can be a run's.
@@ -27,14 +32,17 @@ def prune_run(mirror: Mirror, run: str, *, keep_orders: bool = True) -> int:
     """
     if not is_ref(f"refs/forgepool/{run}") or "/" in run:
         raise ValueError(f"{run!r} is not the name of a run")
-    orders = f"refs/forgepool/{run}/orders/"
-    gone = {
-        ref: commit
-        for ref, commit in mirror.hub_refs(f"refs/forgepool/{run}/*").items()
-        if not (keep_orders and ref.startswith(orders))
-    }
-    removed = _delete(mirror, [RefUpdate(ref=ref, new=None, expected=commit) for ref, commit in gone.items()])
-    _forget(mirror, f"refs/hub/forgepool/{run}/", f"refs/hub/forgepool/{run}/orders/" if keep_orders else None)
+    tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
+    kept = tuple(f"forgepool/{run}/orders/{task}" for task in tasks)
+    there = mirror.hub_refs(f"refs/forgepool/{run}/*")
+    gone = [
+        RefUpdate(ref=ref, new=None, expected=commit)
+        for ref, commit in there.items()
+        if not ref.removeprefix("refs/").startswith(kept)
+    ]
+    parts = [gone[start : start + _MOST_AT_ONCE] for start in range(0, len(gone), _MOST_AT_ONCE)]
+    removed = sum(_delete(mirror, part) for part in parts)
+    _forget(mirror, f"refs/hub/forgepool/{run}/", tuple(f"refs/hub/{one}" for one in kept))
     return removed
 
 
@@ -68,11 +76,11 @@ def _delete(mirror: Mirror, updates: list[RefUpdate]) -> int:
     return _delete(mirror, updates[:half]) + _delete(mirror, updates[half:])
 
 
-def _forget(mirror: Mirror, prefix: str, kept: str | None) -> None:
+def _forget(mirror: Mirror, prefix: str, kept: tuple[str, ...]) -> None:
     """The mirror's own copies of refs; the objects stay until a repack finds nobody wants them."""
     with held(mirror.lock):
         names = mirror.git.text("for-each-ref", "--format=%(refname)", prefix).splitlines()
-        gone = [name for name in names if kept is None or not name.startswith(kept)]
+        gone = [name for name in names if not name.startswith(kept)]
         lines = "".join(f"delete {name}\n" for name in gone)
         if lines:
             mirror.git.run("update-ref", "--stdin", stdin=lines.encode())

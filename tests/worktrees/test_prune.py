@@ -70,9 +70,17 @@ def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:
     assert mirror.git.text("for-each-ref", "--format=%(refname)", "refs/hub/forgepool/r1/") == (
         "refs/hub/forgepool/r1/orders/t/1"
     )
-    assert prune_run(mirror, "r1", keep_orders=False) == 1
+    assert prune_run(mirror, "r1", keep_orders_of=()) == 1
     assert set(mirror.hub_refs()) == set(foreign)
-    assert prune_run(mirror, "r1", keep_orders=False) == 0
+    assert prune_run(mirror, "r1", keep_orders_of=()) == 0
+
+
+def test_orders_of_the_tasks_named_stay_and_no_others(hub: Hub, mirror: Mirror) -> None:
+    refs = [f"refs/forgepool/r1/orders/{name}" for name in ("t1/1", "t1/2", "t10/1", "t2/1")]
+    for ref in refs:
+        git(hub.path, "update-ref", ref, hub.tip())
+    assert prune_run(mirror, "r1", keep_orders_of=["t1"]) == 2
+    assert set(mirror.hub_refs("refs/forgepool/*")) == set(refs[:2])
 
 
 def test_a_ref_the_hub_protects_does_not_keep_the_others(hub: Hub, mirror: Mirror) -> None:
