@@ -54,6 +54,8 @@ def _objection(mirror: Mirror, request: LandRequest) -> str | None:
     composed = compose(mirror.git, CommitId(request.base), entries_in(mirror, request), request.style)
     if not isinstance(composed, Composed) or composed.commit != request.commit:
         return f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
+    if composed.tree != request.tree:
+        return f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}"
     try:
         checks = checks_for(mirror, request)
     except (NotConfigured, DocumentWrong) as missing:

@@ -25,7 +25,10 @@ IDENTITY = {
     "GIT_CONFIG_NOSYSTEM": "1",
 }
 _REPOSITORY = Path(__file__).parents[2]
-_LONGEST_S = 60.0
+_LONGEST_S = 120.0
+
+Tasks = Mapping[str, Mapping[str, object] | str]
+"""By id, what a plan's entry says; or, as text, its command, which then writes the file of its name."""
 
 
 def await_that(holds: Callable[[], object], what: str, within_s: float = _LONGEST_S) -> None:
@@ -170,7 +173,7 @@ class Premises:
         """`forgepool run` of a plan on the repository."""
         return self.forgepool("run", plan, "--repo", self.repo, *more, env=env)
 
-    def plan(self, tasks: Mapping[str, Mapping[str, object] | str], **keys: object) -> Path:
+    def plan(self, tasks: Tasks, **keys: object) -> Path:
         """A plan file; a task given as text is its command, and writes the file of its name."""
         entries = []
         for name, task in tasks.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from premises import Premises, Said
+from premises import Premises, Said, Tasks
 
 LANDED = ("innocent", "daemon", "after-daemon", "flood", "read-only", "committer", "replacer", "odd-names", "outside")
 FAILED = {
@@ -39,7 +39,7 @@ class Batch:
         return self.premises.home / "runs" / self.premises.run_name() / "logs" / task / "1" / "agent.log"
 
 
-def _tasks(folder: Path) -> dict[str, dict[str, object] | str]:
+def _tasks(folder: Path) -> Tasks:
     pid, trap = folder / "daemon.pid", folder / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(folder / 'trapped'))}\n")
     trap.chmod(0o755)
@@ -168,7 +168,7 @@ def test_scope_strict_refuses_what_was_written_outside_the_declared_files(premis
 
 def test_a_file_whose_name_is_no_text_is_the_agents_failure(premises: Premises) -> None:
     """Names of bytes that are no UTF-8 cannot be put into a message; the task fails and says so, once."""
-    tasks = {"one": {"agent": {"command": r"touch $(printf '\377')"}, "attempts": 1}, "two": "echo 2 > two.txt"}
+    tasks: Tasks = {"one": {"agent": {"command": r"touch $(printf '\377')"}, "attempts": 1}, "two": "echo 2 > two.txt"}
     said = premises.run(premises.plan(tasks), "--json")
     assert said.status == 1
     assert said.outcomes() == {"one": "failed", "two": "landed"}

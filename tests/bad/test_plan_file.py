@@ -54,7 +54,6 @@ def _own_variable_by_default(premises: Premises) -> Path:
     return premises.plan(SIMPLE, defaults={"env": {"FORGEPOOL_BROKER_URL": "redis://elsewhere"}})
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -69,10 +68,15 @@ def _own_variable_by_default(premises: Premises) -> Path:
     ],
 )
 def test_a_plan_that_cannot_be_read_is_refused(
-    premises: Premises, make: Callable[[Premises], Path], words: tuple[str, ...], command: str
+    premises: Premises, make: Callable[[Premises], Path], words: tuple[str, ...]
 ) -> None:
-    premises.forgepool(command, make(premises), "--repo", premises.repo).is_refusal(2, *words)
+    premises.run(make(premises)).is_refusal(2, *words)
     assert not (premises.home / "runs").exists()
+
+
+def test_check_finds_the_same_mistakes(premises: Premises) -> None:
+    said = premises.forgepool("check", _own_variable(premises), "--repo", premises.repo)
+    said.is_refusal(2, "plan.yaml:10:", "FORGEPOOL_HOME", "Forgepool's own")
 
 
 def test_a_plan_without_checks_is_refused(premises: Premises) -> None:

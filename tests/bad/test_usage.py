@@ -1,7 +1,7 @@
 """Wrong words on the command line are answered with one sentence that has the right ones, and status 2."""
 
 import pytest
-from premises import Premises
+from premises import Premises, Tasks
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_setting_that_is_none_is_refused(premises: Premises) -> None:
 
 def test_questions_about_what_a_run_has_not_are_refused(premises: Premises) -> None:
     """Of a run that has ended: an unknown name, an unknown task, nothing to do, and nothing to resume."""
-    tasks = {"one": "echo 1 > one.txt", "two": {"agent": {"command": "exit 7"}, "attempts": 1}}
+    tasks: Tasks = {"one": "echo 1 > one.txt", "two": {"agent": {"command": "exit 7"}, "attempts": 1}}
     assert premises.run(premises.plan(tasks)).status == 1
     name = premises.run_name()
     for command in ("status", "resume", "events", "report"):

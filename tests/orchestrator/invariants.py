@@ -19,6 +19,7 @@ GLOBS: Mapping[str, Files] = {
     "a/*": frozenset({"a/1", "a/2"}),
     "a/**": frozenset({"a/1", "a/2"}),
     "b/1": frozenset({"b/1"}),
+    "b/2": frozenset({"b/2"}),
     "b/**": frozenset({"b/1", "b/2"}),
     "{a,b}/1": frozenset({"a/1", "b/1"}),
     "[ab]/2": frozenset({"a/2", "b/2"}),

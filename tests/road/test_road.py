@@ -150,7 +150,11 @@ def _assert_certified(machine: Machine, repository: Repository) -> None:
         assert {(proof.check, proof.tree) for proof in one.certificates} == {("sound", tree), ("readme", tree)}
     run = machine.runs()[0]
     answered = events_of(machine.journal(), e.OrderAnswered)
-    kept = [f"refs/forgepool/{run}/orders/{one.task}/{one.result.attempt}" for one in answered if one.result.commit]
+    kept = [
+        f"refs/forgepool/{run}/orders/{one.task}/{one.result.attempt}"
+        for one in answered
+        if one.result.commit and one.task not in _LANDED
+    ]
     assert sorted(repository.refs("refs/forgepool")) == sorted(kept)
 
 

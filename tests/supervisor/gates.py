@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from repositories import Hub
+from repositories import Hub, git
 
 from supervisor.definitions import CheckDefinition
 from supervisor.gate import examine
@@ -31,7 +31,8 @@ class Gate:
     def entry(self, task: str, files: Mapping[str, str | None], *, on: str = "main", attempt: int = 1) -> EntryRef:
         """A candidate on top of a branch or a commit, in the hub."""
         branch = f"work-{task}-{attempt}"
-        commit = self.hub.commit(files, branch=branch, start=on)
+        git(self.hub.path, "branch", "-f", "forked-here", on)
+        commit = self.hub.commit(files, branch=branch, start="forked-here")
         message = f"{task}\n\nForgepool-Task: {task}\n"
         ref = f"refs/heads/{branch}"
         return EntryRef(task=task, attempt=attempt, commit=commit, ref=ref, message=message)

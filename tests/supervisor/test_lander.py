@@ -133,7 +133,7 @@ def test_entries_that_conflict_are_refused(gate: Gate, green: Green) -> None:
 
 def test_a_check_added_to_the_target_since_needs_its_certificate(gate: Gate, green: Green) -> None:
     """Another request, on the new tip, with the certificates of the old one."""
-    request, found = green
+    request, _ = green
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {lint: 'true'}\n"})
     anew = request.model_copy(update={"base": gate.hub.tip()})
     fresh = gate.examine(anew)

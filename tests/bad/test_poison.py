@@ -1,0 +1,46 @@
+"""A message that ends every worker that takes it is not sent for ever: in the end a person is asked."""
+
+from orchestrator.decisions import Course, decide
+from orchestrator.events import MessageLost, OrderSent, RunStarted, TaskParked
+from orchestrator.plan import Plan
+from orchestrator.state import MOST_TROUBLES, State
+
+
+def _course() -> Course:
+    tasks = [{"id": "one", "agent": {"kind": "command", "run": "kill -9 $PPID"}}]
+    return Course(Plan.model_validate({"name": "p", "checks": "none", "tasks": tasks}), {})
+
+
+def _begun() -> State:
+    state = State.blank(["one"])
+    begun = RunStarted(run="r", plan_digest="", hub="/hub", target="forgepool/p", tip="0" * 40)
+    state.apply(begun, number=1, at=0.0)
+    return state
+
+
+def _lose_once(course: Course, state: State, now: float) -> None:
+    (sent,) = decide(course, state, now=now, order_slots=1, draining=False)
+    assert isinstance(sent, OrderSent), sent
+    state.apply(sent, number=state.number + 1, at=now)
+    lost = MessageLost(message_id=sent.message_id, why="host/1 took it and is gone")
+    state.apply(lost, number=state.number + 1, at=now)
+
+
+def test_a_task_lost_with_its_worker_is_tried_again_at_once() -> None:
+    course, state = _course(), _begun()
+    _lose_once(course, state, 1.0)
+    (again,) = decide(course, state, now=1.0, order_slots=1, draining=False)
+    assert isinstance(again, OrderSent)
+    assert (again.attempt, state.tasks["one"].charged) == (2, 0)
+
+
+def test_a_task_lost_over_and_over_waits_for_a_person() -> None:
+    course, state = _course(), _begun()
+    now = 1.0
+    for _ in range(MOST_TROUBLES):
+        now = max(now, state.tasks["one"].not_before)
+        _lose_once(course, state, now)
+    (parked,) = decide(course, state, now=now + 3600, order_slots=1, draining=False)
+    assert isinstance(parked, TaskParked)
+    assert "took it and is gone" in parked.question
+    assert state.tasks["one"].charged == 0

@@ -1,0 +1,177 @@
+"""Nobody is declared lost too early, nobody is waited for in vain; Redis may forget everything in between."""
+
+from collections.abc import Callable
+
+import pytest
+from plans import RUN, begun, course, result, sent, task
+from servers import RedisServer
+
+from orchestrator.link import Link
+from orchestrator.state import State
+from orchestrator.watch import Findings, Watch
+from workers.answers import answer, tell
+from workers.leases import Lease, claim
+from workers.wire import Redis, connect
+
+MESSAGE = f"{RUN}.a.1"
+
+
+@pytest.fixture
+def link(redis: Redis) -> Link:
+    made = Link(redis, RUN, 0.6)
+    made.begin()
+    return made
+
+
+@pytest.fixture
+def state() -> State:
+    return begun(course(task("a")), sent("a"))
+
+
+def look(watch: Watch, state: State, link: Link) -> Findings:
+    """One more look, however soon after the last."""
+    watch._looked = 0.0
+    return watch.look(state, link)
+
+
+def take(redis: Redis, *, token: str = "t") -> Lease:
+    lease = claim(redis, MESSAGE, token=token, host="some/host", ttl_s=30.0)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    lease = take(redis)
+    (taken,) = look(watch, state, link).taken
+    assert taken.model_dump() == {
+        "kind": "message.taken",
+        "message_id": MESSAGE,
+        "host": "some/host",
+        "pid": lease.holder.pid,
+    }
+    state.tasks["a"].holder = f"some/host/{lease.holder.pid}"
+    assert look(watch, state, link) == Findings()
+
+
+def test_a_holder_is_lost_when_it_is_missing_at_two_looks(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    lease = take(redis)
+    look(watch, state, link)
+    lease.release()
+    assert look(watch, state, link).lost == [], "its answer may be on its way"
+    assert look(watch, state, link).lost == [state.tasks["a"]]
+
+
+def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    lease = take(redis)
+    look(watch, state, link)
+    lease.release()
+    look(watch, state, link)
+    take(redis)
+    assert look(watch, state, link).lost == []
+    lease.release()
+    assert look(watch, state, link).lost == [], "it must be missing at two looks in a row"
+
+
+def test_a_holder_of_another_sending_does_not_count(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    take(redis, token="of an earlier one")
+    assert look(watch, state, link) == Findings()
+
+
+def test_a_holder_known_from_the_journal_is_watched_after_a_restart(link: Link, state: State) -> None:
+    watch = Watch()
+    state.tasks["a"].holder = "h/1"
+    look(watch, state, link)
+    assert look(watch, state, link).lost == [state.tasks["a"]]
+
+
+def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    watch.look(state, link)
+    take(redis)
+    assert watch.look(state, link) == Findings()
+
+
+def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: State) -> None:
+    watch = Watch()
+    watch.unsent.add(MESSAGE)
+    assert look(watch, state, link).unsent == [state.tasks["a"]]
+    watch.sent(MESSAGE)
+    assert look(watch, state, link).unsent == []
+
+
+def test_what_nobody_took_is_sent_again_when_it_is_overdue_and_its_queue_is_empty(
+    redis: Redis, link: Link, state: State
+) -> None:
+    watch = Watch()
+    watch._sent_at[MESSAGE] = -1e9
+    redis.rpush("orders", "it waits for a slot")
+    assert look(watch, state, link).unsent == []
+    redis.delete("orders")
+    assert look(watch, state, link).unsent == [state.tasks["a"]]
+    watch.sent(MESSAGE)
+    assert look(watch, state, link).unsent == []
+
+
+def test_after_redis_has_lost_its_data_holders_get_time_to_show_themselves(
+    redis: Redis, link: Link, state: State
+) -> None:
+    watch = Watch()
+    lease = take(redis)
+    look(watch, state, link)
+    redis.flushall()
+    for _ in range(3):
+        assert look(watch, state, link).lost == []
+    lease.renew()
+    link._grace_until = 0.0
+    for _ in range(3):
+        assert look(watch, state, link).lost == [], "it has shown itself"
+
+
+def test_patience_ends(redis: Redis, link: Link, state: State) -> None:
+    watch = Watch()
+    take(redis)
+    look(watch, state, link)
+    redis.flushall()
+    look(watch, state, link)
+    link._grace_until = 0.0
+    look(watch, state, link)
+    assert look(watch, state, link).lost == [state.tasks["a"]]
+
+
+def test_after_redis_has_lost_its_data_answers_are_read_from_its_beginning(redis: Redis, link: Link) -> None:
+    answer(redis, RUN, MESSAGE, result("a"))
+    assert [one.kind for one in link.answers(wait_s=0.01)] == ["work"]
+    assert list(link.answers(wait_s=0.01)) == []
+    redis.flushall()
+    redis.xadd(f"forgepool:answers:{RUN}", {"m": result("b").encode()}, id="1-1")
+    assert link.patient()
+    assert list(link.answers(wait_s=0.01)) == [result("b")]
+
+
+def test_an_answer_that_cannot_be_read_does_not_hide_the_next(redis: Redis, link: Link) -> None:
+    for text in ("{", '{"kind": "nonsense"}', "x" * (4 * 1024 * 1024 + 1)):
+        redis.xadd(f"forgepool:answers:{RUN}", {"m": text})
+    tell(redis, RUN, result("a"))
+    assert list(link.answers(wait_s=0.01)) == [result("a")]
+
+
+def test_a_run_that_has_ended_leaves_nothing_behind(redis: Redis, link: Link) -> None:
+    tell(redis, RUN, result("a"))
+    link.forget()
+    assert redis.keys("*") == []
+
+
+def test_a_redis_started_anew_is_noticed(start_redis: Callable[..., RedisServer]) -> None:
+    server = start_redis()
+    client = connect(server.url)
+    link = Link(client, RUN, 30.0)
+    link.begin()
+    assert not link.patient()
+    server.kill()
+    server.start()
+    assert link.patient()
+    client.close()

@@ -1,0 +1,197 @@
+"""Hosts that share a Redis on TCP and a hub's URL, and nothing else, run one plan together."""
+
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
+from processes import kill_all
+
+from orchestrator import events as e
+from workers import leases, presence
+from workers.sandbox import service
+from workers.sandbox.service import Service
+from workers.settings import whole_environment
+from workers.wire import BrokerRefused, Redis, connect, ping
+
+NewMachine = Callable[..., Machine]
+NothingLeft = Callable[[Path, Machine], None]
+_BRANCH = "forgepool/hosts"
+_CHECK = "test -f README.md"
+
+
+@pytest.fixture
+def hub(ground: Path) -> Repository:
+    """A bare repository, known by its URL alone."""
+    person = make_repository(ground / "person", {"README.md": "read me\n"})
+    person.git("clone", "-q", "--bare", str(person.path), str(ground / "hub.git"))
+    return Repository(path=ground / "hub.git")
+
+
+@pytest.fixture
+def broker(ground: Path, redis_program: str) -> Iterator[str]:
+    """A Redis on a TCP port of this machine alone, behind a password."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port = asked.getsockname()[1]
+    password = secrets.token_hex(8)
+    url = f"redis://:{password}@127.0.0.1:{port}/0"
+    server = service.start(
+        "redis",
+        [
+            redis_program,
+            *("--bind", "127.0.0.1", "--port", str(port), "--requirepass", password),
+            *("--save", "", "--appendonly", "no"),
+        ],
+        env=whole_environment(),
+        log=ground / "redis.log",
+    )
+    wait_until(lambda: _answers(url, server), "Redis")
+    yield url
+    server.stop(within_s=5)
+
+
+def _answers(url: str, server: Service) -> bool:
+    assert server.running()
+    client = connect(url)
+    try:
+        ping(client, url)
+    except BrokerRefused:
+        return False
+    finally:
+        client.close()
+    return True
+
+
+@pytest.fixture
+def redis(broker: str) -> Iterator[Redis]:
+    client = connect(broker)
+    yield client
+    client.close()
+
+
+def _worker(machine: Machine, redis: Redis) -> Started:
+    """A host at work: two messages at once, of all kinds."""
+    started = machine.start("worker", "--concurrency", "2")
+    wait_until(lambda: machine.name in {one.host for one in presence.present(redis)}, f"{machine.name} to appear")
+    return started
+
+
+def _plan(ground: Path, tasks: int, script: str) -> Path:
+    told: list[dict[str, Any]] = [
+        {"id": f"t{n}", "files": [f"f{n}.txt"], "agent": command(f"{script}; echo {n} > f{n}.txt")}
+        for n in range(tasks)
+    ]
+    return write_plan(ground, {"name": "hosts", "checks": {"readme": _CHECK}, "tasks": told})
+
+
+def _assert_landed(hub: Repository, tasks: int, ground: Path) -> None:
+    assert sorted(hub.landed(_BRANCH)) == sorted(f"t{n}" for n in range(tasks))
+    assert [hub.file(_BRANCH, f"f{n}.txt") for n in range(tasks)] == [str(n) for n in range(tasks)]
+    assert hub.is_green(_BRANCH, [_CHECK], ground)
+
+
+def _stop(*workers: Started) -> None:
+    for worker in workers:
+        worker.process.terminate()
+    assert [worker.ended(within_s=30).status for worker in workers] == [0] * len(workers)
+
+
+def _assert_no_lease(redis: Redis) -> None:
+    assert [key for key in redis.scan_iter(match="forgepool:*") if "lease" in key or "worker" in key] == []
+
+
+@pytest.mark.slow
+def test_two_hosts_run_one_plan_together(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis, nothing_left: NothingLeft
+) -> None:
+    east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
+    workers = [_worker(east, redis), _worker(west, redis)]
+    plan = _plan(ground, 10, "sleep 0.3")
+    ended = desk.run("run", plan, "--repo", hub.path.as_uri())
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 10, ground)
+
+    by_host = Counter(one.result.host for one in events_of(desk.journal(), e.OrderAnswered))
+    assert set(by_host) == {"east", "west"} and by_host.total() == 10
+    report = desk.run("report").out
+    assert f"- east: {by_host['east']} orders" in report
+    assert f"- west: {by_host['west']} orders" in report
+    assert not (desk.cache / "checkouts").exists(), "the orchestrator's host did no work"
+    _stop(*workers)
+    _assert_no_lease(redis)
+    for machine in (east, west):
+        nothing_left(machine.folder, machine)
+
+
+@pytest.mark.slow
+def test_a_host_that_vanishes_costs_only_time(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis, nothing_left: NothingLeft
+) -> None:
+    east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
+    workers = [_worker(east, redis), _worker(west, redis)]
+    under_way = desk.start("run", _plan(ground, 10, "sleep 1"), "--repo", hub.path.as_uri())
+    wait_until(lambda: _holds(desk, "east"), "an order in east's hands")
+    kill_all(east.folder)
+    killed_at = time.time()
+    ended = under_way.ended()
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 10, ground)
+
+    recorded = desk.journal()
+    lost = {one.message_id for one in events_of(recorded, e.MessageLost)}
+    assert lost, "what east had in hand was lost"
+    late = [one.event.result.host for one in recorded if isinstance(one.event, e.OrderAnswered) and one.at > killed_at + 1]
+    assert set(late) == {"west"}
+    assert not list(events_of(recorded, e.TaskReturned)), "nobody is blamed"
+    workers[0].process.wait()
+    _stop(workers[1])
+    _assert_no_lease(redis)
+    nothing_left(west.folder, west)
+
+
+def _holds(desk: Machine, host: str) -> bool:
+    """Whether an order, taken by that host, is still in its hands."""
+    recorded = desk.journal()
+    taken = {one.message_id for one in events_of(recorded, e.MessageTaken) if one.host == host}
+    answered = {one.result.order_id for one in events_of(recorded, e.OrderAnswered)}
+    return bool({one for one in taken if ".check-" not in one and ".land-" not in one} - answered)
+
+
+@pytest.mark.slow
+def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    """With -9, and a while later resumed: what has finished meanwhile is taken in, what lives is waited for."""
+    east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
+    worker = _worker(east, redis)
+    gate = ground / "gate"
+    held = f'test "$FORGEPOOL_TASK" != t1 || until test -e {gate}; do sleep 0.05; done; echo x >> {ground}/done'
+    under_way = desk.start("run", _plan(ground, 3, f"sleep 1; {held}-$FORGEPOOL_TASK"), "--repo", hub.path.as_uri())
+    desk.wait_for("message.taken", task="t0")
+    desk.wait_for("message.taken", task="t1")
+    under_way.kill()
+    run = desk.the_run()
+    wait_until(lambda: _published(hub, run, "t0"), "the work of t0, with nobody to tell")
+    assert not list(events_of(desk.journal(), e.OrderAnswered))
+    assert leases.holders(redis, [f"{run}.t1.1"]), "t1 lives on"
+
+    resumed = desk.start("resume", run)
+    desk.wait_for("order.answered", task="t0")
+    gate.touch()
+    ended = resumed.ended()
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 3, ground)
+    assert Counter(one.task for one in events_of(desk.journal(), e.OrderSent)) == {"t0": 1, "t1": 1, "t2": 1}
+    assert [(ground / f"done-t{n}").read_text() for n in range(3)] == ["x\n"] * 3, "nothing was done twice"
+    _stop(worker)
+    _assert_no_lease(redis)
+
+
+def _published(hub: Repository, run: str, task: str) -> bool:
+    return bool(hub.refs(f"refs/forgepool/{run}/results/{task}"))

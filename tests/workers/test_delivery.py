@@ -1,0 +1,153 @@
+"""However a delivery ends, its message is answered once or not at all, and its lease does not outlive it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workers.answers import Started, read
+from workers.leases import Holder, fence, holders
+from workers.messages import WorkResult
+from workers.wire import Redis
+
+# A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
+_WORKER = """
+import os, signal, sys, time
+from workers.delivery import Delivery, deliver
+from workers.logs import log_to_stderr
+from workers.messages import WorkResult
+
+log_to_stderr()
+message_id, start_by, work = sys.argv[1:]
+
+def answer(stop):
+    exec(work)
+    return WorkResult(order_id=message_id, token="t", outcome="no_change", detail=str(os.getpid()))
+
+deliver(Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by)), answer)
+"""
+
+Deliver = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def deliver(redis_url: str, tmp_path: Path) -> Deliver:
+    def start(
+        work: str = "", *, message_id: str = "m", start_by: float = 1e12, lease_ttl: str = "20"
+    ) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-c", _WORKER, message_id, str(start_by), textwrap.dedent(work)],
+            env={
+                **os.environ,
+                "FORGEPOOL_BROKER_URL": redis_url,
+                "FORGEPOOL_HOME": str(tmp_path / "home"),
+                "FORGEPOOL_CACHE": str(tmp_path / "cache"),
+                "FORGEPOOL_HOST": "h",
+                "FORGEPOOL_LEASE_TTL_S": lease_ttl,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def ended(process: "subprocess.Popen[str]") -> str:
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    return said
+
+
+def answers(redis: Redis) -> list[WorkResult]:
+    texts = [text for _, text in read(redis, "r", after="0-0", wait_s=0.01)]
+    return [WorkResult.model_validate_json(text) for text in texts if '"work"' in text]
+
+
+def notes(redis: Redis) -> list[Started]:
+    texts = [text for _, text in read(redis, "r", after="0-0", wait_s=0.01)]
+    return [Started.model_validate_json(text) for text in texts if '"started"' in text]
+
+
+def until(what: Callable[[], bool], within_s: float = 15.0) -> None:
+    give_up = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < give_up, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_a_message_is_begun_told_answered_and_let_go(redis: Redis, deliver: Deliver) -> None:
+    process = deliver()
+    ended(process)
+    (answer,) = answers(redis)
+    (note,) = notes(redis)
+    assert (note.message_id, note.token, note.host, str(note.pid)) == ("m", "t", "h", answer.detail)
+    assert note.pid != process.pid, "work is done in a process of its own"
+    assert holders(redis, ["m"]) == {}
+
+
+def test_a_message_delivered_twice_is_worked_on_once(redis: Redis, deliver: Deliver) -> None:
+    ended(deliver())
+    said = ended(deliver())
+    assert len(answers(redis)) == 1 and '"done"' in said
+
+
+def test_a_message_in_another_hand_is_left_there(redis: Redis, deliver: Deliver) -> None:
+    redis.set("forgepool:lease:m", Holder("t", "elsewhere", 1).encode())
+    assert '"held"' in ended(deliver())
+    assert answers(redis) == [] and holders(redis, ["m"])["m"].host == "elsewhere"
+
+
+def test_a_fenced_message_is_not_begun(redis: Redis, deliver: Deliver) -> None:
+    fence(redis, "m")
+    assert '"fenced"' in ended(deliver())
+    assert answers(redis) == [] and notes(redis) == []
+
+
+def test_a_stale_message_is_not_begun(redis: Redis, deliver: Deliver) -> None:
+    assert "message.stale" in ended(deliver(start_by=1.0))
+    assert answers(redis) == [] and notes(redis) == []
+
+
+@pytest.mark.parametrize("death", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
+def test_a_process_that_dies_at_work_gives_its_lease_back_at_once(redis: Redis, deliver: Deliver, death: str) -> None:
+    """Its lease would have run for twenty seconds more."""
+    assert "message.process_died" in ended(deliver(death))
+    assert len(notes(redis)) == 1 and answers(redis) == []
+    assert holders(redis, ["m"]) == {}
+
+
+def test_a_killed_process_can_be_followed_by_another_delivery(redis: Redis, deliver: Deliver) -> None:
+    process = deliver("time.sleep(60)")
+    until(lambda: len(holders(redis, ["m"])) == 1)
+    os.kill(holders(redis, ["m"])["m"].pid, 9)
+    ended(process)
+    ended(deliver())
+    assert len(answers(redis)) == 1
+
+
+def test_work_that_raises_is_logged_and_not_answered(redis: Redis, deliver: Deliver) -> None:
+    said = ended(deliver("raise RuntimeError('what went wrong')"))
+    assert "message.broken" in said and "what went wrong" in said
+    assert answers(redis) == [] and holders(redis, ["m"]) == {}
+
+
+def test_work_whose_lease_is_lost_is_told_to_stop_and_not_asked_for_its_answer(redis: Redis, deliver: Deliver) -> None:
+    process = deliver("while not stop(): time.sleep(0.01)", lease_ttl="1")
+    until(lambda: len(holders(redis, ["m"])) == 1)
+    fence(redis, "m")
+    assert "message.lease_lost" in ended(process)
+    assert answers(redis) == []
+
+
+def test_the_working_process_dies_with_the_one_that_delivered(redis: Redis, deliver: Deliver) -> None:
+    process = deliver("time.sleep(60)")
+    until(lambda: len(holders(redis, ["m"])) == 1)
+    child = holders(redis, ["m"])["m"].pid
+    process.kill()
+    process.communicate()
+    until(lambda: not Path(f"/proc/{child}").exists() or "\nState:\tZ" in Path(f"/proc/{child}/status").read_text())
