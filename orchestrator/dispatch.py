@@ -59,18 +59,7 @@ def land_request(course: Course, state: State, task: TaskState, sent: Outstandin
     if task.verdict is None or task.verdict.commit is None or task.verdict.tree is None:
         raise ValueError(f"'{task.id}' is to land without a verdict")
     return LandRequest(
-        request_id=sent.message_id,
-        token=sent.token,
-        run=state.run,
-        hub=state.hub,
-        target=state.target,
-        base=task.base,
-        entries=(_entry(course, state, task),),
-        style=course.plan.landing,
-        plan_checks=_plan_checks(course),
-        checks_waived=course.plan.checks == "none",
-        issued_at=sent.issued_at,
-        start_by=state.at + _MAY_LIE_S,
+        **dict(check_request(course, state, task, sent)),
         commit=task.verdict.commit,
         tree=task.verdict.tree,
         certificates=task.certificates,

@@ -17,9 +17,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from orchestrator.overlap import escape, parse
-from workers.documents import Duration, Where
 from workers.messages import Limits, Message
+from workers.mistakes import Where
 from workers.sandbox.environment import OWN_PREFIX
+from workers.scalars import Duration
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(

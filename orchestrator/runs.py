@@ -13,6 +13,7 @@ from orchestrator.decisions import Course
 from orchestrator.journal import JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
 from orchestrator.state import State
+from workers.documents import DocumentWrong
 from workers.messages import Message
 from workers.settings import Settings
 
@@ -119,7 +120,7 @@ def open_run(settings: Settings, run: str) -> KeptRun:
     try:
         options = Options.model_validate_json((folder / "options.json").read_text())
         plan = read_expanded((folder / "plan.json").read_text())
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
     return KeptRun(folder, options, plan, Course(plan, {}))
 

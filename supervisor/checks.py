@@ -5,8 +5,6 @@ Green means the command ran and exited 0. Everything else is a failure that says
 not be started is never green.
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +14,9 @@ from supervisor.certificates import certify
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate, CheckFailure
 from supervisor.setups import prepare
-from workers.sandbox.environment import command_environment
+from workers.sandbox.private import private
 from workers.sandbox.process import Command, Ended, run, shell
-from workers.settings import Settings, inherited_environment
+from workers.settings import Settings
 from worktrees.checkout import Checkout, lease_checkout
 from worktrees.compose import tree_of
 from worktrees.git import CommitId, TreeId
@@ -72,16 +70,8 @@ def run_checks(
 
 @contextmanager
 def _checkout(commit: CommitId, place: Place) -> Iterator[tuple[Checkout, dict[str, str]]]:
-    private = Path(tempfile.mkdtemp(prefix="check-"))
-    try:
-        home, tmp = private / "home", private / "tmp"
-        home.mkdir()
-        tmp.mkdir()
-        env = command_environment(inherited_environment(), {}, home, tmp)
-        with lease_checkout(place.mirror, commit, place.settings.cache / "checkouts") as checkout:
-            yield checkout, env
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
+    with private({}) as own, lease_checkout(place.mirror, commit, place.settings.cache / "checkouts") as checkout:
+        yield checkout, own.env
 
 
 def _run_one(check: CheckDefinition, checkout: Checkout, env: dict[str, str], place: Place, label: str) -> Ended:

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from workers.documents import DocumentWrong, Duration, Located, Mistake, RelativePath, Slug, read, validate
+from workers.documents import Located, read, validate
 from workers.messages import Message
+from workers.mistakes import DocumentWrong, Mistake
+from workers.scalars import Duration, RelativePath, Slug
 
 
 class CachedFolder(Message):

@@ -14,7 +14,7 @@ from supervisor.blame import conflict_partner, red_partner
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, Train
-from workers.documents import DocumentWrong
+from workers.mistakes import DocumentWrong
 from workers.settings import Settings
 from worktrees.changes import read_file
 from worktrees.checkout import Unusable

@@ -11,7 +11,7 @@ from typing import assert_never
 from supervisor.certificates import unproven
 from supervisor.gate import NotConfigured, checks_for, entries_in
 from supervisor.messages import Landing, LandRequest
-from workers.documents import DocumentWrong
+from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
 from workers.settings import Settings
 from worktrees.compose import Composed, compose

@@ -6,8 +6,6 @@ the tree of the files it left, on the base it was given. What the agent says of 
 """
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +15,9 @@ from pathlib import Path
 from workers.agents.agent import AgentAnswer, AgentEnding, Assignment, perform
 from workers.candidates import Candidate, publish, published
 from workers.messages import Outcome, WorkOrder, WorkResult
-from workers.sandbox.environment import command_environment
+from workers.sandbox.private import Private, private
 from workers.sandbox.process import Command, Ended, run, shell
-from workers.settings import Settings, inherited_environment
+from workers.settings import Settings
 from worktrees.changes import changes, touched_paths
 from worktrees.checkout import Checkout, Unusable, lease_checkout
 from worktrees.git import CommitId, GitFailed, TreeId
@@ -34,10 +32,8 @@ class Bench:
     """What one order works with: its checkout, and private folders that go when it ends."""
 
     checkout: Checkout
-    home: Path
-    tmp: Path
+    own: Private
     logs: Path
-    env: dict[str, str]
 
 
 class NotDone(Exception):
@@ -106,25 +102,17 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
 def _bench(order: WorkOrder, settings: Settings, mirror: Mirror, base: CommitId) -> Iterator[Bench]:
     logs = settings.home / "runs" / order.run / "logs" / order.task / str(order.attempt)
     logs.mkdir(parents=True, exist_ok=True)
-    private = Path(tempfile.mkdtemp(prefix="order-"))
-    try:
-        home, tmp = private / "home", private / "tmp"
-        home.mkdir()
-        tmp.mkdir()
-        env = command_environment(inherited_environment(), order.env, home, tmp)
-        with lease_checkout(mirror, base, settings.cache / "checkouts") as checkout:
-            yield Bench(checkout=checkout, home=home, tmp=tmp, logs=logs, env=env)
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
+    with private(order.env) as own, lease_checkout(mirror, base, settings.cache / "checkouts") as checkout:
+        yield Bench(checkout=checkout, own=own, logs=logs)
 
 
 def _assignment(order: WorkOrder, bench: Bench) -> Assignment:
     return Assignment(
         order=order,
         worktree=bench.checkout.path,
-        home=bench.home,
-        tmp=bench.tmp,
-        env=bench.env,
+        home=bench.own.home,
+        tmp=bench.own.tmp,
+        env=bench.own.env,
         log=_agent_log(bench),
         transcript=bench.logs / "transcript.jsonl",
         pass_fds=(),
@@ -179,7 +167,7 @@ def _require_acceptance(order: WorkOrder, bench: Bench, stop: Stop) -> None:
             Command(
                 argv=shell(command),
                 cwd=bench.checkout.path,
-                env=bench.env,
+                env=bench.own.env,
                 log=bench.logs / f"acceptance-{number}.log",
                 timeout_s=order.limits.wall_s,
                 idle_s=order.limits.idle_s,

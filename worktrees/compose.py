@@ -66,10 +66,14 @@ def conflicting_commits(
     git: Git, base_tip: CommitId, entry_commit: CommitId, paths: Sequence[str]
 ) -> tuple[CommitId, ...]:
     """First-parent commits of the tip since the entry left it that touched one of the paths, newest first."""
-    # Against the first parent: a merge is otherwise shown only where it differs from both of its parents.
-    walk = ("log", "--first-parent", "-m", "--format=%H", "--no-show-signature", "--no-patch")
-    said = git.text(*walk, base_tip, f"^{entry_commit}", "--", *paths) if paths else ""
-    return tuple(CommitId(line) for line in said.splitlines() if line)
+    if not paths:
+        return ()
+    # Sparse, and told apart here: when paths limit the walk, git leaves out a merge whose first parent the entry has
+    # too, though it is the very one that touched them.
+    walk = ("log", "--first-parent", "--sparse", "--diff-merges=first-parent", "--name-only", "--no-show-signature")
+    said = git.text(*walk, "--format=%x01%H", base_tip, f"^{entry_commit}", "--", *paths)
+    blocks = (block.split("\n", 1) for block in said.split("\x01")[1:])
+    return tuple(CommitId(commit) for commit, names in ((*block, "")[:2] for block in blocks) if names.strip())
 
 
 def tree_of(git: Git, commit: CommitId) -> TreeId:

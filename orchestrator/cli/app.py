@@ -16,7 +16,7 @@ from orchestrator.embedded import NoRedis
 from orchestrator.journal import JournalBusy, JournalUnreadable
 from orchestrator.runs import NoSuchRun
 from orchestrator.session import CannotReach, CannotRun
-from workers.documents import DocumentWrong
+from workers.mistakes import DocumentWrong
 from workers.settings import Settings, mistake_in_settings
 from workers.wire import BrokerAway, BrokerRefused
 from worktrees.git import GitFailed

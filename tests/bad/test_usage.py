@@ -31,7 +31,7 @@ def test_questions_about_what_a_run_has_not_are_refused(premises: Premises) -> N
     tasks: Tasks = {"one": "echo 1 > one.txt", "two": {"agent": {"command": "exit 7"}, "attempts": 1}}
     assert premises.run(premises.plan(tasks)).status == 1
     name = premises.run_name()
-    for command in ("status", "resume", "events", "report"):
+    for command in ("status", "resume"):
         premises.forgepool(command, "q").is_refusal(2, "there is no run 'q'", name)
     for command in ("cancel", "retry"):
         premises.forgepool(command, name, "three").is_refusal(2, "has no task 'three'", "one, two")

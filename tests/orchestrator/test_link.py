@@ -77,6 +77,7 @@ def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link
 
 def test_a_holder_of_another_sending_does_not_count(redis: Redis, link: Link, state: State) -> None:
     watch = Watch()
+    watch.sent(MESSAGE)
     take(redis, token="of an earlier one")
     assert look(watch, state, link) == Findings()
 

@@ -150,7 +150,6 @@ class Machine:
     folder: Path
     name: str
     broker: str | None = None
-    more: Mapping[str, str] = field(default_factory=dict)
     started: list[Started] = field(default_factory=list)
 
     @property
@@ -194,7 +193,7 @@ class Machine:
             "FORGEPOOL_HOST": self.name,
             "TMPDIR": str(self.tmp),
         }
-        return kept | mine | ({"FORGEPOOL_BROKER_URL": self.broker} if self.broker else {}) | self.more
+        return kept | mine | ({"FORGEPOOL_BROKER_URL": self.broker} if self.broker else {})
 
     def runs(self) -> list[str]:
         folder = self.home / "runs"

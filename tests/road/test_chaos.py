@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Machine, Repository, Started, command, wait_until, write_plan
+from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import Role, in_role
+
+from orchestrator.events import TaskReturned
 
 NothingLeft = Callable[[Path, Machine], None]
 Task = dict[str, Any]
@@ -110,6 +112,7 @@ def test_thirty_tasks_land_once_whoever_is_killed(
     for chain in ("red", "blue"):
         assert repository.file(branch, f"out/{chain}.txt").split() == list("01234")
         assert repository.file(branch, f"out/after-{chain}.txt").split() == list("43210")
+    assert not list(events_of(machine.journal(), TaskReturned)), "a kill is nobody's failure"
     nothing_left(ground, machine)
 
 

@@ -146,7 +146,9 @@ def test_a_host_that_vanishes_costs_only_time(
     recorded = desk.journal()
     lost = {one.message_id for one in events_of(recorded, e.MessageLost)}
     assert lost, "what east had in hand was lost"
-    late = [one.event.result.host for one in recorded if isinstance(one.event, e.OrderAnswered) and one.at > killed_at + 1]
+    late = [
+        one.event.result.host for one in recorded if isinstance(one.event, e.OrderAnswered) and one.at > killed_at + 1
+    ]
     assert set(late) == {"west"}
     assert not list(events_of(recorded, e.TaskReturned)), "nobody is blamed"
     workers[0].process.wait()

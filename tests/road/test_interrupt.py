@@ -91,7 +91,7 @@ def test_cancel_ends_the_whole_process_tree_of_a_running_task(
     ground: Path, gate: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
     script = f"setsid sleep 1000 & (sleep 1000 &) ; touch {ground}/began-long; sleep 1000"
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"id": "long", "files": ["l.txt"], "agent": command(script)},
         {"id": "after", "files": ["m.txt"], "needs": ["long"], "agent": command("echo x > m.txt")},
         {"id": "other", "files": ["o.txt"], "priority": -1, "agent": command("echo o > o.txt")},
@@ -116,7 +116,7 @@ def test_cancel_ends_the_whole_process_tree_of_a_running_task(
 def test_retry_after_a_mend_lands_the_task_and_what_it_blocked(
     ground: Path, gate: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"id": "one", "files": ["o.txt"], "attempts": 1, "agent": command(f"test -e {gate} && echo o > o.txt")},
         {"id": "two", "files": ["t.txt"], "needs": ["one"], "agent": command("cat o.txt > t.txt")},
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from supervisor.definitions import CachedFolder, CheckDefinition, GateFile, effective_checks, read_gate_file
-from workers.documents import DocumentWrong
+from workers.mistakes import DocumentWrong
 
 LIST = """\
 version: 1

@@ -63,7 +63,7 @@ def test_answer_and_done_mark_are_kept_both_or_neither(start_redis: Callable[...
     """A Redis that is full refuses the answer; the message must not count as answered then."""
     client = connect(start_redis().url)
     client.config_set("maxmemory", 1)
-    with pytest.raises(Exception, match="maxmemory|EXECABORT"):
+    with pytest.raises(Exception, match=r"maxmemory|EXECABORT"):
         answer(client, "r", "m", result(1))
     client.config_set("maxmemory", 0)
     assert texts(client) == []

@@ -8,18 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Discriminator, Field, Tag
 
-from workers.documents import (
-    MAX_BYTES,
-    MAX_MISTAKES,
-    DocumentWrong,
-    Duration,
-    RelativePath,
-    Slug,
-    load,
-    read,
-    read_text,
-)
+from workers.documents import MAX_BYTES, load, read, read_text
 from workers.messages import Message
+from workers.mistakes import MAX_MISTAKES, DocumentWrong
+from workers.scalars import Duration, RelativePath, Slug
 
 
 class Step(Message):

@@ -152,6 +152,17 @@ def test_the_commits_it_conflicts_with_are_named_newest_first(hub: Hub, mirror: 
     assert conflicting_commits(mirror.git, two, work, []) == ()
 
 
+def test_a_merge_right_after_the_fork_is_named_too(hub: Hub, mirror: Mirror) -> None:
+    start = hub.tip()
+    work = hub.commit({"src/a.py": "a = 'work'\n"}, branch="topic", start="main")
+    other = hub.commit({"src/a.py": "a = 3\n"}, branch="other", start="main")
+    behind = hub.commit({"unrelated": "x\n"}, branch="behind", start="main")
+    mirror.fetch()
+    merged = composed(compose(mirror.git, start, [entry(other, "other")])).commit
+    tip = composed(compose(mirror.git, merged, [entry(behind, "behind")])).commit
+    assert conflicting_commits(mirror.git, tip, work, ["src/a.py"]) == (merged,)
+
+
 def _tree(mirror: Mirror, content: str) -> str:
     blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=content.encode())
     return mirror.git.text("mktree", stdin=f"100644 blob {blob}\tfile\n".encode())

@@ -23,9 +23,10 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from workers.documents import DocumentWrong, load
+from workers.documents import load
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 from workers.llm.provider import ModelFailed, Request
+from workers.mistakes import DocumentWrong
 
 MODEL = "scripted"
 

@@ -107,11 +107,11 @@ def test_a_command_that_does_not_end_well_has_not_finished(
     assert answer.detail.startswith(detail)
 
 
-def test_a_command_whose_worktree_is_gone_has_failed(do: Perform, tmp_path: Path) -> None:
-    """The sentence says what is missing."""
+def test_a_command_whose_worktree_is_gone_was_not_started(do: Perform, tmp_path: Path) -> None:
+    """Not its failure: the sentence says what is missing."""
     (tmp_path / "worktree").rmdir()
     answer = do(CommandAgent(run="true"))
-    assert answer.ended == "failed"
+    assert answer.ended == "not_started"
     assert "worktree: not there" in answer.detail
 
 

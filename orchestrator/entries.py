@@ -1,0 +1,129 @@
+"""
+The entries of a plan file while it is read: the file's form, the tasks its entries fan out to, and their names.
+
+A mistake is noted at its line, and reading goes on: a person learns all of them at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.fanout import CannotFanOut, TaskEntry, TaskFields, for_each, merged
+from orchestrator.overlap import BadGlob
+from supervisor.definitions import WrittenChecksOrNone
+from workers.documents import Located
+from workers.messages import Message
+from workers.mistakes import Mistake
+from workers.scalars import Slug, slug
+
+_MOST_TASKS = 100_000
+
+
+class Policy(Message):
+    """What is said of a whole plan, in the file and in the plan alike."""
+
+    version: Literal[1] = 1
+    name: Slug
+    base: Annotated[str, Field(min_length=1)] | None = None
+    """A branch, tag or commit; None is the hub's default branch."""
+    undeclared: Literal["optimistic", "exclusive"] = "optimistic"
+    scope: Literal["extend", "strict"] = "extend"
+    reads: Literal["block", "ignore"] = "block"
+    landing: Literal["merge", "squash"] = "merge"
+
+
+class PlanSource(Policy):
+    version: Literal[1]
+    target: str | None = None
+    checks: WrittenChecksOrNone | None = None
+    defaults: TaskFields = TaskFields()
+    tasks: tuple[TaskEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A task, and the place in `tasks` of the entry it was written as."""
+
+    entry: TaskEntry
+    index: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A plan file while it is read: its lines, and the mistakes found so far."""
+
+    document: Located
+    source: PlanSource
+    wrong: list[Mistake]
+
+    def refuse(self, index: int, where: Sequence[str | int], sentence: str) -> None:
+        """At the line of the task's own words, or of the defaults where it has none of its own."""
+        own = not where or where[0] in self.source.tasks[index].model_fields_set
+        inherited = not own and where[0] in self.source.defaults.model_fields_set
+        place = ("defaults", *where) if inherited else ("tasks", index, *where)
+        self.wrong.append(Mistake(self.document.line(place), sentence))
+
+
+def fanned_out(reading: Reading, files: Callable[[], Sequence[str]]) -> list[Written]:
+    """Every task, entries with `for_each` fanned out."""
+    found: list[Written] = []
+    tree: Sequence[str] | None = None
+    for index, plain in enumerate(reading.source.tasks):
+        entry = merged(reading.source.defaults, plain)
+        line = reading.document.line(("tasks", index))
+        if entry.for_each is None:
+            if entry.group is not None:
+                reading.refuse(index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it")
+            found.append(Written(entry=entry, index=index, line=line))
+            continue
+        tree = files() if tree is None else tree
+        found.extend(Written(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
+        if len(found) > _MOST_TASKS:
+            reading.refuse(index, ("for_each",), f"the plan has more than {_MOST_TASKS:,} tasks; split it")
+            break
+    return found
+
+
+def _repeated(reading: Reading, entry: TaskEntry, index: int, tree: Sequence[str]) -> list[TaskEntry]:
+    try:
+        return for_each(entry, tree)
+    except CannotFanOut as error:
+        reading.refuse(index, error.where, f"task '{entry.id}' {error.sentence}")
+    except BadGlob as error:
+        reading.refuse(index, ("for_each", "files"), f"'for_each' of task '{entry.id}' has the {error}")
+    return []
+
+
+def check_ids(reading: Reading, written: Iterable[Written]) -> None:
+    """Ids become parts of refs and of file names, so they differ also where case does not count."""
+    first: dict[str, Written] = {}
+    for each in written:
+        _check_slug(reading, each.index, "id", each.entry.id)
+        before = first.setdefault(each.entry.id.lower(), each)
+        if before is not each:
+            same = before.entry.id == each.entry.id
+            like = "" if same else f" as '{before.entry.id}'; case does not tell ids apart"
+            sentence = f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
+            reading.refuse(each.index, ("id",), sentence)
+
+
+def check_groups(reading: Reading, written: Iterable[Written]) -> None:
+    lines = {each.entry.id: each.line for each in written}
+    for index, entry in enumerate(reading.source.tasks):
+        if (group := entry.group_name) is None:
+            continue
+        _check_slug(reading, index, "group" if entry.group else "id", group)
+        if group in lines:
+            sentence = f"the group '{group}' has the name of a task or group on line {lines[group]}; give it another"
+            reading.refuse(index, ("group",), sentence)
+        lines.setdefault(group, reading.document.line(("tasks", index)))
+
+
+def _check_slug(reading: Reading, index: int, key: str, text: str) -> None:
+    try:
+        slug(text)
+    except ValueError as error:
+        reading.refuse(index, (key,), f"the {key} of task '{text}' {error}")

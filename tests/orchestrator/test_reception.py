@@ -1,0 +1,117 @@
+"""An answer changes something only where somebody waits for it; a late candidate only where it does no harm."""
+
+from typing import Any
+
+import pytest
+from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
+
+from orchestrator.decisions import decide
+from orchestrator.events import CheckAnswered, Event, MessageLost, TaskCancelled, TaskRetried
+from orchestrator.reception import received
+from workers.answers import Started
+
+ONE = course(task("a", files=["x"], attempts=9), task("b", files=["x", "y"]), task("c", files=["z"]))
+
+
+def lost(attempt: int) -> MessageLost:
+    return MessageLost(message_id=f"r-1.a.{attempt}", why="gone")
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+@pytest.mark.parametrize(
+    ("answer", "before"),
+    [
+        (result("a", token="other"), [sent("a")]),
+        (verdict("a").model_copy(update={"token": "other"}), [sent("a"), answered("a"), queued("a"), check_sent("a")]),
+        (
+            landing("a").model_copy(update={"token": "other"}),
+            [
+                *(sent("a"), answered("a"), queued("a"), check_sent("a")),
+                *(CheckAnswered(task="a", result=verdict("a")), intended("a")),
+            ],
+        ),
+        (Started(message_id="r-1.a.1", token="other", host="h", pid=1), [sent("a")]),
+    ],
+)
+def test_an_answer_with_another_token_is_not_taken_and_the_same_with_the_right_one_is(
+    answer: Any, before: list[Event]
+) -> None:
+    state = begun(ONE, *before)
+    assert received(ONE, state, answer) == []
+    assert received(ONE, state, answer.model_copy(update={"token": "t"})) != []
+
+
+@pytest.mark.parametrize(
+    "answer", [result("a"), verdict("a"), landing("a"), result("nobody"), result("a", 7, "no_change")]
+)
+def test_an_answer_nobody_waits_for_changes_nothing(answer: Any) -> None:
+    state = begun(ONE, sent("a"), answered("a"), queued("a"))
+    assert received(ONE, state, answer) == []
+
+
+def test_a_start_is_told_once() -> None:
+    state = begun(ONE, sent("a"))
+    note = Started(message_id="r-1.a.1", token="t", host="h", pid=1)
+    events = received(ONE, state, note)
+    assert kinds(events) == ["message.taken"]
+    assert received(ONE, follow(state, *events), note) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "gate"), [("base_red", True), ("not_configured", True), ("red", False), ("green", False)]
+)
+def test_a_target_that_is_red_itself_shuts_the_gate(kind: Any, gate: bool) -> None:
+    state = begun(ONE, sent("a"), answered("a"), queued("a"), check_sent("a"))
+    assert ("gate.halted" in kinds(received(ONE, state, verdict("a", kind)))) is gate
+
+
+def test_a_late_candidate_stands_in_for_the_attempt_under_way() -> None:
+    state = begun(ONE, sent("a"), lost(1), sent("a", 2))
+    (event,) = received(ONE, state, result("a", 1))
+    follow(state, event)
+    assert (state.tasks["a"].phase, state.tasks["a"].attempt) == ("candidate", 2)
+    assert received(ONE, state, result("a", 2)) == [], "the other one's answer comes too late then"
+
+
+def test_a_late_answer_that_is_no_candidate_changes_nothing() -> None:
+    state = begun(ONE, sent("a"), lost(1))
+    assert received(ONE, state, result("a", 1, "agent_failed")) == []
+
+
+def test_a_late_candidate_is_taken_by_a_waiting_task_only_when_its_lock_is_free() -> None:
+    state = begun(ONE, sent("a"), lost(1))
+    assert kinds(received(ONE, state, result("a", 1))) == ["order.answered"]
+    follow(state, sent("b"))
+    assert received(ONE, state, result("a", 1)) == []
+
+
+def test_an_attempt_that_was_judged_never_comes_back() -> None:
+    """Also one adopted late, in place of a later one: it is that attempt whose reason is given."""
+    state = begun(ONE, sent("a"), lost(1), sent("a", 2))
+    follow(state, *received(ONE, state, result("a", 1)), queued("a"), check_sent("a", attempt=2))
+    follow(state, CheckAnswered(task="a", result=verdict("a", "red", attempt=2)))
+    (returned,) = decide(ONE, state, now=100.0, order_slots=0, draining=False)
+    assert returned.kind == "task.returned" and returned.reason.attempt == 1
+    follow(state, returned, sent("a", 3))
+    assert received(ONE, state, result("a", 1)) == []
+    assert kinds(received(ONE, state, result("a", 2))) == ["order.answered"], "this one was never judged"
+
+
+def test_a_late_candidate_is_not_taken_when_a_newer_attempt_was_judged() -> None:
+    state = begun(ONE, sent("a"), lost(1), sent("a", 2), answered("a", 2, "no_change"))
+    follow(state, *decide(ONE, state, now=100.0, order_slots=0, draining=False), sent("a", 3))
+    assert received(ONE, state, result("a", 1)) == []
+
+
+def test_a_candidate_adopted_again_holds_nothing_it_held_before() -> None:
+    """Cancelled and retried: what it had taken besides may be another's by now."""
+    state = begun(ONE, sent("c"), answered("c", paths=["w"]))
+    follow(state, *decide(ONE, state, now=100.0, order_slots=0, draining=False))
+    assert state.tasks["c"].extra == ("w",)
+    follow(state, TaskCancelled(task="c"), TaskRetried(task="c"))
+    follow(state, *received(ONE, state, result("c", paths=["w"])))
+    adopted = state.tasks["c"]
+    assert adopted.phase == "candidate" and adopted.extra == ()

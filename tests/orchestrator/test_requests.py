@@ -1,0 +1,103 @@
+"""What people ask for is granted where it can still be, and nowhere else."""
+
+import pytest
+from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
+
+from orchestrator.dispatch import check_request, land_request, order
+from orchestrator.events import CheckAnswered, Event, LandingAnswered, TaskBlocked, TaskCancelled, TaskFailed
+from orchestrator.inbox import Request
+from orchestrator.requests import granted
+from orchestrator.retries import LOG_TAIL_CHARS, reason_of_check, reason_of_scope, reason_of_work
+from orchestrator.state import IllegalStep, State
+from supervisor.messages import CheckFailure
+from workers.messages import ReasonPack
+
+ONE = course(task("a"), task("b", "a"), task("c", "b"), task("d"))
+GREEN = CheckAnswered(task="a", result=verdict("a"))
+TO_LANDING: list[Event] = [sent("a"), answered("a"), queued("a"), check_sent("a"), GREEN, intended("a")]
+LANDED = LandingAnswered(task="a", result=landing("a"))
+REASON = ReasonPack(attempt=1, kind="no_change", summary="s")
+
+
+def asked(state: State, do: str, name: str | None) -> list[str]:
+    events = granted(ONE, state, Request.model_validate({"do": do, "task": name}))
+    follow(state, *events)
+    return [getattr(event, "task", "") for event in events]
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_task_is_cancelled_at_any_time_before_its_landing(steps: int) -> None:
+    state = begun(ONE, *TO_LANDING[:steps])
+    assert asked(state, "cancel", "a") == ["a"]
+    assert state.tasks["a"].phase == "cancelled" and state.tasks["a"].message is None
+
+
+def test_a_landing_is_not_called_back_and_what_has_ended_is_not_cancelled() -> None:
+    assert asked(begun(ONE, *TO_LANDING), "cancel", "a") == []
+    with pytest.raises(IllegalStep):
+        follow(begun(ONE, *TO_LANDING), TaskCancelled(task="a"))
+    assert asked(begun(ONE, *TO_LANDING, LANDED), "cancel", None) == ["b", "c", "d"]
+    assert asked(begun(ONE), "cancel", "nobody") == []
+
+
+def test_what_was_blocked_for_want_of_a_task_is_retried_with_it() -> None:
+    state = begun(ONE, sent("a"), answered("a", 1, "no_change"), TaskFailed(task="a", reason=REASON))
+    follow(state, TaskBlocked(task="b", by="a"), TaskBlocked(task="c", by="b"))
+    assert asked(state, "retry", "a") == ["a", "b", "c"]
+    assert {one.phase for one in state.tasks.values()} == {"pending"}
+    assert asked(state, "retry", None) == []
+
+
+def test_what_has_landed_is_never_tried_again() -> None:
+    state = begun(ONE, *TO_LANDING, LANDED)
+    assert asked(state, "retry", "a") == []
+
+
+def test_a_message_is_sent_again_as_it_was_but_for_its_time() -> None:
+    state = begun(ONE, sent("a"))
+    outstanding = state.outstanding()["r-1.a.1"]
+    first = order(ONE, state, state.tasks["a"], outstanding, resent=False)
+    follow(state, sent("d"), at=500.0)
+    again = order(ONE, state, state.tasks["a"], outstanding, resent=True)
+    assert again.start_by == first.start_by + 400.0 and again.resent and not first.resent
+    assert again.model_copy(update={"start_by": first.start_by, "resent": False}) == first
+
+
+def test_a_check_and_a_landing_speak_of_the_adopted_attempts_candidate() -> None:
+    state = begun(ONE, sent("a"), answered("a"), queued("a"), check_sent("a"))
+    asked_for = check_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.check-1"])
+    (entry,) = asked_for.entries
+    assert (entry.commit, entry.ref, asked_for.base) == ("c-a-1", "refs/forgepool/r-1/orders/a/1", "c0")
+    assert entry.message.endswith("Forgepool-Attempt: 1\nForgepool-Agent: command\n")
+    follow(state, GREEN, intended("a"))
+    landing_of = land_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.land-1"])
+    assert (landing_of.commit, landing_of.tree) == ("m-a-1", "tree-a-1")
+    assert landing_of.certificates == GREEN.result.certificates and landing_of.entries == asked_for.entries
+
+
+def test_a_reason_has_the_end_of_the_log_and_how_to_see_it_again() -> None:
+    tail = "x" * LOG_TAIL_CHARS + "the end"
+    failure = CheckFailure(check="t", how="exit", status=1, log_tail=tail, log="l", reproduce="git checkout x")
+    reason = reason_of_check(verdict("a", "red", failures=(failure,), detail="d"), attempt=3)
+    assert (reason.attempt, reason.kind, reason.reproduce) == (3, "check_failed", "git checkout x")
+    assert reason.log_tail.endswith("the end") and len(reason.log_tail) == LOG_TAIL_CHARS
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        ("no_change", "no_change"),
+        ("verify_failed", "verify_failed"),
+        ("limits_spent", "limits"),
+        ("agent_failed", "agent_failed"),
+    ],
+)
+def test_a_failed_attempt_always_says_something(outcome: str, kind: str) -> None:
+    made = result("a").model_copy(update={"outcome": outcome})
+    reason = reason_of_work(made, attempt=1)
+    assert reason.kind == kind and outcome in reason.summary
+
+
+def test_many_paths_out_of_scope_are_counted() -> None:
+    reason = reason_of_scope(tuple(f"p{number}" for number in range(9)), attempt=1)
+    assert "p0, p1, p2, p3, p4 and 4 more" in reason.summary and len(reason.paths) == 9

@@ -1,0 +1,114 @@
+"""A run is found by its name or a beginning of it, and learns from those before it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from plans import course, result, task
+
+from orchestrator import runs
+from orchestrator.durations import learned_durations
+from orchestrator.events import OrderAnswered, RunPaused
+from orchestrator.inbox import Request, leave, waiting
+from orchestrator.journal import Journal, JournalUnreadable
+from orchestrator.plan import Plan
+from orchestrator.runs import NoSuchRun, Options
+from workers.settings import Settings
+
+PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+
+
+def keep(settings: Settings, run: str, age_s: float = 0.0, *, plan_file: Path | None = None) -> runs.KeptRun:
+    file = plan_file or settings.home
+    digest = runs.file_digest(file) if file.is_file() else ""
+    options = Options(run=run, hub="/h", target="t", workers=2, plan_file=str(file), plan_file_digest=digest)
+    kept = runs.keep(settings, options, PLAN)
+    os.utime(kept.folder / "options.json", (1e9 - age_s, 1e9 - age_s))
+    return kept
+
+
+def test_a_run_is_found_by_its_name_a_beginning_or_for_being_the_latest(settings: Settings) -> None:
+    for age, run in enumerate(("p-2", "p-1", "p-11", "q-1")):
+        keep(settings, run, age)
+    assert list(runs.run_names(settings)) == ["p-2", "p-1", "p-11", "q-1"]
+    assert runs.find(settings, None).options.run == "p-2"
+    assert runs.find(settings, "q").options.run == "q-1"
+    assert runs.find(settings, "p-1").options.run == "p-1", "its whole name, though another begins with it"
+    with pytest.raises(NoSuchRun, match="several runs 'p'; the latest are: p-2, p-1, p-11"):
+        runs.find(settings, "p")
+    with pytest.raises(NoSuchRun, match="no run 'x'; the latest are: p-2"):
+        runs.find(settings, "x")
+
+
+def test_without_any_run_it_is_said_how_to_start_one(settings: Settings) -> None:
+    with pytest.raises(NoSuchRun, match="forgepool run PLAN"):
+        runs.find(settings, None)
+
+
+def test_a_kept_run_is_read_as_it_was(settings: Settings) -> None:
+    kept = keep(settings, "p-1")
+    again = runs.find(settings, "p-1")
+    assert (again.options, again.plan) == (kept.options, PLAN)
+    runs.with_workers(again, 7)
+    assert runs.find(settings, "p-1").options.workers == 7
+
+
+def test_a_run_whose_folder_is_damaged_is_refused(settings: Settings) -> None:
+    kept = keep(settings, "p-1")
+    (kept.folder / "plan.json").write_text("{")
+    with pytest.raises(JournalUnreadable, match="is not a whole run"):
+        runs.find(settings, "p-1")
+
+
+def test_a_plan_file_that_was_edited_since_is_noticed(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text("one")
+    kept = keep(settings, "p-1", plan_file=file)
+    assert not kept.plan_file_changed()
+    file.write_text("another")
+    assert kept.plan_file_changed()
+
+
+def test_run_ids_begin_with_the_plans_name_and_differ() -> None:
+    made = {runs.new_run_id("p" * 60) for _ in range(50)}
+    assert len(made) > 1 and all(one.startswith("p" * 40 + "-") for one in made)
+
+
+def test_durations_are_the_median_of_candidates_of_earlier_runs(settings: Settings) -> None:
+    for number, seconds in enumerate((1.0, 9.0, 2.0)):
+        journal = Journal(keep(settings, f"p-{number}").folder)
+        took = result("a").model_copy(update={"started_at": 10.0, "finished_at": 10.0 + seconds})
+        failed = result("a", 1, "agent_failed").model_copy(update={"started_at": 0.0, "finished_at": 900.0})
+        journal.append([OrderAnswered(task="a", result=took), OrderAnswered(task="a", result=failed)], at=1.0)
+        journal.close()
+    assert learned_durations(settings, PLAN) == {"a": 2.0}
+
+
+def test_a_run_that_cannot_be_read_teaches_nothing_and_hinders_nothing(settings: Settings) -> None:
+    (keep(settings, "p-1").folder / "journal.db").write_bytes(b"no database" * 99)
+    assert learned_durations(settings, PLAN) == {}
+
+
+def test_a_run_is_replayed_from_its_journal(settings: Settings) -> None:
+    kept = keep(settings, "p-1")
+    journal = Journal(kept.folder)
+    journal.append([RunPaused(why="x")], at=5.0)
+    journal.close()
+    state, recorded = kept.replay()
+    assert (state.number, state.at, len(recorded)) == (1, 5.0, 1)
+    assert set(state.tasks) == {"a", "b"}
+
+
+def test_requests_are_taken_in_the_order_they_were_left(tmp_path: Path) -> None:
+    assert list(waiting(tmp_path)) == []
+    for number, name in enumerate(("a", "b", None)):
+        leave(tmp_path, Request(do="cancel", task=name))
+        for path, request in waiting(tmp_path):
+            if request.task == name:
+                os.utime(path, (number, number))
+    assert [request.task for _, request in waiting(tmp_path)] == ["a", "b", None]

@@ -1,0 +1,57 @@
+"""A host's worker is present while it lives, comes again when it is killed, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from workers.presence import Present, present
+from workers.sandbox import tree
+from workers.wire import Redis
+
+
+def until(what: Callable[[], bool], within_s: float = 30.0) -> None:
+    give_up = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < give_up, "it did not come about"
+        time.sleep(0.02)
+
+
+def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    host = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "orchestrator", "worker", "--quiet", "--queues", "orders,checks"),
+            *("--concurrency", "2", "--broker", redis_url, "--log", str(tmp_path / "worker.log")),
+        ],
+        env={
+            **os.environ,
+            "FORGEPOOL_HOME": str(tmp_path / "home"),
+            "FORGEPOOL_CACHE": str(tmp_path / "cache"),
+            "FORGEPOOL_HOST": "here",
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: len(present(redis)) == 1)
+        (announced,) = present(redis)
+        expected = Present(host="here", pid=host.pid, queues=("orders", "checks"), concurrency=2, since=announced.since)
+        assert announced == expected
+        until(lambda: len(tree.children(host.pid)) == 1)
+        (worker,) = tree.children(host.pid)
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: any(one != worker for one in tree.children(host.pid)))
+        below = tree.descendants(host.pid)
+        host.send_signal(signal.SIGTERM)
+        assert host.wait(timeout=30) == 0
+        assert present(redis) == ()
+        assert not [one for one in below if tree.alive(one)]
+    finally:
+        if host.poll() is None:
+            tree.kill_tree([*tree.descendants(host.pid), host.pid])
+            host.wait()
