@@ -35,6 +35,8 @@ class Policy(Message):
 
 
 class PlanSource(Policy):
+    """The plan file as it is written."""
+
     version: Literal[1]
     target: str | None = None
     checks: WrittenChecksOrNone | None = None

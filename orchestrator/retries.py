@@ -51,6 +51,7 @@ def reason_of_check(result: CheckResult, *, attempt: int) -> ReasonPack:
             summary=result.detail,
             conflicting_entry=result.partner,
             paths=result.conflict_paths,
+            reproduce=result.reproduce,
         )
     failure = result.failures[0] if result.failures else None
     return ReasonPack(
@@ -59,7 +60,7 @@ def reason_of_check(result: CheckResult, *, attempt: int) -> ReasonPack:
         summary=result.detail,
         log_tail=failure.log_tail[-LOG_TAIL_CHARS:] if failure else "",
         conflicting_entry=result.partner,
-        reproduce=failure.reproduce if failure else "",
+        reproduce=result.reproduce,
     )
 
 

@@ -13,8 +13,8 @@ from orchestrator.decisions import Course
 from orchestrator.journal import JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
 from orchestrator.state import State
-from workers.documents import DocumentWrong
 from workers.messages import Message
+from workers.mistakes import DocumentWrong
 from workers.settings import Settings
 
 

@@ -63,7 +63,7 @@ def run_checks(
         for check in checks:
             ended = _run_one(check, checkout, env, place, label)
             if ended.how != "exit" or ended.status != 0:
-                return Outcome(certificates=tuple(earned), failure=_failure(check, ended, commit, place))
+                return Outcome(certificates=tuple(earned), failure=_failure(check, ended))
             earned.append(certify(check, tree=tree, seconds=ended.seconds, host=place.settings.host))
     return Outcome(certificates=tuple(earned), failure=None)
 
@@ -92,13 +92,11 @@ def _run_one(check: CheckDefinition, checkout: Checkout, env: dict[str, str], pl
     )
 
 
-def _failure(check: CheckDefinition, ended: Ended, commit: CommitId, place: Place) -> CheckFailure:
-    setup = f"{check.setup} && " if check.setup else ""
+def _failure(check: CheckDefinition, ended: Ended) -> CheckFailure:
     return CheckFailure(
         check=check.name,
         how=ended.how,
         status=ended.status,
         log_tail=ended.tail,
         log=str(ended.log),
-        reproduce=f"git checkout --detach {commit} && {setup}{check.run}",
     )

@@ -6,6 +6,7 @@ What the candidate changes never decides what it is checked with: definitions ar
 somebody's failure only when the tip itself is green on that check and the failure comes a second time.
 """
 
+import shlex
 import time
 from collections.abc import Callable
 from typing import assert_never
@@ -19,7 +20,7 @@ from workers.settings import Settings
 from worktrees.changes import read_file
 from worktrees.checkout import Unusable
 from worktrees.compose import Composed, Conflict, Entry, compose
-from worktrees.git import CommitId, GitFailed
+from worktrees.git import CommitId, GitFailed, without_password
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
 
@@ -160,7 +161,28 @@ def _red(
     partner = red_partner(request, _entry(request.entries[-1]), failed, place)
     together = f", green alone and red together with '{partner}'" if partner else ""
     detail = f"check '{failure.check}' {_said(failure)} on the composed tree{together}"
-    return blank.model_copy(update={"verdict": "red", "failures": (failure,), "partner": partner, "detail": detail})
+    return blank.model_copy(
+        update={
+            "verdict": "red",
+            "failures": (failure,),
+            "reproduce": _reproduce(request, *([failed.setup] if failed.setup else []), failed.run),
+            "partner": partner,
+            "detail": detail,
+        }
+    )
+
+
+def _reproduce(request: CheckRequest, *commands: str) -> str:
+    """The composed commit is in this host's mirror alone: what makes it again in any clone, then the commands."""
+    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
+    commits = [entry.commit for entry in request.entries]
+    steps = [
+        shlex.join(["git", "fetch", without_password(request.hub), *refs]),
+        shlex.join(["git", "checkout", "--detach", request.base]),
+        *(shlex.join(["git", "merge", "--no-edit", commit]) for commit in commits),
+        *commands,
+    ]
+    return " && ".join(steps)
 
 
 def _conflict(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
@@ -170,6 +192,7 @@ def _conflict(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: 
     return blank.model_copy(
         update={
             "verdict": "conflict",
+            "reproduce": _reproduce(request),
             "conflict_paths": conflict.paths,
             "partner": partner,
             "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:5])}",

@@ -45,7 +45,6 @@ class CheckFailure(Message):
     log_tail: str
     log: str
     """Where the full log lies on the host that ran it."""
-    reproduce: str
 
 
 class Train(Message):
@@ -87,6 +86,8 @@ class CheckResult(Message):
     tree: str | None = None
     certificates: tuple[Certificate, ...] = ()
     failures: tuple[CheckFailure, ...] = ()
+    reproduce: str = ""
+    """A command that shows a red check or a conflict again, in any clone of the hub."""
     conflict_paths: tuple[str, ...] = ()
     partner: str | None = None
     """Task id of a landed entry with which this one conflicts or is red together, though each alone is green."""

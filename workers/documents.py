@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from workers.mistakes import DocumentWrong, Mistake, Plain, explained
-from workers.nodes import Loader, Reading, TooMuch
+from workers.nodes import Loader, TooMuch, Walk
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -103,12 +103,12 @@ def read(text: str, name: str) -> Located:
         raise DocumentWrong(name, [error.mistake]) from error
     if root is None:
         raise DocumentWrong(name, [Mistake(1, "is empty")])
-    reading = Reading()
+    walk = Walk()
     try:
-        data = reading.value(root)
+        data = walk.value(root)
     except TooMuch as error:
         raise DocumentWrong(name, [error.mistake]) from error
-    return Located(name=name, data=data, root=root, mistakes=tuple(reading.mistakes))
+    return Located(name=name, data=data, root=root, mistakes=tuple(walk.mistakes))
 
 
 def validate(document: Located, model: type[M]) -> M:

@@ -61,13 +61,9 @@ def explained(data: Plain, model: type[BaseModel], wrong: ValidationError) -> li
     return [
         (each["loc"], _sentence(data, model, each))
         for each in errors
-        if not (each["loc"] in around and _is_long_enough(each))
+        # Pydantic counts only the items that are right, and so calls a list too short for one that is wrong.
+        if each["type"] != "too_short" or each["loc"] not in around
     ]
-
-
-def _is_long_enough(error: ErrorDetails) -> bool:
-    """Pydantic counts only the items that are right, and so calls a list too short for one that is wrong."""
-    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:

@@ -57,7 +57,7 @@ class Loader(_YamlLoader):
         return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
 
-class Reading:
+class Walk:
     """One walk over the nodes of a document; what an alias stands for counts each time it is used."""
 
     def __init__(self) -> None:

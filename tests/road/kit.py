@@ -219,7 +219,14 @@ class Machine:
             found = [one for one in self.journal() if one.event.kind == kind and task in (None, about(one.event))]
             return found[count - 1] if len(found) >= count else None
 
-        return wait_until(seen, f"{kind} of {task}", within_s=within_s)
+        try:
+            return wait_until(seen, f"{kind} of {task}", within_s=within_s)
+        except AssertionError as vain:
+            raise AssertionError(f"{vain}\n{self.started[-1].said()}{self.logs()}") from None
+
+    def logs(self) -> str:
+        """The ends of the run's own logs, for a test that has failed."""
+        return "".join(f"\n== {log.name}\n{log.read_text()[-2000:]}" for log in self.home.glob("runs/*/logs/*.log"))
 
 
 def about(event: e.Event) -> str | None:

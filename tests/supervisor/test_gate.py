@@ -1,5 +1,6 @@
 """What the gate says of an entry, and whom it blames, on real repositories."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,23 @@ def test_an_entry_that_breaks_a_check_by_itself_is_red(gate: Gate, run: str, sai
     found = gate.examine(gate.request(entry, check(f"test ! -e marker || {{ {run}; }}")))
     assert (found.verdict, found.partner, found.certificates) == ("red", None, ())
     assert said in found.detail
-    assert found.commit and found.failures[0].reproduce.startswith(f"git checkout --detach {found.commit}")
+
+
+@pytest.mark.parametrize("task", ["breaks", "conflicts"])
+def test_the_command_that_shows_it_again_does_so_in_any_clone(gate: Gate, tmp_path: Path, task: str) -> None:
+    """Only the hub is needed: the composed commit is in nobody's clone."""
+    start = gate.hub.tip()
+    entry = gate.entry(task, {"marker" if task == "breaks" else "a": "mine\n"}, on=start)
+    gate.let_in(gate.entry("older", {"a": "theirs\n"}, on=start), check("true"))
+    found = gate.examine(gate.request(entry, check("test ! -e marker || { echo seen; exit 3; }")))
+    assert found.verdict == ("red" if task == "breaks" else "conflict")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(gate.hub.path), str(clone))
+    shown = subprocess.run(["/bin/sh", "-c", found.reproduce], cwd=clone, capture_output=True, text=True)
+    if task == "breaks":
+        assert (shown.returncode, shown.stdout.splitlines()[-1]) == (3, "seen")
+    else:
+        assert "CONFLICT" in shown.stdout
 
 
 def test_a_check_that_does_not_end_is_red(gate: Gate) -> None:

@@ -29,6 +29,7 @@ class Step(Message):
 class Sheet(Message):
     name: str = Field(min_length=1)
     steps: tuple[Step, ...] = ()
+    words: tuple[str, ...] = Field(default=("a",), min_length=1)
     first: Step | None = None
     either: Annotated[
         Annotated[str, Tag("a word")] | Annotated[Step, Tag("a step")],
@@ -103,7 +104,7 @@ def test_words_mean_what_they_mean_in_yaml_1_2(written: str, meant: object) -> N
         ("name: a\nstep: []", "2: the file has an unknown key 'step'; did you mean 'steps'?"),
         (
             "name: a\nzzz: 1",
-            "2: the file has an unknown key 'zzz'; known keys are: either, first, name, steps",
+            "2: the file has an unknown key 'zzz'; known keys are: either, first, name, steps, words",
         ),
         (
             "name: a\nsteps:\n- id: x\n  need: []",
@@ -179,6 +180,15 @@ def test_a_mistake_is_one_sentence_with_its_line(text: str, sentence: str) -> No
 def test_all_mistakes_are_told_in_the_order_of_their_lines() -> None:
     text = "name: 3\nsteps:\n- id: a\n  id: b\n- count: x\n- kind: y\n  id: q\nxx: 1"
     assert [int(each.split(":")[1]) for each in mistakes(text)] == [1, 4, 5, 5, 6, 8]
+
+
+def test_a_list_that_may_not_be_empty_is_not_called_so_for_a_wrong_item() -> None:
+    assert mistakes("name: a\nwords: []") == ["a.yaml:2: 'words' must not be empty"]
+    assert mistakes("name: a\nwords: [3]") == ["a.yaml:2: item 1 of 'words' must be text, is 3; put it in quotes"]
+    assert mistakes("name: ''\nwords: [x, 3]") == [
+        "a.yaml:1: 'name' must not be empty",
+        "a.yaml:2: item 2 of 'words' must be text, is 3; put it in quotes",
+    ]
 
 
 def test_at_most_twenty_mistakes_are_told_and_the_rest_counted() -> None:
