@@ -111,6 +111,9 @@ class Loop:
             self._decide()
         except BrokerAway:
             self._redis_away()
+        except GitFailed as trouble:
+            log.warning("hub.away", run=self.state.run, why=str(trouble))
+            time.sleep(_AWAY_PAUSE_S)
         self.listener(self.state, ())
 
     def _mend(self) -> None:
@@ -161,20 +164,16 @@ class Loop:
             self._lose(task)
 
     def _lose(self, task: TaskState) -> None:
-        """A holder is gone: ask the hub whether it finished; if not, fence it and try anew."""
+        """A holder is gone: ask the hub whether it finished; if not, fence it and try anew. May raise GitFailed."""
         message = task.message
         if message is None:
             return
-        try:
-            if message.kind == "order":
-                events = recovery.worked(self.state, self.mirror, task)
-            elif message.kind == "landing":
-                events = recovery.landed(self.state, self.mirror, task)
-            else:
-                events = []
-        except GitFailed as trouble:
-            log.warning("hub.away", run=self.state.run, why=str(trouble))
-            return
+        if message.kind == "order":
+            events = recovery.worked(self.state, self.mirror, task)
+        elif message.kind == "landing":
+            events = recovery.landed(self.state, self.mirror, task)
+        else:
+            events = []
         self.link.fence(message.message_id)
         self.record(events or [self.watch.lost_event(message.message_id, task)])
 
@@ -200,6 +199,7 @@ class Loop:
             order_slots=order_slots,
             draining=self.wishes.drain,
         ):
+            events = recovery.unless_landed(self.state, self.mirror, events)
             self.record(events)
             for event in events:
                 if isinstance(event, OrderSent | CheckSent | LandingIntended):

@@ -4,7 +4,9 @@ What the hub knows and the journal does not: answers that were lost on their way
 The hub is asked, never Redis: a result that was published is adopted, a marker that exists means landed.
 """
 
-from orchestrator.events import Event, LandingAnswered, OrderAnswered
+from collections.abc import Sequence
+
+from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskReturned
 from orchestrator.state import State, TaskState
 from supervisor.messages import Landing
 from workers.candidates import read_result
@@ -44,6 +46,20 @@ def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
     marker = marker_ref(state.run, task.id)
     commit = mirror.hub_refs(marker).get(marker)
     return [] if commit is None else [_has_landed(task, commit)]
+
+
+def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
+    """
+    The same events, but for a task given up whose landing is in doubt and has happened: that it has landed.
+
+    A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
+    task may not be given up.
+    """
+    settled: list[Event] = []
+    for event in events:
+        task = state.tasks[event.task] if isinstance(event, TaskFailed | TaskReturned) else None
+        settled += (landed(state, mirror, task) if task is not None and task.landing_in_doubt else []) or [event]
+    return settled
 
 
 def _has_landed(task: TaskState, commit: CommitId) -> Event:

@@ -25,9 +25,9 @@ def _named(state: State, request: Request) -> list[str]:
 
 
 def _may_cancel(state: State, task_id: str) -> bool:
-    """A landing under way is not called back: the target may have moved."""
-    phase = state.tasks[task_id].phase
-    return phase not in TERMINAL and phase != "landing"
+    """A landing under way, or in doubt, is not called back: the target may have moved."""
+    task = state.tasks[task_id]
+    return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
 
 
 def _with_blocked(course: Course, state: State, wanted: list[str]) -> list[str]:

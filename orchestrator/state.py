@@ -74,6 +74,8 @@ class TaskState:
     """Starts that have passed it by while only locks held it up."""
     checks: int = 0
     landings: int = 0
+    landing_in_doubt: bool = False
+    """A lander vanished with its message: the target may have moved, and may still."""
     base: str = ""
     message: Outstanding | None = None
     holder: str = ""
@@ -180,6 +182,7 @@ def _order_sent(state: State, event: e.OrderSent, at: float) -> None:
     if event.attempt != task.attempt + 1:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
     _enter(task, "running", at)
+    task.landing_in_doubt = False
     task.attempt, task.base, task.extra, task.result = event.attempt, event.base, (), None
     task.verdict, task.certificates = None, ()
     task.first_started = task.first_started or at
@@ -208,6 +211,7 @@ def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
     task = _owed(state, event.message_id)
     kind = task.message.kind if task.message else "order"
     task.message = None
+    task.landing_in_doubt = task.landing_in_doubt or kind == "landing"
     first = task.troubles == 0
     _trouble(task, event.why, at)
     if first:

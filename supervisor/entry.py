@@ -32,7 +32,7 @@ def land(encoded: str) -> None:
     def work(stop: Callable[[], bool]) -> Message:
         from supervisor.lander import land as move
 
-        return move(request, Settings())
+        return move(request, Settings(), stop=stop)
 
     deliver(_delivery(request), work)
 

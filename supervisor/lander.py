@@ -6,6 +6,7 @@ that was tested; the checks are read from the tip again; each needs a valid cert
 marker together or not at all. Asked twice, it finds its own marker and answers `landed`.
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from supervisor.certificates import unproven
@@ -21,7 +22,7 @@ from worktrees.mirror import Mirror, MissingCommit, open_mirror
 from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
 
 
-def land(request: LandRequest, settings: Settings) -> Landing:
+def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) -> Landing:
     """What became of the request; trouble with git or the hub is `infrastructure`, to be asked again."""
     blank = Landing(
         request_id=request.request_id,
@@ -34,6 +35,8 @@ def land(request: LandRequest, settings: Settings) -> Landing:
         objection = _objection(mirror, request)
         if objection is not None:
             return blank.model_copy(update={"outcome": "refused", "detail": objection})
+        if stop():
+            return blank.model_copy(update={"detail": "given up before the target was moved"})
         landing = _move(mirror, request, blank)
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.

@@ -124,9 +124,6 @@ class Started:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def signal(self, number: int) -> None:
-        self.process.send_signal(number)
-
     def kill(self) -> None:
         """With -9, as the kernel does when memory runs out."""
         self.process.send_signal(signal.SIGKILL)

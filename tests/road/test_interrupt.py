@@ -52,7 +52,7 @@ def test_one_interrupt_lets_running_work_finish_and_starts_nothing(
     tasks = [_held(ground, gate, "a"), _held(ground, gate, "b")]
     under_way, _ = _start(ground, machine, repository, tasks)
     _began(ground, "a")
-    under_way.signal(signal.SIGINT)
+    under_way.process.send_signal(signal.SIGINT)
     wait_until(lambda: "nothing new is started" in under_way.err.read_text(), "the sentence")
     gate.touch()
     ended = under_way.ended()
@@ -75,9 +75,9 @@ def test_two_interrupts_stop_at_once(
 ) -> None:
     under_way, _ = _start(ground, machine, repository, [_held(ground, gate, "a"), _held(ground, gate, "b")])
     _began(ground, "a")
-    under_way.signal(signal.SIGINT)
+    under_way.process.send_signal(signal.SIGINT)
     wait_until(lambda: "nothing new is started" in under_way.err.read_text(), "the sentence")
-    under_way.signal(signal.SIGINT)
+    under_way.process.send_signal(signal.SIGINT)
     assert under_way.ended(within_s=15).status == 130
     nothing_left(ground, machine)
 
@@ -157,7 +157,7 @@ def test_a_plan_edited_meanwhile_changes_nothing_and_is_told(
     under_way, plan = _start(ground, machine, repository, [_held(ground, gate, "a"), _held(ground, gate, "b")])
     _began(ground, "a")
     plan.write_text(plan.read_text().replace("echo b >", "echo edited >"))
-    under_way.signal(signal.SIGTERM)
+    under_way.process.send_signal(signal.SIGTERM)
     assert under_way.ended(within_s=15).status == 130
     gate.touch()
     said = _resumed(machine, repository, "a", "b")

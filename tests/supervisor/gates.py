@@ -64,8 +64,8 @@ class Gate:
         }
         return LandRequest.model_validate(fields | said)
 
-    def land(self, request: LandRequest) -> Landing:
-        return land(request, self.settings)
+    def land(self, request: LandRequest, *, stop: Callable[[], bool] = never) -> Landing:
+        return land(request, self.settings, stop=stop)
 
     def let_in(self, entry: EntryRef, *checks: CheckDefinition) -> str:
         """Through the gate and onto the target; the commit it landed as."""

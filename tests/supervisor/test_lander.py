@@ -169,3 +169,11 @@ def test_a_hub_that_refuses_says_why(gate: Gate, green: Green) -> None:
     assert landed.outcome == "refused"
     assert "closed for the weekend" in landed.detail
     assert gate.hub.tip() == request.base
+
+
+def test_a_request_that_is_given_up_moves_nothing(gate: Gate) -> None:
+    """Its lease is lost: somebody else may be deciding about the entry already."""
+    tip = gate.hub.tip()
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
+    landing = gate.land(gate.landing(request, gate.examine(request)), stop=lambda: True)
+    assert (landing.outcome, gate.hub.tip()) == ("infrastructure", tip)
