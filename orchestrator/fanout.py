@@ -1,8 +1,8 @@
 """
 Task entries as people write them in a plan, and how one entry with `for_each` becomes many.
 
-Everything here works on one entry alone. What entries mean to one another (needs, groups, ids given twice) is
-checked in `orchestrator.plan`.
+Everything here works on one entry alone. What entries mean to one another is checked in `orchestrator.entries` (ids
+given twice, groups) and `orchestrator.needs`.
 """
 
 import hashlib

@@ -14,7 +14,6 @@ from worktrees.push import RefUpdate, Refused, Stale
 from worktrees.slots import Slot, discard, slots_of
 from worktrees.trees import remove_rubbish, remove_tree
 
-
 _MOST_AT_ONCE = 500
 """Refs deleted by one push: each costs two words of its command line."""
 

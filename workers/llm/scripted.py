@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from workers.documents import load
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
@@ -72,15 +72,7 @@ class ScriptedTurn(BaseModel):
 class Script(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    turns: tuple[ScriptedTurn, ...]
-
-    @field_validator("turns")
-    @classmethod
-    def _not_empty(cls, turns: tuple[ScriptedTurn, ...]) -> tuple[ScriptedTurn, ...]:
-        # Not `min_length`: a list with one wrong turn would be called empty, too.
-        if not turns:
-            raise ValueError("must not be empty")
-        return turns
+    turns: tuple[ScriptedTurn, ...] = Field(min_length=1)
 
 
 def read_script(text: str, name: str) -> Script:
