@@ -22,7 +22,7 @@ def check(encoded: str) -> None:
 
         return examine(request, Settings(), stop=stop)
 
-    deliver(_delivery(request), work)
+    deliver(_delivery(request), work, apart=False)
 
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
@@ -34,7 +34,7 @@ def land(encoded: str) -> None:
 
         return move(request, Settings(), stop=stop)
 
-    deliver(_delivery(request), work)
+    deliver(_delivery(request), work, apart=False)
 
 
 def _delivery(request: Train) -> Delivery:

@@ -43,12 +43,13 @@ Work = Callable[[Callable[[], bool]], Message]
 """Given a function that turns true when the lease is lost: it must then stop, and is not asked for its answer."""
 
 
-def deliver(delivery: Delivery, work: Work) -> None:
+def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
     Works on a message if it is neither stale, done, fenced nor in another's hands, and answers it.
 
-    In a process of its own: whatever the work leaves in memory, and whatever it starts, goes with it. When that
-    process dies before its time, its lease is given back at once, so that the sender need not wait for it to run out.
+    `apart`: in a process of its own. Whatever the work leaves in memory, and whatever it starts, goes with it; when
+    that process dies before its time, its lease is given back at once, so that the sender need not wait for it to run
+    out. An agent's order is worth that; the gate's messages run git and commands only, and are quicker without.
     """
     die_with_parent()
     settings = Settings()
@@ -56,13 +57,20 @@ def deliver(delivery: Delivery, work: Work) -> None:
     if time.time() > delivery.start_by:
         told.warning("message.stale")
         return
+    if apart:
+        _deliver_apart(delivery, work, settings)
+    else:
+        _work_and_answer(delivery, work, settings)
+
+
+def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:
     pids: list[int] = []
     place = Path(tempfile.gettempdir()) / f"m-{os.getpid()}"
     status = in_own_process(lambda: _work_within(place, delivery, work, settings), began=pids.append)
     with suppress(OSError):
         remove_rubbish(place)
     if status != 0:
-        told.warning("message.process_died", status=status)
+        log.warning("message.process_died", run=delivery.run, message_id=delivery.message_id, status=status)
         leases.abandon(connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0]))
 
 
@@ -75,8 +83,12 @@ def _work_within(place: Path, delivery: Delivery, work: Work, settings: Settings
 
 
 def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:
+    with connect(_broker(settings)) as client:
+        _work_under_lease(client, delivery, work, settings)
+
+
+def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: Settings) -> None:
     told = log.bind(run=delivery.run, message_id=delivery.message_id)
-    client = connect(_broker(settings))
     lease = _claim(client, delivery, settings)
     if not isinstance(lease, leases.Lease):
         told.info("message.refused", why=lease)

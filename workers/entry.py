@@ -21,4 +21,5 @@ def run_order(encoded: str) -> None:
 
         return carry_out(order, Settings(), stop=stop)
 
-    deliver(Delivery(message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by), work)
+    delivery = Delivery(message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by)
+    deliver(delivery, work, apart=True)

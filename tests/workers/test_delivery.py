@@ -29,7 +29,7 @@ def answer(stop):
     exec(work)
     return WorkResult(order_id=message_id, token="t", outcome="no_change", detail=str(os.getpid()))
 
-deliver(Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by)), answer)
+deliver(Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by)), answer, apart=True)
 """
 
 Deliver = Callable[..., "subprocess.Popen[str]"]
