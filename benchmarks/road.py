@@ -1,7 +1,10 @@
 """
 The road's overhead: landed tasks per second, and seconds per task, for tasks that do next to nothing.
 
-    python benchmarks/road.py [--tasks 100] [--workers 1,2,4]
+    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0]
+
+With `--work 0.5` each task computes for half a second of processor time first, as a compiler or a test suite would:
+what there is to gain by more workers shows only then.
 
 Beside each other in one run: a plain shell loop doing the same git work one task after another (worktree add, the
 change, commit, merge --no-ff, the check `true`, worktree remove), and `forgepool run` with 1, 2 and 4 workers. The
@@ -24,7 +27,7 @@ cd "$1"
 i=0
 while [ "$i" -lt "$2" ]; do
     git worktree add --quiet --detach "$3/w$i" main
-    ( cd "$3/w$i" && echo "$i" > "f$i.txt" && git add --all && git commit --quiet --message "task $i" )
+    ( cd "$3/w$i" && $4 && echo "$i" > "f$i.txt" && git add --all && git commit --quiet --message "task $i" )
     commit=$(git -C "$3/w$i" rev-parse HEAD)
     git -C "$3/main" merge --quiet --no-ff --message "land $i" "$commit"
     ( cd "$3/main" && true )
@@ -62,7 +65,17 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def shell_loop(folder: Path, tasks: int, files: int) -> float:
+def busy(folder: Path, seconds: float) -> str:
+    """A command that uses that much processor time."""
+    if not seconds:
+        return "true"
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "busy.py"
+    script.write_text(f"import time\nwhile time.process_time() < {seconds}:\n    pass\n")
+    return f"{sys.executable} -I -S {script}"
+
+
+def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> float:
     """Seconds the plain loop takes."""
     hub = repository(folder / "hub", files)
     git = {"cwd": hub, "check": True, "env": environment(folder)}
@@ -72,17 +85,23 @@ def shell_loop(folder: Path, tasks: int, files: int) -> float:
     subprocess.run(["git", "worktree", "add", "--quiet", str(trees / "main"), "target"], **git)
     started = time.perf_counter()
     subprocess.run(
-        ["/bin/sh", "-c", LOOP, "loop", str(hub), str(tasks), str(trees)], check=True, env=environment(folder)
+        ["/bin/sh", "-c", LOOP, "loop", str(hub), str(tasks), str(trees), busy(folder, seconds)],
+        check=True,
+        env=environment(folder),
     )
     return time.perf_counter() - started
 
 
-def forgepool(folder: Path, tasks: int, files: int, workers: int) -> tuple[float, float, int]:
+def forgepool(folder: Path, tasks: int, files: int, workers: int, seconds: float) -> tuple[float, float, int]:
     """Seconds from first order to last landing, seconds in all, and how many landed."""
     hub = repository(folder / "hub", files)
     plan = folder / "plan.yaml"
+    work = busy(folder, seconds)
     lines = ["version: 1", "name: no-ops", "checks: [{name: check, run: 'true'}]", "tasks:"]
-    lines += [f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: 'echo {n} > t{n}.txt'}}}}" for n in range(tasks)]
+    lines += [
+        f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: '{work} && echo {n} > t{n}.txt'}}}}"
+        for n in range(tasks)
+    ]
     plan.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "orchestrator"]
     started = time.perf_counter()
@@ -112,15 +131,18 @@ def main() -> None:
     arguments.add_argument("--tasks", type=int, default=100)
     arguments.add_argument("--files", type=int, default=200, help="files in the repository")
     arguments.add_argument("--workers", default="1,2,4")
+    arguments.add_argument("--work", type=float, default=0.0, help="processor seconds each task takes")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="forgepool-bench-") as made:
         folder = Path(made)
-        loop_s = shell_loop(folder / "loop", chosen.tasks, chosen.files) / chosen.tasks
-        print(f"{chosen.tasks} tasks, {chosen.files} files, {os.cpu_count()} cores")
+        loop_s = shell_loop(folder / "loop", chosen.tasks, chosen.files, chosen.work) / chosen.tasks
+        print(f"{chosen.tasks} tasks of {chosen.work:g} s, {chosen.files} files, {os.cpu_count()} cores")
         print(f"{'':14} {'s/task':>8} {'tasks/s':>8} {'x loop':>7} {'start+end s':>12}")
         print(f"{'shell loop':14} {loop_s:8.3f} {1 / loop_s:8.1f} {1:7.2f} {'':>12}")
         for workers in map(int, chosen.workers.split(",")):
-            run_s, in_all, landed = forgepool(folder / f"run{workers}", chosen.tasks, chosen.files, workers)
+            run_s, in_all, landed = forgepool(
+                folder / f"run{workers}", chosen.tasks, chosen.files, workers, chosen.work
+            )
             assert landed == chosen.tasks, f"{landed} of {chosen.tasks} landed"
             each = run_s / chosen.tasks
             name = f"{workers} worker{'s' if workers > 1 else ''}"
