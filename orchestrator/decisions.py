@@ -81,7 +81,8 @@ def decide(course: Course, state: State, *, now: float, order_slots: int, draini
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
-    `order_slots` is how many orders may be in workers' hands at once; `draining` starts nothing new.
+    `order_slots` is how many orders may be in workers' hands at once; `draining` starts nothing new, and neither does a
+    gate that is shut.
     """
     if state.finished:
         return []
@@ -102,21 +103,37 @@ def waits_for(course: Course, state: State, task: TaskState) -> str | None:
     """
     The task in flight whose lock a candidate has to wait for, because of paths it touched undeclared.
 
-    Of two candidates that wait for each other the one that was answered first goes on.
+    Where candidates wait for one another in a circle, the one that was answered first goes on.
     """
-    outside = _outside(course, task)
-    if not outside:
-        return None
-    touched = Globs.exactly(outside)
-    for other in state.tasks.values():
-        if other.id == task.id or other.phase not in IN_FLIGHT:
-            continue
-        if other.phase == "candidate" and (other.since, other.id) > (task.since, task.id):
-            continue
-        held = course.lock(other)
-        if held is not None and held.meets(touched):
+    for other in _holders(course, state, task):
+        circle = other.phase == "candidate" and _waits_on(course, state, other, task)
+        if not circle or (other.since, other.id) < (task.since, task.id):
             return other.id
     return None
+
+
+def _holders(course: Course, state: State, task: TaskState) -> list[TaskState]:
+    """Who in flight holds what a candidate touched undeclared."""
+    outside = _outside(course, task)
+    if not outside:
+        return []
+    touched = Globs.exactly(outside)
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    return [one for one in others if (held := course.lock(one)) is not None and held.meets(touched)]
+
+
+def _waits_on(course: Course, state: State, task: TaskState, wanted: TaskState) -> bool:
+    """Whether a candidate waits for another, be it through further candidates."""
+    seen = {task.id}
+    waiting = [task]
+    while waiting:
+        for holder in _holders(course, state, waiting.pop()):
+            if holder.id == wanted.id:
+                return True
+            if holder.phase == "candidate" and holder.id not in seen:
+                seen.add(holder.id)
+                waiting.append(holder)
+    return False
 
 
 def _settled(course: Course, state: State) -> list[Event]:
@@ -172,13 +189,15 @@ def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
 
 
 def _blocked(course: Course, state: State) -> list[Event]:
+    """Pending tasks that need what will not land, and at once all that need them."""
+    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL and task.phase != "landed"}
+    waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
-    for task in state.in_phase("pending"):
-        for need in course.tasks[task.id].needs:
-            phase = state.tasks[need.id].phase
-            if phase in TERMINAL and phase != "landed":
-                events.append(TaskBlocked(task=task.id, by=need.id))
-                break
+    for task_id in waiting:
+        by = next((need.id for need in course.tasks[task_id].needs if need.id in hopeless), None)
+        if by is not None:
+            hopeless.add(task_id)
+            events.append(TaskBlocked(task=task_id, by=by))
     return events
 
 
@@ -202,7 +221,7 @@ def _next_check(state: State, now: float) -> Iterator[Event]:
 
 def _next_orders(course: Course, state: State, now: float, slots: int) -> Iterator[Event]:
     free = slots - len(state.in_phase("running"))
-    if free <= 0:
+    if free <= 0 or state.halted:
         return
     landed = {task.id for task in state.in_phase("landed")}
     waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now]

@@ -10,10 +10,10 @@ from workers.messages import WorkOrder
 from workers.refs import candidate_ref
 
 _MAY_LIE_S = 3600.0
-"""Seconds a message may lie in a queue before it is dropped as stale; it is sent again long before."""
+"""Seconds a message may lie in a queue before it is stale. Counted from each sending."""
 
 
-def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, resent: bool) -> WorkOrder:
+def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
     planned = course.tasks[task.id]
     return WorkOrder(
         order_id=sent.message_id,
@@ -33,12 +33,12 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, r
         limits=planned.limits,
         reasons=task.reasons,
         issued_at=sent.issued_at,
-        start_by=state.at + _MAY_LIE_S,
+        start_by=now + _MAY_LIE_S,
         resent=resent,
     )
 
 
-def check_request(course: Course, state: State, task: TaskState, sent: Outstanding) -> CheckRequest:
+def check_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> CheckRequest:
     return CheckRequest(
         request_id=sent.message_id,
         token=sent.token,
@@ -50,16 +50,17 @@ def check_request(course: Course, state: State, task: TaskState, sent: Outstandi
         style=course.plan.landing,
         plan_checks=_plan_checks(course),
         checks_waived=course.plan.checks == "none",
+        had_gate_file=state.gate_file,
         issued_at=sent.issued_at,
-        start_by=state.at + _MAY_LIE_S,
+        start_by=now + _MAY_LIE_S,
     )
 
 
-def land_request(course: Course, state: State, task: TaskState, sent: Outstanding) -> LandRequest:
+def land_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> LandRequest:
     if task.verdict is None or task.verdict.commit is None or task.verdict.tree is None:
         raise ValueError(f"'{task.id}' is to land without a verdict")
     return LandRequest(
-        **dict(check_request(course, state, task, sent)),
+        **dict(check_request(course, state, task, sent, now=now)),
         commit=task.verdict.commit,
         tree=task.verdict.tree,
         certificates=task.certificates,

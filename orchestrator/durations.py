@@ -1,7 +1,9 @@
 """How long tasks took in earlier runs of the same plan: what the order of starting goes by where the plan is silent."""
 
+import json
 import statistics
 from collections import defaultdict
+from pathlib import Path
 
 from orchestrator.events import OrderAnswered
 from orchestrator.journal import JournalUnreadable, read
@@ -18,7 +20,9 @@ def learned_durations(settings: Settings, plan: Plan) -> dict[str, float]:
     folder = settings.home / "runs"
     if not folder.is_dir():
         return {}
-    earlier = sorted(folder.glob(f"{plan.name[:40]}-*"), key=lambda path: path.stat().st_mtime)
+    # The name of a run begins with its plan's, but so do the names of runs of a plan called `<name>-more`.
+    alike = sorted(folder.glob(f"{plan.name[:40]}-*"), key=lambda path: path.stat().st_mtime)
+    earlier = [run for run in alike if _plan_name(run) == plan.name]
     took: dict[str, list[float]] = defaultdict(list)
     for run in earlier[-_RUNS_LOOKED_AT:]:
         try:
@@ -29,3 +33,11 @@ def learned_durations(settings: Settings, plan: Plan) -> dict[str, float]:
         except JournalUnreadable:
             continue
     return {task: statistics.median(seconds) for task, seconds in took.items()}
+
+
+def _plan_name(run: Path) -> str | None:
+    """As the run's own copy of its plan has it; None for a folder that is no whole run."""
+    try:
+        return str(json.loads((run / "plan.json").read_text())["name"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

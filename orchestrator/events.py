@@ -21,6 +21,8 @@ class RunStarted(Message):
     target: str
     tip: str
     """The target's commit when the run began."""
+    gate_file: bool = False
+    """Whether the target had a gate file then; losing it later shuts the gate."""
 
 
 class RunResumed(Message):
@@ -175,6 +177,13 @@ class GateHalted(Message):
     infrastructure: bool = False
 
 
+class WorkersMissing(Message):
+    """Messages wait in a queue that no worker listens to."""
+
+    kind: Literal["workers.missing"] = "workers.missing"
+    queue: str
+
+
 class PartRestarted(Message):
     """Part of a one-machine run (its Redis, a worker) died and was started again."""
 
@@ -204,6 +213,7 @@ Event = Annotated[
     | TaskCancelled
     | TaskRetried
     | GateHalted
+    | WorkersMissing
     | PartRestarted,
     Field(discriminator="kind"),
 ]

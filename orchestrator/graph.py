@@ -52,6 +52,7 @@ class Graph:
         """Who needs it, directly."""
         self.duration_s = _durations(tasks, learned or {})
         backwards = _dependents_first(self.tasks, self.after)
+        self._place = {task: at for at, task in enumerate(reversed(backwards))}
         self._remaining_s = _remaining(backwards, self.after, self.duration_s)
         self._bit = {task.id: 1 << at for at, task in enumerate(tasks)}
         self._behind = _behind(backwards, self.after, self._bit)
@@ -63,8 +64,8 @@ class Graph:
         self._reads_block = reads_block
         self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
         self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})
-        # Bounded: in a plan where all conflict with all, keeping every answer would take n * n memory.
-        self._locked_out = lru_cache(maxsize=1024)(self._find_locked_out)
+        # Bounded: a task may hold many locks in its life. Room for all in flight, or each decision would look up anew.
+        self._locked_out = lru_cache(maxsize=max(1024, 4 * len(self.tasks)))(self._find_locked_out)
 
     def remaining_path_s(self, task: str) -> float:
         """Seconds of the longest way from the start of this task to the end of the plan."""
@@ -73,6 +74,16 @@ class Graph:
     def dependents(self, task: str) -> int:
         """How many tasks need it, directly or through others."""
         return self._behind[task].bit_count()
+
+    def after_all(self, tasks: Iterable[str]) -> list[str]:
+        """What needs any of these, directly or through others; each behind all that it needs itself."""
+        found: set[str] = set()
+        waiting = list(tasks)
+        while waiting:
+            new = [one for one in self.after[waiting.pop()] if one not in found]
+            found.update(new)
+            waiting += new
+        return sorted(found, key=self._place.__getitem__)
 
     def ordered(self, a: str, b: str) -> bool:
         """Whether one of the two needs the other, directly or through others."""

@@ -30,6 +30,18 @@ def leave(run_folder: Path, request: Request) -> None:
     draft.rename(inbox / f"{name}.json")
 
 
+def discard(run_folder: Path) -> int:
+    """
+    Throws away what came too late for a run that has ended; returns how many requests that were.
+
+    Kept, they would be granted when somebody reopens the run: a forgotten `cancel` would undo the next `retry`.
+    """
+    late = list((run_folder / "inbox").glob("*.json"))
+    for path in late:
+        path.unlink(missing_ok=True)
+    return len(late)
+
+
 def waiting(run_folder: Path) -> Iterator[tuple[Path, Request]]:
     """Requests not taken in yet, oldest first. The caller unlinks each once its events are journaled."""
     inbox = run_folder / "inbox"

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import IO
 
 from orchestrator.events import EVENT, Event
 
+_LOOKS_LAST_S = 0.5
+"""A reader holds the lock for microseconds, to see whether there is a writer; a writer waits that out."""
 VERSION = 1
 """Of the event format; a journal written by a later one is refused, not misread."""
 
@@ -106,26 +109,38 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Whether an orchestrator holds this run now."""
+    """Whether an orchestrator holds this run now. Looking stands in no writer's way, and in no other reader's."""
     try:
-        _lock(folder).close()
-    except JournalBusy:
+        with (folder / "journal.lock").open() as seen:
+            fcntl.flock(seen, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
     return False
 
 
 def _lock(folder: Path) -> IO[str]:
     held = (folder / "journal.lock").open("a+")
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as taken:
-        held.seek(0)
-        writer = held.read().strip() or "?"
-        held.close()
-        raise JournalBusy(
-            f"run {folder.name} is being run by process {writer}; `forgepool status {folder.name}` shows it"
-        ) from taken
+    give_up = time.monotonic() + _LOOKS_LAST_S
+    while not _taken(held):
+        if time.monotonic() > give_up:
+            held.seek(0)
+            writer = held.read().strip() or "?"
+            held.close()
+            raise JournalBusy(
+                f"run {folder.name} is being run by process {writer}; `forgepool status {folder.name}` shows it"
+            )
+        time.sleep(0.005)
     held.truncate(0)
     held.write(json.dumps(os.getpid()))
     held.flush()
     return held
+
+
+def _taken(held: IO[str]) -> bool:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -26,13 +26,14 @@ from orchestrator.events import (
     PartRestarted,
     RunPaused,
     TaskCancelled,
+    WorkersMissing,
 )
 from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
 from orchestrator.reception import received
 from orchestrator.requests import granted
 from orchestrator.state import IllegalStep, State, TaskState
-from orchestrator.watch import Watch
+from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land
 from workers.entry import run_order
 from workers.presence import slots
@@ -109,6 +110,7 @@ class Loop:
             self._look_after_leases()
             self._take_requests()
             self._decide()
+            self._miss_workers()
         except BrokerAway:
             self._redis_away()
         except GitFailed as trouble:
@@ -208,33 +210,47 @@ class Loop:
                 if isinstance(event, OrderSent | CheckSent | LandingIntended):
                     self._send(self.state.tasks[event.task], resent=False)
 
+    def _miss_workers(self) -> None:
+        """Says, once, that messages wait in a queue to which nobody listens."""
+        listened = {queue for worker in self.link.workers() for queue in worker.queues}
+        wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
+        if not self.state.outstanding() and self.state.in_phase("pending") and not self.wishes.drain:
+            wanted.add(ORDERS)
+        missing = self.watch.missing_workers(wanted - listened, now=time.monotonic())
+        self.record([WorkersMissing(queue=queue) for queue in missing])
+
     def _send(self, task: TaskState, *, resent: bool) -> None:
         """Sends the message a task waits for the answer to; until that has worked it counts as unsent."""
         sent = task.message
         if sent is None:
             return
         self.watch.unsent.add(sent.message_id)
+        now = time.time()
         match sent.kind:
             case "order":
-                message = order(self.course, self.state, task, sent, resent=resent)
+                message = order(self.course, self.state, task, sent, now=now, resent=resent)
                 send(run_order, message, message_id=sent.message_id)
             case "check":
-                request = check_request(self.course, self.state, task, sent)
+                request = check_request(self.course, self.state, task, sent, now=now)
                 send(check, request, message_id=sent.message_id)
             case "landing":
-                landing = land_request(self.course, self.state, task, sent)
+                landing = land_request(self.course, self.state, task, sent, now=now)
                 send(land, landing, message_id=sent.message_id)
         self.watch.sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:
         """Whether the run ends here without being finished."""
-        if self.wishes.stop or (self.wishes.drain and not self.state.outstanding()):
+        if self.wishes.stop or (self.wishes.drain and not self._held()):
             self.record([RunPaused(why="interrupted")])
             return "interrupted"
         if self.state.halted and not self.state.outstanding() and self._nothing_to_wait_for():
             self.record([RunPaused(why=self.state.halted)])
             return "halted"
         return None
+
+    def _held(self) -> bool:
+        """Whether a worker has a message in its hands; one that nobody has taken yet is sent again on resume."""
+        return any(self.state.tasks[sent.task].holder for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:
         now = time.time()

@@ -6,7 +6,7 @@ The hub is asked, never Redis: a result that was published is adopted, a marker 
 
 from collections.abc import Sequence
 
-from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskReturned
+from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskParked, TaskReturned
 from orchestrator.state import State, TaskState
 from supervisor.messages import Landing
 from workers.candidates import read_result
@@ -57,7 +57,7 @@ def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list
     """
     settled: list[Event] = []
     for event in events:
-        task = state.tasks[event.task] if isinstance(event, TaskFailed | TaskReturned) else None
+        task = state.tasks[event.task] if isinstance(event, TaskFailed | TaskReturned | TaskParked) else None
         settled += (landed(state, mirror, task) if task is not None and task.landing_in_doubt else []) or [event]
     return settled
 

@@ -15,7 +15,7 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [TaskCancelled(task=one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
-            return [TaskRetried(task=one) for one in _with_blocked(course, state, wanted)]
+            return [TaskRetried(task=one) for one in _together(course, state, wanted)]
 
 
 def _named(state: State, request: Request) -> list[str]:
@@ -30,16 +30,28 @@ def _may_cancel(state: State, task_id: str) -> bool:
     return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
 
 
-def _with_blocked(course: Course, state: State, wanted: list[str]) -> list[str]:
-    """The tasks themselves, what they need and lacks, and what was blocked for want of them."""
-    chosen = dict.fromkeys(wanted)
+def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
+    """The tasks themselves, what they need and lack, and what was blocked for want of any of these; in plan order."""
+    chosen = _with_needs(course, state, wanted)
     changed = True
     while changed:
-        changed = False
-        for task in course.plan.tasks:
-            if task.id in chosen or state.tasks[task.id].phase != "blocked":
-                continue
-            if any(need.id in chosen for need in task.needs):
-                chosen[task.id] = None
-                changed = True
-    return list(chosen)
+        blocked = {
+            task.id
+            for task in course.plan.tasks
+            if state.tasks[task.id].phase == "blocked" and any(need.id in chosen for need in task.needs)
+        }
+        changed = not blocked <= chosen
+        chosen |= blocked
+    return [task.id for task in course.plan.tasks if task.id in chosen]
+
+
+def _with_needs(course: Course, state: State, wanted: list[str]) -> set[str]:
+    """A task whose needs stay failed would be blocked again at once."""
+    chosen: set[str] = set()
+    left = list(wanted)
+    while left:
+        task_id = left.pop()
+        if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
+            chosen.add(task_id)
+            left += [need.id for need in course.tasks[task_id].needs]
+    return chosen

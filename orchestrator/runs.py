@@ -12,7 +12,7 @@ from pathlib import Path
 from orchestrator.decisions import Course
 from orchestrator.journal import JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
-from orchestrator.state import State
+from orchestrator.state import IllegalStep, State
 from workers.messages import Message
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings
@@ -45,10 +45,14 @@ class KeptRun:
         return self.replay()[0]
 
     def replay(self) -> tuple[State, list[Recorded]]:
+        """The state and the events that lead to it; raises JournalUnreadable."""
         state = State.blank(task.id for task in self.plan.tasks)
         recorded = list(read(self.folder))
-        for one in recorded:
-            state.apply(one.event, number=one.number, at=one.at)
+        try:
+            for one in recorded:
+                state.apply(one.event, number=one.number, at=one.at)
+        except IllegalStep as impossible:
+            raise JournalUnreadable(f"{self.folder / 'journal.db'} tells what cannot be: {impossible}") from impossible
         return state, recorded
 
     def plan_file_changed(self) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator import embedded, runs
+from orchestrator import embedded, inbox, runs
 from orchestrator.decisions import Course
 from orchestrator.durations import learned_durations
 from orchestrator.embedded import Embedded
@@ -29,7 +29,7 @@ from workers.documents import read
 from workers.refs import marker_ref
 from workers.settings import Settings, put_first_on_path
 from workers.wire import connect, ping, use_broker
-from worktrees.changes import read_file, tree_paths
+from worktrees.changes import FileTooLarge, read_file, tree_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubFacts, inspect_hub
 from worktrees.mirror import Mirror, open_mirror
@@ -67,7 +67,7 @@ class Hub:
         Raises:
             CannotRun: the hub has no such thing.
         """
-        name = base or self.facts.default_branch
+        name = self.facts.default_branch if base in (None, "HEAD") else base
         if name is None:
             raise CannotRun(f"{self.facts.url} has no default branch; name a `base` in the plan")
         if name in self.heads:
@@ -77,6 +77,7 @@ class Hub:
         if found is not None:
             self.mirror.ensure(found, refs=(f"refs/tags/{name}",))
             return found
+        self.mirror.fetch()
         try:
             return CommitId(self.mirror.git.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"))
         except GitFailed as unknown:
@@ -116,8 +117,10 @@ def _target_and_base(path: Path) -> tuple[str, str | None]:
     return str(target), None if base is None else str(base)
 
 
-def refuse_unready(plan: Plan, hub: Hub) -> None:
+def refuse_unready(plan: Plan, hub: Hub) -> bool:
     """
+    Whether the target has a gate file of its own.
+
     Raises:
         CannotRun: the target is checked out somewhere, or nothing says what must be green.
     """
@@ -129,7 +132,10 @@ def refuse_unready(plan: Plan, hub: Hub) -> None:
         )
     tip = hub.tip_for(plan)
     hub.mirror.ensure(tip)
-    text = read_file(hub.mirror.git, tip, GATE_FILE)
+    try:
+        text = read_file(hub.mirror.git, tip, GATE_FILE)
+    except FileTooLarge as problem:
+        raise CannotRun(f"{GATE_FILE} of the target is too large: {problem}") from problem
     if text is not None:
         read_gate_file(text.decode(errors="replace"), GATE_FILE)
     elif plan.checks in (None, ()):
@@ -137,6 +143,7 @@ def refuse_unready(plan: Plan, hub: Hub) -> None:
             f"plan {plan.name} has no checks, and {hub.facts.default_branch or 'the target'} has no {GATE_FILE}; "
             "nothing lands unverified: add `checks:` to either, or say `checks: none` in the plan"
         )
+    return text is not None
 
 
 def start_run(
@@ -151,7 +158,7 @@ def start_run(
     programs: str = "",
 ) -> tuple[KeptRun, Ending]:
     """Runs a plan from its beginning."""
-    refuse_unready(plan, hub)
+    has_gate_file = refuse_unready(plan, hub)
     _prove_transport(settings)
     _prove_home(settings)
     run = runs.new_run_id(plan.name)
@@ -167,12 +174,21 @@ def start_run(
         programs=programs,
     )
     kept = runs.keep(settings, options, plan)
-    beginning = RunStarted(run=run, plan_digest=plan_digest(plan), hub=hub.facts.url, target=plan.target, tip=tip)
+    beginning = RunStarted(
+        run=run,
+        plan_digest=plan_digest(plan),
+        hub=hub.facts.url,
+        target=plan.target,
+        tip=tip,
+        gate_file=has_gate_file,
+    )
     return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
 
 def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes: Wishes, listener: Listener) -> Ending:
     """Goes on with a run where its journal ends."""
+    if not kept.state().run:
+        raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)
     folder = hub.facts.checked_out.get(kept.options.target)
     if folder is not None:
@@ -212,7 +228,7 @@ def _prove_home(settings: Settings) -> None:
 def _prove_writable(mirror: Mirror, run: str) -> None:
     """Creates and removes a ref: better refused now than when the first candidate is finished."""
     blob = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"forgepool\n"))
-    probe = marker_ref(run, "probe")
+    probe = f"refs/forgepool/{run}/probe"
     said = mirror.push([RefUpdate(ref=probe, new=blob, expected=None)])
     if not isinstance(said, Pushed):
         raise CannotReach(f"the hub {mirror.hub} takes no refs from us: {said}; get permission to push there")
@@ -230,10 +246,11 @@ def _go(
     journal = Journal(kept.folder)
     try:
         state, earlier = kept.replay()
+        # Before anything is started that could fail: a run whose journal is empty could not be resumed.
+        _begin(state, journal, beginning, listener)
         with _transport(settings, kept) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
-            listener(state, earlier)
             loop = Loop(
                 course=Course(kept.plan, learned_durations(settings, kept.plan)),
                 state=state,
@@ -245,13 +262,19 @@ def _go(
                 wishes=wishes,
                 listener=listener,
             )
-            loop.record([beginning])
             ending = loop.run(resumed=bool(earlier))
         if ending == "ended":
             _tidy(mirror, state)
+            inbox.discard(kept.folder)
         return ending
     finally:
         journal.close()
+
+
+def _begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, listener: Listener) -> None:
+    now = time.time()
+    state.apply(beginning, number=state.number + 1, at=now)
+    listener(state, journal.append([beginning], at=now))
 
 
 @contextmanager
@@ -276,10 +299,13 @@ def _tidy(mirror: Mirror, state: State) -> None:
     A hub that is away keeps the rest too.
     """
     unlanded = [task.id for task in state.tasks.values() if task.phase != "landed"]
+    # What has tried to land may have: its marker is what keeps it from landing twice, should it be tried again.
+    tried = [task.id for task in state.tasks.values() if task.landings and task.phase != "landed"]
+    markers = [marker_ref(state.run, task) for task in tried]
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
-            prune_run(mirror, state.run, keep_orders_of=unlanded)
+            prune_run(mirror, state.run, keep_orders_of=unlanded, keep=markers)
             return
         except GitFailed:
             time.sleep(0.5)

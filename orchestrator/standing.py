@@ -93,7 +93,7 @@ class Waits:
             case "pending":
                 return self._pending(task)
             case _:
-                return task.holder
+                return task.holder or ("no worker has taken it yet" if task.message else "")
 
     def _pending(self, task: TaskState) -> str:
         waiting = self._why(task)

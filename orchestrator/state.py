@@ -75,7 +75,7 @@ class TaskState:
     checks: int = 0
     landings: int = 0
     landing_in_doubt: bool = False
-    """A lander vanished with its message: the target may have moved, and may still."""
+    """A lander vanished, or the hub died on it: the target may have moved, and may still."""
     base: str = ""
     message: Outstanding | None = None
     holder: str = ""
@@ -97,10 +97,6 @@ class TaskState:
     ended: float = 0.0
     landed_on_host: str = ""
 
-    @property
-    def commit_at_gate(self) -> str:
-        return (self.verdict.commit if self.verdict else None) or ""
-
 
 @dataclass(slots=True, kw_only=True)
 class State:
@@ -111,6 +107,8 @@ class State:
     hub: str = ""
     target: str = ""
     plan_digest: str = ""
+    gate_file: bool = False
+    """The target had a gate file when the run began."""
     tip: str = ""
     halted: str = ""
     halted_by_infrastructure: bool = False
@@ -163,10 +161,12 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
     if state.run:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
-    state.tip, state.plan_digest = event.tip, event.plan_digest
+    state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
 
 
 def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
+    if not state.run:
+        raise IllegalStep("a run that never began cannot go on")
     state.tip, state.halted, state.finished = event.tip, "", False
     state.halted_by_infrastructure = False
 
@@ -285,6 +285,9 @@ def _check_answered(state: State, event: e.CheckAnswered, at: float) -> None:
         case "infrastructure":
             _trouble(task, event.result.detail, at)
             _enter(task, "queued", at)
+        case "stale":
+            task.detail = event.result.detail
+            _enter(task, "pending", at)
         case "base_red" | "not_configured":
             task.detail = event.result.detail
             _enter(task, "queued", at)
@@ -330,6 +333,7 @@ def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None
             task.detail = result.detail
             _enter(task, "queued", at)
         case "infrastructure":
+            task.landing_in_doubt = True
             _trouble(task, result.detail, at)
             _enter(task, "queued", at)
 
@@ -410,5 +414,6 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.TaskCancelled: _task_cancelled,
     e.TaskRetried: _task_retried,
     e.GateHalted: _gate_halted,
+    e.WorkersMissing: _noted,
     e.PartRestarted: _noted,
 }

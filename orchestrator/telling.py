@@ -17,6 +17,8 @@ def sentence(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
+        case e.WorkersMissing():
+            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
         case e.MessageLost():

@@ -15,7 +15,10 @@ from workers.wire import CHECKS, LANDINGS, ORDERS
 
 _LOOK_S = 0.5
 _SEND_AGAIN_S = 10.0
-_QUEUE = {"order": ORDERS, "check": CHECKS, "landing": LANDINGS}
+_SEND_AGAIN_ANYWAY_S = 300.0
+"""Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
+_MISSED_S = 5.0
+QUEUE = {"order": ORDERS, "check": CHECKS, "landing": LANDINGS}
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class Watch:
     """Messages somebody was seen to hold."""
     _missing: set[str] = field(default_factory=set)
     """Messages whose holder was missing at the last look; their answers may be on their way."""
+    _missed: dict[str, float] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
     _looked: float = 0.0
 
     def sent(self, message_id: str) -> None:
@@ -95,7 +100,16 @@ class Watch:
 
     def _overdue(self, message: Outstanding, link: Link) -> bool:
         sent_at = self._sent_at.get(message.message_id, 0.0)
-        return time.monotonic() > sent_at + _SEND_AGAIN_S and link.idle(_QUEUE[message.kind])
+        waited_s = time.monotonic() - sent_at
+        return waited_s > _SEND_AGAIN_ANYWAY_S or (waited_s > _SEND_AGAIN_S and link.idle(QUEUE[message.kind]))
+
+    def missing_workers(self, queues: set[str], *, now: float) -> list[str]:
+        """Of the queues to which nobody listens now, those that have been so for some seconds; each is told once."""
+        self._missed = {queue: self._missed.get(queue, now) for queue in queues}
+        self._told &= queues
+        late = [queue for queue, since in self._missed.items() if now > since + _MISSED_S and queue not in self._told]
+        self._told.update(late)
+        return late
 
     def _forget_all_but(self, outstanding: dict[str, Outstanding]) -> None:
         self.unsent &= outstanding.keys()

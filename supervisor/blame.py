@@ -3,7 +3,7 @@ With whom an entry does not go together: the landed entry it conflicts with, or 
 
 An entry that is green on the base it was made on and red on the tip has met something that landed in between. The
 first landing with which it turns red is found by bisection over the target's first-parent history, so one partner
-among n landings costs about log2(n) + 1 runs of the one check that failed.
+among n landings costs about log2(n) + 1 runs of the check that failed, and of those before it whose output it may need.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,15 @@ from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 
 MOST_LANDINGS = 256
-"""How far back a partner is looked for: at most nine runs of the failed check."""
+"""How far back a partner is looked for: at most nine runs."""
 
 
-def red_partner(request: CheckRequest, entry: Entry, failed: CheckDefinition, place: Place) -> str | None:
-    """Task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself."""
+def red_partner(request: CheckRequest, entry: Entry, checks: Sequence[CheckDefinition], place: Place) -> str | None:
+    """
+    Task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself.
+
+    `checks` are the gate's up to and including the one that failed.
+    """
     git = place.mirror.git
     tip = CommitId(request.base)
     fork = CommitId(git.text("merge-base", tip, entry.commit))
@@ -34,7 +38,7 @@ def red_partner(request: CheckRequest, entry: Entry, failed: CheckDefinition, pl
         composed = compose(git, commit, [entry], request.style)
         if not isinstance(composed, Composed):
             return False
-        return run_checks((failed,), composed.commit, place, label=label).failure is not None
+        return run_checks(checks, composed.commit, place, label=label, base=tip).failure is not None
 
     if red_on(fork, "alone"):
         return None

@@ -1,8 +1,9 @@
 """
-Runs checks: each in its own process tree, in a clean checkout of one commit, with a time limit.
+Runs checks: each in its own process tree, with a time limit, one after the other in one clean checkout of a commit.
 
-Green means the command ran and exited 0. Everything else is a failure that says how it ended; a command that could
-not be started is never green.
+Green means the command ran, exited 0, and left every file of the commit as it was: what a check finds is true of
+the commit's tree only if that is still what lies there. What checks leave beside it (a build's output) stays for
+the checks behind them. Everything else is a failure that says how it ended.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +14,17 @@ from pathlib import Path
 from supervisor.certificates import certify
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate, CheckFailure
-from supervisor.setups import prepare
+from supervisor.setups import Bench, keep_folders, set_up
 from workers.sandbox.private import private
-from workers.sandbox.process import Command, Ended, run, shell
+from workers.sandbox.process import Command, run, shell
 from workers.settings import Settings
-from worktrees.checkout import Checkout, lease_checkout
+from worktrees.checkout import lease_checkout
 from worktrees.compose import tree_of
 from worktrees.git import CommitId, TreeId
 from worktrees.mirror import Mirror
 
 Stop = Callable[[], bool]
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,53 +52,73 @@ def run_checks(
     *,
     label: str,
     tree: TreeId | None = None,
+    base: CommitId | None = None,
 ) -> Outcome:
     """
     Runs the checks in their order on a clean checkout of `commit`, until one is not green.
 
-    `label` names the log files; `tree` is the commit's, where the caller knows it. Raises GitFailed, OSError or
-    Unusable for trouble that is nobody's failure.
+    `label` names the log files; `tree` is the commit's, where the caller knows it. `base` is the target's tip, of
+    which set-up folders are kept; without it every set-up is run. Raises GitFailed, OSError or Unusable for trouble
+    that is nobody's failure.
     """
     tree = tree or tree_of(place.mirror.git, commit)
     earned: list[Certificate] = []
-    with _checkout(commit, place) as (checkout, env):
+    with _bench(commit, place, label, base) as bench:
+        keep_folders(checks, bench)
         for check in checks:
-            ended = _run_one(check, checkout, env, place, label)
-            if ended.how != "exit" or ended.status != 0:
-                return Outcome(certificates=tuple(earned), failure=_failure(check, ended))
-            earned.append(certify(check, tree=tree, seconds=ended.seconds, host=place.settings.host))
+            answer = _run_one(check, bench, tree, place.settings.host)
+            if isinstance(answer, CheckFailure):
+                return Outcome(certificates=tuple(earned), failure=answer)
+            earned.append(answer)
     return Outcome(certificates=tuple(earned), failure=None)
 
 
 @contextmanager
-def _checkout(commit: CommitId, place: Place) -> Iterator[tuple[Checkout, dict[str, str]]]:
-    with private({}) as own, lease_checkout(place.mirror, commit, place.settings.cache / "checkouts") as checkout:
-        yield checkout, own.env
+def _bench(commit: CommitId, place: Place, label: str, base: CommitId | None) -> Iterator[Bench]:
+    cache = place.settings.cache
+    with private({}) as own, lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
+        yield Bench(
+            checkout=checkout,
+            env=own.env,
+            kept=cache / "setups",
+            logs=place.logs,
+            label=label,
+            stop=place.stop,
+            base=base,
+        )
 
 
-def _run_one(check: CheckDefinition, checkout: Checkout, env: dict[str, str], place: Place, label: str) -> Ended:
-    log = place.logs / f"{label}-{check.name}.log"
-    if check.setup is not None:
-        prepared = prepare(check, checkout.path, env, place.settings.cache / "setups", log, place.stop)
-        if prepared is not None:
-            return prepared
-    return run(
-        Command(
-            argv=shell(check.run),
-            cwd=checkout.path,
-            env=env,
-            log=log,
-            timeout_s=check.timeout_s,
-        ),
-        stop=place.stop,
+def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> Certificate | CheckFailure:
+    failure = set_up(check, bench)
+    if failure is not None:
+        return failure
+    command = Command(
+        argv=shell(check.run),
+        cwd=bench.checkout.path,
+        env=bench.env,
+        log=bench.logs / f"{bench.label}-{check.name}.log",
+        timeout_s=check.timeout_s,
     )
-
-
-def _failure(check: CheckDefinition, ended: Ended) -> CheckFailure:
-    return CheckFailure(
+    ended = run(command, stop=bench.stop)
+    failure = CheckFailure(
         check=check.name,
         how=ended.how,
         status=ended.status,
         log_tail=ended.tail,
         log=str(ended.log),
     )
+    if not ended.succeeded:
+        return failure
+    altered = bench.checkout.altered()
+    if altered:
+        reason = _altering(altered)
+        return failure.model_copy(
+            update={"how": "refused", "reason": reason, "log_tail": f"{ended.tail.rstrip()}\n{reason}\n".lstrip()}
+        )
+    return certify(check, tree=tree, seconds=ended.seconds, host=host)
+
+
+def _altering(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    named = ", ".join(paths[:_SHOWN]) + more
+    return f"it changed tracked files: {named}; a check must leave the tree as it found it"

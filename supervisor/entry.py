@@ -6,8 +6,8 @@ The Celery tasks are dispatched by importing them, never by name.
 
 from collections.abc import Callable
 
-from supervisor.messages import CheckRequest, LandRequest, Train
-from workers.delivery import Delivery, deliver
+from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest, Train
+from workers.delivery import Delivery, Failed, deliver
 from workers.messages import Message
 from workers.settings import Settings
 from workers.wire import app
@@ -22,7 +22,16 @@ def check(encoded: str) -> None:
 
         return examine(request, Settings(), stop=stop)
 
-    deliver(_delivery(request), work, apart=False)
+    def failed(why: str) -> Message:
+        return CheckResult(
+            request_id=request.request_id,
+            token=request.token,
+            verdict="infrastructure",
+            detail=why,
+            host=Settings().host,
+        )
+
+    deliver(_delivery(request, failed), work, apart=False)
 
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
@@ -34,8 +43,19 @@ def land(encoded: str) -> None:
 
         return move(request, Settings(), stop=stop)
 
-    deliver(_delivery(request), work, apart=False)
+    def failed(why: str) -> Message:
+        return Landing(
+            request_id=request.request_id,
+            token=request.token,
+            outcome="infrastructure",
+            detail=why,
+            host=Settings().host,
+        )
+
+    deliver(_delivery(request, failed), work, apart=False)
 
 
-def _delivery(request: Train) -> Delivery:
-    return Delivery(message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by)
+def _delivery(request: Train, failed: Failed) -> Delivery:
+    return Delivery(
+        message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by, failed=failed
+    )

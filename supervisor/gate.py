@@ -3,24 +3,25 @@ The gate: composes entries on the target's tip, runs the target's own checks on 
 to blame when it is red.
 
 What the candidate changes never decides what it is checked with: definitions are read from the tip. A red tree is
-somebody's failure only when the tip itself is green on that check and the failure comes a second time.
+somebody's failure only when the tip itself is green on that check and the failure comes a second time; and the tip
+is called red only when it is red twice.
 """
 
-import shlex
 import time
 from collections.abc import Callable
 from typing import assert_never
 
-from supervisor.blame import conflict_partner, red_partner
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file
-from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, Train
+from supervisor.messages import CheckFailure, CheckRequest, CheckResult, Train
+from supervisor.paths import found_at
+from supervisor.verdicts import base_red, composable, conflicting, red, untold
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings
-from worktrees.changes import read_file
+from worktrees.changes import FileTooLarge, read_file
 from worktrees.checkout import Unusable
 from worktrees.compose import Composed, Conflict, Entry, compose
-from worktrees.git import CommitId, GitFailed, without_password
+from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
 
@@ -56,7 +57,7 @@ def entries_in(mirror: Mirror, request: Train) -> list[Entry]:
     kept_at |= {CommitId(entry.commit): entry.ref for entry in request.entries}
     for commit in mirror.missing(*kept_at):
         mirror.ensure(commit, refs=(kept_at[commit],))
-    return [_entry(entry) for entry in request.entries]
+    return [composable(entry) for entry in request.entries]
 
 
 def checks_for(mirror: Mirror, request: Train) -> tuple[CheckDefinition, ...]:
@@ -64,11 +65,12 @@ def checks_for(mirror: Mirror, request: Train) -> tuple[CheckDefinition, ...]:
     The checks of the tip's own gate file and of the plan, the former winning on equal names.
 
     Raises:
-        NotConfigured: neither has any, and the plan does not say `checks: none`.
+        NotConfigured: neither has any, and the plan does not say `checks: none`; or the target's file has gone since
+            the run began, or is no file that can be read.
         DocumentWrong: the target's gate file cannot be read as one.
     """
-    text = read_file(mirror.git, CommitId(request.base), GATE_FILE)
     name = f"{request.target}:{GATE_FILE}"
+    text = _gate_file(mirror, request)
     of_target = read_gate_file(text.decode(errors="replace"), name).checks if text is not None else ()
     checks = effective_checks(of_target, request.plan_checks)
     if not checks and not request.checks_waived:
@@ -76,14 +78,46 @@ def checks_for(mirror: Mirror, request: Train) -> tuple[CheckDefinition, ...]:
     return checks
 
 
+def taken_out(mirror: Mirror, request: Train) -> str | None:
+    """
+    One sentence about an entry that was made on a commit the target no longer has; None where there is none.
+
+    Whoever rewinds the target takes commits out of it. A merge would bring them back, and nobody would be asked.
+    """
+    git = mirror.git
+    for entry in request.entries:
+        _, *parents = git.text("rev-list", "--parents", "--max-count=1", entry.commit).split()
+        if parents and git.run("merge-base", "--is-ancestor", parents[0], request.base, ok=(0, 1)).status:
+            return f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"
+    return None
+
+
+def _gate_file(mirror: Mirror, request: Train) -> bytes | None:
+    """The target's gate file; None when there is none and never was in this run."""
+    base, name = CommitId(request.base), f"{request.target}:{GATE_FILE}"
+    found = found_at(mirror.git, base, GATE_FILE)
+    if found is None:
+        if request.had_gate_file:
+            raise NotConfigured(f"{GATE_FILE} has gone from {request.target}; put it back, or start a new run")
+        return None
+    if found.kind != "file":
+        raise NotConfigured(f"{name} is a {found.kind}; make it a regular file")
+    try:
+        return read_file(mirror.git, base, GATE_FILE)
+    except FileTooLarge as large:
+        raise NotConfigured(f"{name} is too large to be a gate file: {large}") from large
+
+
 def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop) -> CheckResult:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     checks = checks_for(mirror, request)
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"verdict": "stale", "detail": gone})
     composed = compose(mirror.git, CommitId(request.base), entries, request.style)
     match composed:
         case Conflict():
-            return _conflict(mirror, request, composed, blank)
+            return conflicting(mirror, request, composed, blank)
         case Composed():
             logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
             logs.mkdir(parents=True, exist_ok=True)
@@ -101,116 +135,48 @@ def _judge(
     place: Place,
     blank: CheckResult,
 ) -> CheckResult:
-    outcome = run_checks(checks, composed.commit, place, label="composed", tree=composed.tree)
+    base = CommitId(request.base)
+    outcome = run_checks(checks, composed.commit, place, label="composed", tree=composed.tree, base=base)
     flaky: tuple[str, ...] = ()
     while outcome.failure is not None:
-        if (untold := _untold(outcome.failure)) is not None:
-            return blank.model_copy(update={"detail": untold})
-        failed = next(check for check in checks if check.name == outcome.failure.check)
-        if failed.name in flaky:
-            return _red(request, failed, outcome.failure, place, blank)
-        excused = _excused(request, failed, place, blank)
+        if (nothing := untold(outcome.failure)) is not None:
+            return blank.model_copy(update={"detail": nothing})
+        upto = _up_to(checks, outcome.failure.check)
+        if outcome.failure.check in flaky:
+            return red(request, upto, outcome.failure, place, blank)
+        excused = _excused(request, upto, outcome.failure, place, blank)
         if excused is not None:
             return excused
         # Its second time decides. Another check that fails then, hidden so far by this one, is judged for itself.
-        flaky += (failed.name,)
-        outcome = run_checks(checks, composed.commit, place, label="again", tree=composed.tree)
+        flaky += (outcome.failure.check,)
+        outcome = run_checks(checks, composed.commit, place, label="again", tree=composed.tree, base=base)
     return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates, "flaky": flaky})
 
 
-def _excused(request: CheckRequest, failed: CheckDefinition, place: Place, blank: CheckResult) -> CheckResult | None:
-    """The verdict where a failure is not the entry's, since the base shows it too; None where the base is green."""
-    # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
-    # not the entry's failure.
-    failure = run_checks((failed,), CommitId(request.base), place, label="base").failure
-    if failure is None:
-        return None
-    if (untold := _untold(failure)) is not None:
-        return blank.model_copy(update={"detail": untold})
-    return _base_red(request, failure, blank)
+def _up_to(checks: tuple[CheckDefinition, ...], name: str) -> tuple[CheckDefinition, ...]:
+    """The checks through the named one: it may need what those before it leave in the checkout."""
+    names = [check.name for check in checks]
+    return checks[: names.index(name) + 1]
 
 
-def _untold(failure: CheckFailure) -> str | None:
-    """Why a check that was not green says nothing of the tree it was for; None when it does."""
-    match failure.how:
-        case "stopped":
-            return "stopped before the checks had ended"
-        case "not_started":
-            return f"check '{failure.check}' could not be started: {failure.log_tail}"
-        case _:
-            return None
-
-
-def _base_red(request: CheckRequest, failure: CheckFailure, blank: CheckResult) -> CheckResult:
-    return blank.model_copy(
-        update={
-            "verdict": "base_red",
-            "failures": (failure,),
-            "detail": f"check '{failure.check}' is red on {request.target} itself at {request.base[:12]}",
-        }
-    )
-
-
-def _red(
+def _excused(
     request: CheckRequest,
-    failed: CheckDefinition,
-    failure: CheckFailure,
+    checks: tuple[CheckDefinition, ...],
+    failed: CheckFailure,
     place: Place,
     blank: CheckResult,
-) -> CheckResult:
-    partner = red_partner(request, _entry(request.entries[-1]), failed, place)
-    together = f", green alone and red together with '{partner}'" if partner else ""
-    detail = f"check '{failure.check}' {_said(failure)} on the composed tree{together}"
-    return blank.model_copy(
-        update={
-            "verdict": "red",
-            "failures": (failure,),
-            "reproduce": _reproduce(request, *([failed.setup] if failed.setup else []), failed.run),
-            "partner": partner,
-            "detail": detail,
-        }
-    )
-
-
-def _reproduce(request: CheckRequest, *commands: str) -> str:
-    """The composed commit is in this host's mirror alone: what makes it again in any clone, then the commands."""
-    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
-    commits = [entry.commit for entry in request.entries]
-    steps = [
-        shlex.join(["git", "fetch", without_password(request.hub), *refs]),
-        shlex.join(["git", "checkout", "--detach", request.base]),
-        *(shlex.join(["git", "merge", "--no-edit", commit]) for commit in commits),
-        *commands,
-    ]
-    return " && ".join(steps)
-
-
-def _conflict(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
-    entry = next(one for one in request.entries if one.task == conflict.entry)
-    partner = conflict_partner(mirror, request, _entry(entry), conflict.paths)
-    with_whom = f"'{partner}'" if partner else request.target
-    return blank.model_copy(
-        update={
-            "verdict": "conflict",
-            "reproduce": _reproduce(request),
-            "conflict_paths": conflict.paths,
-            "partner": partner,
-            "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:5])}",
-        }
-    )
-
-
-def _entry(entry: EntryRef) -> Entry:
-    return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message)
-
-
-def _said(failure: CheckFailure) -> str:
-    match failure.how:
-        case "exit":
-            return f"exited with {failure.status}"
-        case "timeout":
-            return "did not end in its time"
-        case "idle" | "stopped":
-            return "was ended before it was done"
-        case "not_started":
-            return "could not be started"
+) -> CheckResult | None:
+    """The verdict where a failure is not the entry's, since the base shows it too; None where the base is green."""
+    # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
+    # not the entry's failure. Nor is a network that is away, so a failing set-up is compared with one that was run.
+    base = CommitId(request.base)
+    kept = None if failed.setup else base
+    verdict: CheckResult | None = None
+    for label in ("base", "base-again"):
+        failure = run_checks(checks, base, place, label=label, base=kept).failure
+        if failure is None:
+            return None
+        if (nothing := untold(failure)) is not None:
+            return blank.model_copy(update={"detail": nothing})
+        verdict = base_red(request, failure, blank)
+    return verdict

@@ -1,16 +1,20 @@
 """
 Lands a car: composes it again, demands certificates for exactly that tree, moves the target by compare-and-swap.
 
-Nothing is taken on trust from the request. Composition is deterministic, so composing again must give the commit
-that was tested; the checks are read from the tip again; each needs a valid certificate. The push moves target and
-marker together or not at all. Asked twice, it finds its own marker and answers `landed`.
+Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
+tip again; each needs a certificate that fits check, definition and tree. The push moves target and marker together
+or not at all. Asked twice, it finds its own marker and answers `landed`.
+
+What is taken on trust: that a certificate was earned. Certificates are not signed; they guard against mistakes, old
+messages and mixed-up trees, not against a forger. Whoever can write to Redis can say that a check was green, and can
+name other entries, `checks: none` and other plan checks. So whoever can write to Redis is trusted.
 """
 
 from collections.abc import Callable
 from typing import assert_never
 
 from supervisor.certificates import unproven
-from supervisor.gate import NotConfigured, checks_for, entries_in
+from supervisor.gate import NotConfigured, checks_for, entries_in, taken_out
 from supervisor.messages import Landing, LandRequest
 from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
@@ -54,7 +58,10 @@ def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
 
 def _objection(mirror: Mirror, request: LandRequest) -> str | None:
     """Why this request may not land, in one sentence; None when its evidence is complete."""
-    composed = compose(mirror.git, CommitId(request.base), entries_in(mirror, request), request.style)
+    entries = entries_in(mirror, request)
+    if (gone := taken_out(mirror, request)) is not None:
+        return gone
+    composed = compose(mirror.git, CommitId(request.base), entries, request.style)
     if not isinstance(composed, Composed) or composed.commit != request.commit:
         return f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
     if composed.tree != request.tree:

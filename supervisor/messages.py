@@ -40,9 +40,14 @@ class CheckFailure(Message):
     """One check that was not green on the decisive tree."""
 
     check: str
-    how: Literal["exit", "timeout", "idle", "stopped", "not_started"]
+    how: Literal["exit", "timeout", "idle", "stopped", "not_started", "refused"]
+    """`refused`: it ended well, or never began, and is not taken for green; `reason` says why."""
     status: int | None
     log_tail: str
+    reason: str = ""
+    """Of what is refused: why, to be read after the check's name."""
+    setup: bool = False
+    """It was the check's set-up that did not end well; the check itself never ran."""
     log: str
     """Where the full log lies on the host that ran it."""
 
@@ -62,6 +67,8 @@ class Train(Message):
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False
     """The plan says `checks: none` in so many words."""
+    had_gate_file: bool = False
+    """When the run began, the target had a `forgepool.yaml`; without one now, nothing is let in."""
     issued_at: float
     start_by: float
 
@@ -75,13 +82,14 @@ class CheckResult(Message):
     The answer to a check request.
 
     `green` carries a certificate for every check. `red` is the entry's own doing: the base is green on what the
-    entry breaks, and the failure came twice. `base_red` blames nobody.
+    entry breaks, and the failure came twice. `base_red` blames nobody. `stale` blames nobody either: the commit that
+    the entry was made on is no longer in the target, which it would bring back.
     """
 
     kind: Literal["check"] = "check"
     request_id: str
     token: str
-    verdict: Literal["green", "red", "conflict", "base_red", "not_configured", "infrastructure"]
+    verdict: Literal["green", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
     commit: str | None = None
     tree: str | None = None
     certificates: tuple[Certificate, ...] = ()

@@ -1,67 +1,126 @@
 """
-Set-up commands, run once for each state of the lock files they depend on; their folders are kept and copied in.
+Set-up commands, and the folders they fill, which are kept and copied in.
 
-A check with `setup` and `cache` gets its cached folders copied into its clean checkout where they are known, and
-runs the set-up where they are not. A check's own writes never reach the kept copy.
+A kept folder is made of the target's own tip and of nothing else: the set-up is run on the tip's files, before the
+commit that is to be checked is laid out in the same folder. So no candidate can put anything into what the next one
+is checked with. A commit whose lock files are not byte for byte the tip's gets its set-up run for itself, and nothing
+of that is kept; nor is a check's own writing ever.
+
+Kept folders belong to one folder of the pool: what set-ups make (a Python environment, say) often holds its own path.
 """
 
-import fcntl
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from supervisor.certificates import environment_fingerprint
 from supervisor.definitions import CheckDefinition
+from supervisor.messages import CheckFailure
+from supervisor.paths import found_at
 from workers.sandbox.process import Command, Ended, run, shell
+from worktrees import slots
+from worktrees.checkout import Checkout
+from worktrees.git import CommitId
 
 
-def prepare(
-    check: CheckDefinition,
-    checkout: Path,
-    env: dict[str, str],
-    kept: Path,
-    log: Path,
-    stop: Callable[[], bool],
-) -> Ended | None:
-    """None when the checkout is set up; else how the set-up command failed."""
-    store = kept / _key(check, checkout)
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with store.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if check.cache and store.is_dir():
-            _copy_folders(check, store, checkout)
-            return None
-        ended = run(
-            Command(
-                argv=shell(check.setup or "true"),
-                cwd=checkout,
-                env=env,
-                log=log.with_suffix(".setup.log"),
-                timeout_s=check.timeout_s,
-            ),
-            stop=stop,
-        )
-        if ended.how != "exit" or ended.status != 0:
-            return ended
-        if check.cache:
-            _keep(check, checkout, store)
-    return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What a set-up works in and with."""
+
+    checkout: Checkout
+    env: Mapping[str, str]
+    kept: Path
+    """Where cached folders are kept on this host."""
+    logs: Path
+    label: str
+    stop: Callable[[], bool]
+    base: CommitId | None
+    """The target's tip, of which folders may be kept and taken; None: none are, every set-up is run."""
+
+    def log(self, check: CheckDefinition) -> Path:
+        return self.logs / f"{self.label}-{check.name}.setup.log"
 
 
-def _key(check: CheckDefinition, checkout: Path) -> str:
-    """Of the set-up command, the folders and the bytes of the lock files they are keyed by."""
-    digest = hashlib.sha256(repr((check.setup, check.cache)).encode())
-    for cached in check.cache:
-        lock_file = checkout / cached.key
-        digest.update(lock_file.read_bytes() if lock_file.is_file() and not lock_file.is_symlink() else b"-")
-    return digest.hexdigest()[:32]
+def keep_folders(checks: Sequence[CheckDefinition], bench: Bench) -> None:
+    """
+    Runs on the tip those set-ups whose folders the checkout may have and nobody has kept yet.
+
+    The checkout holds its own commit again afterwards. A set-up that does not end well is not told: it is run again
+    on the commit itself, and then its answer counts.
+    """
+    lacking = [(check, store) for check in checks if (store := _store(check, bench)) and not store.is_dir()]
+    if bench.base is None or not lacking:
+        return
+    for check, store in lacking:
+        slots.prepare(bench.checkout.slot, bench.base)
+        if _run(check, replace(bench, label=f"{bench.label}-kept")).succeeded:
+            _keep(check, bench.checkout.path, store)
+    slots.prepare(bench.checkout.slot, bench.checkout.commit)
+
+
+def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
+    """None when the checkout is set up for the check; else how the set-up did not end well."""
+    if check.setup is None:
+        return None
+    lacking = [cached.key for cached, lock in zip(check.cache, _locks(check, bench.checkout), strict=True) if not lock]
+    if lacking:
+        reason = f"keeps folders by {', '.join(lacking)}, no regular file of the commit; name a lock file that is"
+        return _refused(check, reason, bench)
+    store = _store(check, bench)
+    if store is not None and store.is_dir():
+        _copy_folders(check, store, bench.checkout.path)
+        return None
+    ended = _run(check, bench)
+    if ended.succeeded:
+        return None
+    how, status = ended.how, ended.status
+    return CheckFailure(check=check.name, how=how, status=status, log_tail=ended.tail, log=str(ended.log), setup=True)
+
+
+def _refused(check: CheckDefinition, reason: str, bench: Bench) -> CheckFailure:
+    log = str(bench.log(check))
+    return CheckFailure(
+        check=check.name, how="refused", status=None, log_tail=reason, reason=reason, log=log, setup=True
+    )
+
+
+def _run(check: CheckDefinition, bench: Bench) -> Ended:
+    command = Command(
+        argv=shell(check.setup or "true"),
+        cwd=bench.checkout.path,
+        env=bench.env,
+        log=bench.log(check),
+        timeout_s=check.timeout_s,
+    )
+    return run(command, stop=bench.stop)
+
+
+def _locks(check: CheckDefinition, checkout: Checkout, commit: CommitId | None = None) -> tuple[str | None, ...]:
+    """The lock files' contents by their ids, as a commit has them, not as they lie in the folder."""
+    at = commit or checkout.commit
+    found = [found_at(checkout.mirror.git, at, cached.key) for cached in check.cache]
+    return tuple(one.id if one is not None and one.kind == "file" else None for one in found)
+
+
+def _store(check: CheckDefinition, bench: Bench) -> Path | None:
+    """Where the check's folders are kept; None where the checkout may have none but those it makes for itself."""
+    if bench.base is None or check.setup is None or not check.cache:
+        return None
+    locks = _locks(check, bench.checkout)
+    if None in locks or locks != _locks(check, bench.checkout, bench.base):
+        return None
+    mirror, folder = bench.checkout.mirror, bench.checkout.path
+    named = (mirror.hub, str(folder), environment_fingerprint(), check.name, check.setup, check.cache, locks)
+    return bench.kept / hashlib.sha256(repr(named).encode()).hexdigest()[:32]
 
 
 def _keep(check: CheckDefinition, checkout: Path, store: Path) -> None:
-    """All folders or none: they are copied beside the store and renamed into place."""
+    """All folders or none: they are copied beside the store and renamed into place. The slot's lease is the lock."""
     building = store.with_suffix(".building")
     shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
+    building.mkdir(parents=True)
     _copy_folders(check, checkout, building)
     building.rename(store)
 

@@ -1,8 +1,8 @@
 """
 Where any message enters a worker: decode, take the lease, say so, do the work, answer.
 
-This is the one place a broad `except` stands: whatever the work raises becomes a log line and no answer, and the
-sender, seeing the lease go, tries elsewhere. Mistakes the work knows of are answers of its own.
+This is the one place a broad `except` stands: whatever the work raises becomes a log line with its traceback, and
+the answer that infrastructure stood in the way, naming it. Mistakes the work knows of are answers of its own.
 """
 
 import os
@@ -27,6 +27,12 @@ from worktrees.trees import remove_rubbish
 log = structlog.get_logger()
 
 _REDIS_AWAY_S = 60.0
+_MOST_SAID = 2000
+"""Characters of what was raised that go into an answer; the log has all of it."""
+
+
+Failed = Callable[[str], Message]
+"""Makes the answer that infrastructure stood in the way, from a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,7 @@ class Delivery:
     token: str
     run: str
     start_by: float
+    failed: Failed
 
 
 Work = Callable[[Callable[[], bool]], Message]
@@ -45,7 +52,8 @@ Work = Callable[[Callable[[], bool]], Message]
 
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
-    Works on a message if it is neither stale, done, fenced nor in another's hands, and answers it.
+    Works on a message if it is neither done, fenced nor in another's hands, and answers it. A stale one is answered
+    without being worked on.
 
     `apart`: in a process of its own. Whatever the work leaves in memory, and whatever it starts, goes with it; when
     that process dies before its time, its lease is given back at once, so that the sender need not wait for it to run
@@ -53,10 +61,6 @@ def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
     die_with_parent()
     settings = Settings()
-    told = log.bind(run=delivery.run, message_id=delivery.message_id)
-    if time.time() > delivery.start_by:
-        told.warning("message.stale")
-        return
     if apart:
         _deliver_apart(delivery, work, settings)
     else:
@@ -94,18 +98,38 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
         told.info("message.refused", why=lease)
         return
     with leases.kept(lease):
-        _tell_started(client, delivery, settings)
-        told.info("message.started")
-        try:
-            result = work(lease.lost)
-        except Exception:
-            told.exception("message.broken")
-            return
+        result = _stale(delivery) or _worked_on(client, delivery, work, lease, settings)
         if lease.lost():
             told.warning("message.lease_lost")
             return
         answers.answer(client, delivery.run, delivery.message_id, result)
     told.info("message.answered")
+
+
+def _stale(delivery: Delivery) -> Message | None:
+    """
+    The answer to a message that has lain too long; None when it has not.
+
+    Asked under the lease: a fresh copy of it, at work elsewhere, is not answered by the copy left behind.
+    """
+    late_s = time.time() - delivery.start_by
+    if late_s <= 0:
+        return None
+    log.warning("message.stale", run=delivery.run, message_id=delivery.message_id, late_s=late_s)
+    return delivery.failed(f"it lay in a queue too long: it was to be begun {late_s:.0f} s before it was taken")
+
+
+def _worked_on(client: Redis, delivery: Delivery, work: Work, lease: leases.Lease, settings: Settings) -> Message:
+    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    _tell_started(client, delivery, settings)
+    told.info("message.started")
+    try:
+        return work(lease.lost)
+    except Exception as broken:
+        told.exception("message.broken")
+        said = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
+        # A name of a file may be in it, and need not be UTF-8; an answer is.
+        return delivery.failed(said.encode(errors="backslashreplace").decode())
 
 
 def _broker(settings: Settings) -> str:

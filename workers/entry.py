@@ -4,10 +4,11 @@ Where an order enters a worker process. Thin: decode, deliver, carry out.
 The Celery task is called `run_order`; senders dispatch by importing it, never by its name.
 """
 
+import time
 from collections.abc import Callable
 
 from workers.delivery import Delivery, deliver
-from workers.messages import Message, WorkOrder
+from workers.messages import Message, WorkOrder, WorkResult
 from workers.settings import Settings
 from workers.wire import app
 
@@ -21,5 +22,18 @@ def run_order(encoded: str) -> None:
 
         return carry_out(order, Settings(), stop=stop)
 
-    delivery = Delivery(message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by)
+    def failed(why: str) -> Message:
+        return WorkResult(
+            order_id=order.order_id,
+            token=order.token,
+            outcome="infrastructure",
+            detail=why,
+            host=Settings().host,
+            started_at=time.time(),
+            finished_at=time.time(),
+        )
+
+    delivery = Delivery(
+        message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=failed
+    )
     deliver(delivery, work, apart=True)

@@ -75,6 +75,16 @@ class _Watch:
         signal.signal(PARENT_DIED, self._end)
 
     def run(self) -> int:
+        """Whatever ends it, a bug included, nothing it has started or laid down stays behind."""
+        try:
+            self._stand()
+        finally:
+            tree.kill_tree(tree.descendants(os.getpid()))
+            self.place.remove()
+            self._withdraw()
+        return 0
+
+    def _stand(self) -> None:
         worker = self._start()
         while worker.running() or not self.asked:
             if self.at_once:
@@ -88,10 +98,6 @@ class _Watch:
             self._bury({worker.pid})
             self._announce(worker)
             time.sleep(_TURN_S)
-        tree.kill_tree(tree.descendants(os.getpid()))
-        self.place.remove()
-        self._withdraw()
-        return 0
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         """The first request is passed on to the worker; a second one, by a person, does not wait for it."""

@@ -100,7 +100,8 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
 
 @contextmanager
 def _bench(order: WorkOrder, settings: Settings, mirror: Mirror, base: CommitId) -> Iterator[Bench]:
-    logs = settings.home / "runs" / order.run / "logs" / order.task / str(order.attempt)
+    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    logs = settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
     logs.mkdir(parents=True, exist_ok=True)
     with private(order.env) as own, lease_checkout(mirror, base, settings.cache / "checkouts") as checkout:
         yield Bench(checkout=checkout, own=own, logs=logs)

@@ -10,11 +10,14 @@ killed main process' message only after the visibility timeout, and a message po
 So the sender watches leases and sends again, and a second delivery of the same id does nothing.
 """
 
-from typing import Any, Protocol
+import re
+from typing import Any, Protocol, cast
 
 import redis
 from celery import Celery
 from kombu.exceptions import OperationalError
+from redis.connection import DefaultParser
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 
 from workers.messages import Message
 
@@ -22,10 +25,39 @@ Queue = str
 ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
 QUEUES: tuple[Queue, ...] = (ORDERS, REVIEWS, CHECKS, LANDINGS)
 
-BrokerAway = (redis.ConnectionError, redis.TimeoutError, OperationalError)
-"""What is raised while Redis cannot be reached; the caller waits and tries again, nothing is lost."""
+BrokerAway = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    OperationalError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
+"""
+What is raised while Redis cannot be reached, or is there and takes nothing for the time being: its memory or disk is
+full, it is a replica, it loads its data or runs a script. The caller waits and tries again, nothing is lost.
+"""
 
-Redis = redis.Redis
+# The library has no class for these: a snapshot that cannot be written, a script that runs long, replicas that are
+# gone. Without one they could not be told from a command that is wrong. Celery's client reads by the same table.
+for _passing in ("MISCONF", "BUSY", "NOREPLICAS"):
+    DefaultParser.EXCEPTION_CLASSES.setdefault(_passing, TryAgainError)
+
+_IN_A_SCRIPT = re.compile(r" -(?:OOM|READONLY|MISCONF|BUSY|NOREPLICAS|LOADING|MASTERDOWN) ")
+
+
+class Redis(redis.Redis):
+    """A client that knows a script stopped by a Redis that takes nothing from a script that is wrong."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
+        try:
+            return super().eval(script, numkeys, *keys_and_args)
+        except redis.ResponseError as problem:
+            # Before version 7 the reason is in the middle of a sentence about the script, where the library misses it.
+            if _IN_A_SCRIPT.search(str(problem)):
+                raise TryAgainError(str(problem)) from problem
+            raise
+
 
 _SOCKET_OPTIONS: dict[str, Any] = {
     "socket_timeout": 15,
@@ -96,7 +128,8 @@ def connect(url: str) -> Redis:
     """
     try:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
-        return redis.Redis.from_url(url, decode_responses=True, **_SOCKET_OPTIONS, **keepalive)
+        # The library types this method as if it made its own class.
+        return cast(Redis, Redis.from_url(url, decode_responses=True, **_SOCKET_OPTIONS, **keepalive))
     except ValueError as problem:
         raise BrokerRefused(
             f"broker URL '{without_password(url)}' is not usable: {problem}; "

@@ -69,6 +69,19 @@ class Checkout:
         self._refuse_gitlinks(tree)
         return tree
 
+    def altered(self) -> tuple[str, ...]:
+        """
+        The commit's files that are no longer as the commit has them, sorted; what was only added is not told.
+
+        A folder that is gone is all of them, told as `.`.
+        """
+        if self.path.is_symlink() or not self.path.is_dir():
+            return (".",)
+        restore_config(self.mirror.path)
+        # This reads the index of the lease and never writes it: an index that learnt of changes would hide them.
+        said = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
+        return tuple(sorted(set(said.fields)))
+
     def _refuse_gitlinks(self, tree: TreeId) -> None:
         """Git keeps a repository in the folder as a mere commit id, without its files: work would be lost."""
         changed = self.git.run("diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree)

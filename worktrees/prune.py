@@ -18,12 +18,14 @@ _MOST_AT_ONCE = 500
 """Refs deleted by one push: each costs two words of its command line."""
 
 
-def prune_run(mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | None = None) -> int:
+def prune_run(
+    mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | None = None, keep: Collection[str] = ()
+) -> int:
     """
     Removes the run's refs from the hub and from the mirror; how many the hub had.
 
     The candidates (`refs/forgepool/<run>/orders/<task>/`) are the work itself: they stay, all of them or those of the
-    tasks named.
+    tasks named. `keep` names further refs, whole, that stay.
 
     Raises:
         ValueError: no such name can be a run's.
@@ -37,7 +39,7 @@ def prune_run(mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | Non
     gone = [
         RefUpdate(ref=ref, new=None, expected=commit)
         for ref, commit in there.items()
-        if not ref.removeprefix("refs/").startswith(kept)
+        if ref not in keep and not ref.removeprefix("refs/").startswith(kept)
     ]
     parts = [gone[start : start + _MOST_AT_ONCE] for start in range(0, len(gone), _MOST_AT_ONCE)]
     removed = sum(_delete(mirror, part) for part in parts)

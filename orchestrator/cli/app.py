@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from typer._click.exceptions import ClickException as UsageError  # typer carries its own click
 
 from orchestrator.cli import asking, checking, demo, hosts, running
-from orchestrator.cli.say import complain
+from orchestrator.cli.say import complain, hush
 from orchestrator.embedded import NoRedis
 from orchestrator.journal import JournalBusy, JournalUnreadable
 from orchestrator.runs import NoSuchRun
 from orchestrator.session import CannotReach, CannotRun
+from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings, mistake_in_settings
 from workers.wire import BrokerAway, BrokerRefused
@@ -42,6 +43,7 @@ for module in (demo, running, asking, checking, hosts):
 
 def main() -> None:
     """Runs the command line and exits with its status."""
+    log_to_stderr()
     sys.exit(_status())
 
 
@@ -53,7 +55,7 @@ def _status() -> int:
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        hush()
         return 0
     except Exception as failure:
         return _complain_of(failure)

@@ -8,9 +8,9 @@ import typer
 from orchestrator import inbox, runs
 from orchestrator.cli.outcome import tell_table
 from orchestrator.cli.running import Json, Run
-from orchestrator.cli.say import out, printable, say, say_json, table
+from orchestrator.cli.say import complain, out, printable, say, say_json, table
 from orchestrator.inbox import Request
-from orchestrator.journal import Journal, JournalBusy, Recorded, is_being_written, read
+from orchestrator.journal import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written, read
 from orchestrator.report import report_lines
 from orchestrator.requests import granted
 from orchestrator.session import CannotRun
@@ -35,18 +35,25 @@ def register(app: typer.Typer) -> None:
 def list_runs(as_json: Json = False) -> None:
     """List the runs of this host, the latest first."""
     settings = Settings()
-    found = [runs.open_run(settings, name) for name in runs.run_names(settings)]
-    rows = []
-    for kept in found:
-        now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
-        landed = sum(task.phase == "landed" for task in now.tasks)
-        rows.append((kept.options.run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub))
+    rows = [_row(settings, name) for name in runs.run_names(settings)]
     if as_json:
         say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
     elif rows:
         out().print(table(("run", "outcome", "landed", "target", "hub"), rows))
     else:
         say("there are no runs yet; `forgepool run PLAN` starts one")
+
+
+def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
+    """One that cannot be read is said to be so, and hides no other."""
+    try:
+        kept = runs.open_run(settings, run)
+        now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+    except JournalUnreadable as problem:
+        complain(str(problem), 0)
+        return (run, "unreadable", "", "", "")
+    landed = sum(task.phase == "landed" for task in now.tasks)
+    return (run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub)
 
 
 def status(run: OptionalRun = None, as_json: Json = False) -> None:
@@ -94,7 +101,7 @@ def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; 
 
 
 def retry(run: Run, task: Task) -> None:
-    """Try a task again that failed, was blocked, cancelled, or waits for a person; and what was blocked by it."""
+    """Try a task again that failed, was blocked, cancelled, or waits for a person; with what blocks it or it blocks."""
     _ask(run, Request(do="retry", task=task))
 
 

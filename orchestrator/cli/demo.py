@@ -20,7 +20,7 @@ import typer
 import orchestrator
 from orchestrator.cli.live import Display, display
 from orchestrator.cli.outcome import tell_outcome
-from orchestrator.cli.running import listen_to_ctrl_c
+from orchestrator.cli.running import heard, listen_to_ctrl_c
 from orchestrator.cli.say import complain, say
 from orchestrator.decisions import Course
 from orchestrator.journal import Recorded
@@ -67,7 +67,7 @@ def demo(
             settings,
             workers=workers,
             wishes=wishes,
-            listener=killer.listen,
+            listener=heard(killer.listen, wishes, settings),
             programs=programs_folder(),
         )
     state = kept.state()

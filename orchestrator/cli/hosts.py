@@ -12,7 +12,6 @@ from orchestrator.cli.say import say, say_json
 from orchestrator.doctor import examine
 from workers import wire
 from workers.host import Post, serve
-from workers.logs import log_to_stderr
 from worktrees.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join((wire.ORDERS, wire.CHECKS, wire.LANDINGS))
@@ -50,7 +49,6 @@ def worker(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
         )
     wire.ping(wire.connect(settings.broker_url), settings.broker_url)
-    log_to_stderr()
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     slots = concurrency or os.cpu_count() or 1
     if not quiet:

@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from orchestrator.cli.say import printable, table
+from orchestrator.cli.say import out, printable, table
 from orchestrator.decisions import Course
 from orchestrator.journal import Recorded
 from orchestrator.standing import Waits
@@ -97,7 +97,7 @@ class Display:
 @contextmanager
 def display(course: Course, *, as_json: bool) -> Iterator[Display]:
     """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
-    console = Console(stderr=as_json, highlight=False, soft_wrap=True, emoji=False)
+    console = out(stderr=as_json)
     if not console.is_terminal or not sys.stdin.isatty():
         yield Display(course, console, None)
         return

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -10,12 +11,15 @@ import typer
 
 from orchestrator import runs
 from orchestrator.cli import checking
-from orchestrator.cli.live import Display, display
+from orchestrator.cli.live import display
 from orchestrator.cli.outcome import exit_status, tell_outcome
-from orchestrator.cli.say import complain, say
+from orchestrator.cli.say import complain, hush, say
 from orchestrator.decisions import Course
+from orchestrator.journal import Recorded
 from orchestrator.loop import Wishes
-from orchestrator.session import open_hub, read_plan, refuse_unready, resume_run, start_run
+from orchestrator.session import Listener, open_hub, read_plan, refuse_unready, resume_run, start_run
+from orchestrator.state import State
+from workers.logs import log_to_file
 from workers.settings import Settings
 
 Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
@@ -55,9 +59,9 @@ def run(
             settings,
             workers=workers or os.cpu_count() or 1,
             wishes=wishes,
-            listener=shown.listen,
+            listener=heard(shown.listen, wishes, settings),
         )
-    return _close(kept, ending, shown, as_json=as_json)
+    return _close(kept, ending, as_json=as_json)
 
 
 def resume(run: Run, workers: Workers = None, broker: Broker = None, as_json: Json = False) -> int:
@@ -76,8 +80,9 @@ def resume(run: Run, workers: Workers = None, broker: Broker = None, as_json: Js
         )
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
-        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=shown.listen)
-    return _close(kept, ending, shown, as_json=as_json)
+        listener = heard(shown.listen, wishes, settings)
+        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=listener)
+    return _close(kept, ending, as_json=as_json)
 
 
 def settings_with(broker: str | None) -> Settings:
@@ -105,7 +110,30 @@ def listen_to_ctrl_c() -> Wishes:
     return wishes
 
 
-def _close(kept: runs.KeptRun, ending: str, shown: Display, *, as_json: bool) -> int:
+def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
+    """
+    Shows a run's progress, and keeps this process' log beside it, off the terminal.
+
+    When whoever read the progress has gone, as in `forgepool run PLAN | head -1`, that is an interrupt.
+    """
+    logged = False
+
+    def listen(state: State, recorded: Sequence[Recorded]) -> None:
+        nonlocal logged
+        if state.run and not logged:
+            logged = True
+            log_to_file(runs.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+        try:
+            show(state, recorded)
+        except BrokenPipeError:
+            hush()
+            complain(f"nobody reads on; stopping now, and `forgepool resume {state.run}` goes on from there", 0)
+            wishes.drain = wishes.stop = True
+
+    return listen
+
+
+def _close(kept: runs.KeptRun, ending: str, *, as_json: bool) -> int:
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)
     return exit_status(state, ending)

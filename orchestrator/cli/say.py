@@ -1,6 +1,7 @@
 """How the command line speaks: plain lines, JSON, sentences of complaint. Nothing here decides anything."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,9 +10,21 @@ from rich.table import Table
 from rich.text import Text
 
 
-def out() -> Console:
-    """Standard output for people; no colours when it is no terminal."""
-    return Console(highlight=False, soft_wrap=True, emoji=False)
+class Paper(Console):
+    """Where words for people go. A reader that has gone is told to the caller; rich's own would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def out(*, stderr: bool = False) -> Paper:
+    """Standard output for people, or standard error; no colours when it is no terminal."""
+    return Paper(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
+
+
+def hush() -> None:
+    """Standard output is read by nobody any more: what is still said there goes nowhere, and complains of nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

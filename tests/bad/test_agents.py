@@ -36,7 +36,7 @@ class Batch:
     details: dict[str, str]
 
     def log(self, task: str) -> Path:
-        return self.premises.home / "runs" / self.premises.run_name() / "logs" / task / "1" / "agent.log"
+        return self.premises.home / "runs" / self.premises.run_name() / "logs" / "orders" / task / "1" / "agent.log"
 
 
 def _tasks(folder: Path) -> Tasks:

@@ -2,11 +2,12 @@
 
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from premises import Premises, await_that
+from premises import Premises, await_file, await_that
+from servers import RedisServer
 
 from orchestrator.embedded import redis_binary
 from workers.settings import Settings
@@ -123,3 +124,30 @@ def test_doctor_says_that_a_broker_refuses_the_password(premises: Premises, guar
     (line,) = [line for line in said.out.splitlines() if "shared Redis" in line]
     assert line.startswith("bad")
     assert "refuses the password" in line
+
+
+def test_a_redis_that_takes_nothing_for_a_while_ends_no_run_and_the_answer_is_json_alone(
+    premises: Premises, start_redis: Callable[..., RedisServer]
+) -> None:
+    """Its memory is full while an order is worked on: run and worker wait, and say so in their logs."""
+    server = start_redis()
+    redis = connect(server.url)
+    begun, go = premises.folder / "begun", premises.folder / "go"
+    plan = premises.plan({"one": f"touch {begun}; {await_file(go)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
+    shared = {"FORGEPOOL_BROKER_URL": server.url}
+    with (
+        premises.going("worker", "--concurrency", "1", env=shared) as worker,
+        premises.going("run", plan, "--repo", premises.repo, "--json", env=shared) as going,
+    ):
+        await_that(begun.exists, "an agent works")
+        redis.config_set("maxmemory", "1")
+        log = premises.home / "runs" / premises.run_name() / "logs" / "orchestrator.log"
+        go.touch()
+        await_that(lambda: log.is_file() and "redis.away" in log.read_text(), "the run misses Redis")
+        redis.config_set("maxmemory", "0")
+        said = going.ended()
+        assert worker.process.poll() is None
+    redis.close()
+    assert said.status == 0, said
+    assert said.outcomes() == {"one": "landed", "two": "landed"}
+    assert "redis.away" not in said.err

@@ -1,7 +1,11 @@
 """Wrong words on the command line are answered with one sentence that has the right ones, and status 2."""
 
+import json
+import shutil
+import subprocess
+
 import pytest
-from premises import Premises, Tasks
+from premises import FORGEPOOL, Premises, Tasks, await_file
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,56 @@ def test_questions_about_what_a_run_has_not_are_refused(premises: Premises) -> N
     assert "has ended already" in again.out
     assert f"forgepool retry {name} TASK" in again.out
     assert premises.landed() == ["one"]
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(premises: Premises) -> None:
+    assert premises.run(premises.plan({"one": "echo 1 > one.txt"})).status == 0
+    name = premises.run_name()
+    for broken, damage in (("no-journal", None), ("no-plan", "plan.json"), ("torn", "journal.db")):
+        folder = shutil.copytree(premises.home / "runs" / name, premises.home / "runs" / broken)
+        if damage is None:
+            (folder / "journal.db").unlink()
+        else:
+            (folder / damage).write_text("{")
+    said = premises.forgepool("runs", "--json")
+    assert said.status == 0
+    assert {row["run"]: row["outcome"] for row in json.loads(said.out)} == {
+        name: "all landed",
+        "no-journal": "unreadable",
+        "no-plan": "unreadable",
+        "torn": "unreadable",
+    }
+    assert said.err.count("\n") == 3
+    said.has_no_traceback()
+
+
+def test_a_reader_of_progress_that_goes_away_interrupts_the_run(premises: Premises) -> None:
+    """As in `forgepool run PLAN | head -1`."""
+    gate = premises.folder / "go"
+    plan = premises.plan({"one": f"{await_file(gate)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
+    process = subprocess.Popen(
+        [*FORGEPOOL, "run", str(plan), "--repo", str(premises.repo)],
+        env=premises.environment({}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert "begins" in process.stdout.readline()
+    process.stdout.close()
+    with process.stderr:
+        said = process.stderr.read()
+    assert process.wait(timeout=60) == 130, said
+    name = premises.run_name()
+    assert said.count("\n") == 1 and "nobody reads on" in said and f"forgepool resume {name}" in said
+    gate.touch()
+    assert premises.forgepool("resume", name).status == 0
+    assert sorted(premises.landed()) == ["one", "two"]
+
+
+def test_a_task_may_have_the_name_of_any_file_of_the_run(premises: Premises) -> None:
+    names = ("redis.log", "host-orders.log", "orchestrator.log", "checks", "orders")
+    tasks: Tasks = {name: {"agent": {"command": f"echo 1 > {name}.txt"}, "files": [f"{name}.txt"]} for name in names}
+    assert premises.run(premises.plan(tasks)).status == 0
+    assert sorted(premises.landed()) == sorted(names)

@@ -58,8 +58,7 @@ class Invariants:
                 assert (came := state.tasks[task].result) and reason.attempt == came.attempt
                 self.judged[task] = reason.attempt
             case e.LockExtended(task=task):
-                later = (one.id for one in state.in_phase("candidate") if one.id != task)
-                self.past |= {frozenset((task, one)) for one in later}
+                self.past |= {frozenset((task, one)) for one in self._in_a_circle_with(state, task)}
             case e.CheckSent():
                 assert not state.halted, "a check was sent through a gate that is shut"
             case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
@@ -98,6 +97,19 @@ class Invariants:
             if self.course.plan.reads == "block":
                 assert not reads & held, f"{task} reads what {other} writes"
                 assert not writes & _covered(self.course.tasks[other].reads), f"{task} writes what {other} reads"
+
+    def _in_a_circle_with(self, state: State, task: str) -> set[str]:
+        """The candidates that wait for this one, be it through others: one of a circle has to go on."""
+        held = dict(self._held(state))
+        candidates = {one.id: frozenset(one.result.paths) for one in state.in_phase("candidate") if one.result}
+        circle = {task}
+        while more := {
+            one
+            for one, touched in candidates.items()
+            if one not in circle and any((touched - held[one]) & held[other] for other in circle)
+        }:
+            circle |= more
+        return circle - {task}
 
     def _locks_hold(self, state: State) -> None:
         held = dict(self._held(state))

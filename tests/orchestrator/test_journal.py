@@ -1,10 +1,12 @@
 """What was appended is there, in order, whole, and readable by anybody; only one may append."""
 
+import fcntl
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,44 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
     journal.close()
     assert not is_being_written(tmp_path)
     Journal(tmp_path).close()
+
+
+def test_looking_whether_a_journal_is_written_stands_in_nobodys_way(tmp_path: Path) -> None:
+    """Neither in a writer's, which would refuse to begin, nor in the way of another who looks."""
+    Journal(tmp_path).close()
+    over = threading.Event()
+    seen: list[bool] = []
+
+    def look() -> None:
+        while not over.is_set():
+            seen.append(is_being_written(tmp_path))
+
+    looking = [threading.Thread(target=look) for _ in range(2)]
+    for thread in looking:
+        thread.start()
+    try:
+        for _ in range(200):
+            Journal(tmp_path).close()
+            (tmp_path / "journal.lock").write_text("the last writer")
+            is_being_written(tmp_path)
+            assert (tmp_path / "journal.lock").read_text() == "the last writer"
+    finally:
+        over.set()
+        for thread in looking:
+            thread.join()
+    assert seen
+
+
+def test_readers_do_not_take_one_another_for_the_writer(tmp_path: Path) -> None:
+    assert not is_being_written(tmp_path), "there never was one"
+    Journal(tmp_path).close()
+    with (tmp_path / "journal.lock").open() as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        assert not is_being_written(tmp_path)
+        letting_go = threading.Timer(0.1, fcntl.flock, (looked_at, fcntl.LOCK_UN))
+        letting_go.start()
+        Journal(tmp_path).close()
+        letting_go.join()
 
 
 def test_what_append_returned_from_outlives_the_writer_and_its_lock_does_not(tmp_path: Path) -> None:

@@ -48,6 +48,20 @@ def test_what_was_blocked_for_want_of_a_task_is_retried_with_it() -> None:
     assert asked(state, "retry", None) == []
 
 
+@pytest.mark.parametrize("name", ["b", "c"])
+def test_a_blocked_task_is_retried_with_what_it_needs_and_lacks(name: str) -> None:
+    """Alone it would be blocked again at once, for the same want."""
+    state = begun(ONE, sent("a"), answered("a", 1, "no_change"), TaskFailed(task="a", reason=REASON))
+    follow(state, TaskBlocked(task="b", by="a"), TaskBlocked(task="c", by="b"), TaskCancelled(task="d"))
+    assert asked(state, "retry", name) == ["a", "b", "c"]
+    assert state.tasks["d"].phase == "cancelled", "nobody asked for it"
+
+
+def test_a_failed_task_is_retried_without_what_it_needed_and_got() -> None:
+    state = begun(ONE, *TO_LANDING, LANDED, TaskCancelled(task="b"), TaskBlocked(task="c", by="b"))
+    assert asked(state, "retry", "c") == ["b", "c"]
+
+
 def test_what_has_landed_is_never_tried_again() -> None:
     state = begun(ONE, *TO_LANDING, LANDED)
     assert asked(state, "retry", "a") == []
@@ -56,21 +70,21 @@ def test_what_has_landed_is_never_tried_again() -> None:
 def test_a_message_is_sent_again_as_it_was_but_for_its_time() -> None:
     state = begun(ONE, sent("a"))
     outstanding = state.outstanding()["r-1.a.1"]
-    first = order(ONE, state, state.tasks["a"], outstanding, resent=False)
+    first = order(ONE, state, state.tasks["a"], outstanding, now=200.0, resent=False)
     follow(state, sent("d"), at=500.0)
-    again = order(ONE, state, state.tasks["a"], outstanding, resent=True)
+    again = order(ONE, state, state.tasks["a"], outstanding, now=600.0, resent=True)
     assert again.start_by == first.start_by + 400.0 and again.resent and not first.resent
     assert again.model_copy(update={"start_by": first.start_by, "resent": False}) == first
 
 
 def test_a_check_and_a_landing_speak_of_the_adopted_attempts_candidate() -> None:
     state = begun(ONE, sent("a"), answered("a"), queued("a"), check_sent("a"))
-    asked_for = check_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.check-1"])
+    asked_for = check_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.check-1"], now=200.0)
     (entry,) = asked_for.entries
     assert (entry.commit, entry.ref, asked_for.base) == ("c-a-1", "refs/forgepool/r-1/orders/a/1", "c0")
     assert entry.message.endswith("Forgepool-Attempt: 1\nForgepool-Agent: command\n")
     follow(state, GREEN, intended("a"))
-    landing_of = land_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.land-1"])
+    landing_of = land_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.land-1"], now=200.0)
     assert (landing_of.commit, landing_of.tree) == ("m-a-1", "tree-a-1")
     assert landing_of.certificates == GREEN.result.certificates and landing_of.entries == asked_for.entries
 

@@ -243,11 +243,11 @@ class Run(RuleBasedStateMachine):
         task = self.state.tasks[sent.task]
         match sent.kind:
             case "order":
-                return order(self.course, self.state, task, sent, resent=resent)
+                return order(self.course, self.state, task, sent, now=self.state.at, resent=resent)
             case "check":
-                return check_request(self.course, self.state, task, sent)
+                return check_request(self.course, self.state, task, sent, now=self.state.at)
             case "landing":
-                return land_request(self.course, self.state, task, sent)
+                return land_request(self.course, self.state, task, sent, now=self.state.at)
 
     def in_hub(self, task: TaskState, sent: Outstanding | None) -> list[Event]:
         """What `recovery` would find there: the same events, of a hub that is a dictionary."""

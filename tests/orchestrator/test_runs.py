@@ -9,7 +9,7 @@ from plans import course, result, task
 from orchestrator import runs
 from orchestrator.durations import learned_durations
 from orchestrator.events import OrderAnswered, RunPaused
-from orchestrator.inbox import Request, leave, waiting
+from orchestrator.inbox import Request, discard, leave, waiting
 from orchestrator.journal import Journal, JournalUnreadable
 from orchestrator.plan import Plan
 from orchestrator.runs import NoSuchRun, Options
@@ -23,11 +23,13 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home", cache=tmp_path / "cache")
 
 
-def keep(settings: Settings, run: str, age_s: float = 0.0, *, plan_file: Path | None = None) -> runs.KeptRun:
+def keep(
+    settings: Settings, run: str, age_s: float = 0.0, *, plan_file: Path | None = None, plan: Plan = PLAN
+) -> runs.KeptRun:
     file = plan_file or settings.home
     digest = runs.file_digest(file) if file.is_file() else ""
     options = Options(run=run, hub="/h", target="t", workers=2, plan_file=str(file), plan_file_digest=digest)
-    kept = runs.keep(settings, options, PLAN)
+    kept = runs.keep(settings, options, plan)
     os.utime(kept.folder / "options.json", (1e9 - age_s, 1e9 - age_s))
     return kept
 
@@ -89,6 +91,17 @@ def test_durations_are_the_median_of_candidates_of_earlier_runs(settings: Settin
     assert learned_durations(settings, PLAN) == {"a": 2.0}
 
 
+def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(settings: Settings) -> None:
+    other = PLAN.model_copy(update={"name": "p-more"})
+    for run, plan, seconds in (("p-1", PLAN, 3.0), ("p-more-1", other, 50.0), ("p-more-2", other, 60.0)):
+        journal = Journal(keep(settings, run, plan=plan).folder)
+        took = result("a").model_copy(update={"started_at": 10.0, "finished_at": 10.0 + seconds})
+        journal.append([OrderAnswered(task="a", result=took)], at=1.0)
+        journal.close()
+    (runs.runs_folder(settings) / "p-torn").mkdir()
+    assert learned_durations(settings, PLAN) == {"a": 3.0}
+
+
 def test_a_run_that_cannot_be_read_teaches_nothing_and_hinders_nothing(settings: Settings) -> None:
     (keep(settings, "p-1").folder / "journal.db").write_bytes(b"no database" * 99)
     assert learned_durations(settings, PLAN) == {}
@@ -102,6 +115,23 @@ def test_a_run_is_replayed_from_its_journal(settings: Settings) -> None:
     state, recorded = kept.replay()
     assert (state.number, state.at, len(recorded)) == (1, 5.0, 1)
     assert set(state.tasks) == {"a", "b"}
+
+
+def test_a_journal_that_tells_what_cannot_be_is_refused(settings: Settings) -> None:
+    kept = keep(settings, "p-1")
+    journal = Journal(kept.folder)
+    journal.append([OrderAnswered(task="a", result=result("a", 1, "agent_failed"))], at=5.0)
+    journal.close()
+    with pytest.raises(JournalUnreadable, match="tells what cannot be"):
+        kept.state()
+
+
+def test_requests_that_came_too_late_are_thrown_away(tmp_path: Path) -> None:
+    assert discard(tmp_path) == 0
+    for do in ("cancel", "retry"):
+        leave(tmp_path, Request.model_validate({"do": do, "task": "a"}))
+    assert discard(tmp_path) == 2
+    assert list(waiting(tmp_path)) == []
 
 
 def test_requests_are_taken_in_the_order_they_were_left(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def _assert_answers(machine: Machine) -> None:
 
     report = machine.run("report", run).out
     assert f"6 of 10 tasks landed on {_BRANCH}" in report
-    assert "here: " in report and "needs 'hopeless'" in report and "see it again: git checkout" in report
+    assert "here: " in report and "needs 'hopeless'" in report and "see it again: git fetch" in report
     (listed,) = _answer(machine, "runs", "--json")
     assert (listed["run"], listed["outcome"], listed["landed"]) == (run, "incomplete", "6/10")
     assert machine.run("resume", run).status == 1, "an ended run stays as it ended"

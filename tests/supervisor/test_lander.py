@@ -131,6 +131,18 @@ def test_entries_that_conflict_are_refused(gate: Gate, green: Green) -> None:
     assert landed.outcome == "refused"
 
 
+def test_what_was_made_on_a_commit_that_was_taken_out_of_the_target_is_refused(gate: Gate, green: Green) -> None:
+    request, found = green
+    start = gate.hub.tip()
+    gate.hub.commit({"a": "bad idea\n"})
+    entry = gate.entry("one", {"b": "3\n"}, attempt=2)
+    git(gate.hub.path, "update-ref", "refs/heads/main", start)
+    landed = gate.land(gate.landing(request, found, entries=(entry,)))
+    assert landed.outcome == "refused"
+    assert "which is no longer in main" in landed.detail
+    assert gate.hub.tip() == start
+
+
 def test_a_check_added_to_the_target_since_needs_its_certificate(gate: Gate, green: Green) -> None:
     """Another request, on the new tip, with the certificates of the old one."""
     request, _ = green

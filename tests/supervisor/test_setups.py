@@ -1,9 +1,10 @@
-"""A set-up is run once for each state of its lock file, and no check's leavings reach the next one."""
+"""A set-up is run once for each state of the target's lock file; nothing of a candidate reaches the next one."""
 
 from pathlib import Path
 
 import pytest
 from gates import Gate, check
+from repositories import git
 
 from supervisor.definitions import CachedFolder, CheckDefinition
 
@@ -29,9 +30,14 @@ def test_the_cache_is_filled_once_for_a_lock_file(gate: Gate, count: Path) -> No
         found = gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n"}), checked))
         assert found.verdict == "green", found
     assert runs(count) == 1
-    found = gate.examine(gate.request(gate.entry("locked", {"lock": "2\n"}), checked))
-    assert found.verdict == "green", found
-    assert runs(count) == 2
+    for number in range(2):
+        found = gate.examine(gate.request(gate.entry(f"locked{number}", {"lock": "2\n"}), checked))
+        assert found.verdict == "green", found
+    assert runs(count) == 3, "of a lock file that is not the target's nothing is kept"
+    gate.let_in(gate.entry("locked", {"lock": "2\n"}), checked)
+    for number in range(2):
+        gate.examine(gate.request(gate.entry(f"u{number}", {f"f{number}": "x\n"}), checked))
+    assert runs(count) == 5, "once for the one that lands, once when it has landed"
 
 
 def test_what_a_check_does_to_a_cached_folder_stays_with_it(gate: Gate, count: Path) -> None:
@@ -50,7 +56,8 @@ def test_a_set_up_that_fails_is_red_and_leaves_no_cache(gate: Gate, count: Path)
     entry = gate.entry("one", {"broken": "x\n", "lock": "2\n"})
     found = gate.examine(gate.request(entry, checked))
     assert (found.verdict, found.failures[0].check) == ("red", "test")
-    assert len(list((gate.settings.cache / "setups").glob("*/"))) == 1, "the base's own, and no half one"
+    assert found.detail == "the set-up of check 'test' exited with 1 on the composed tree"
+    assert not list((gate.settings.cache / "setups").glob("*/")), "nothing of it is kept"
 
 
 def test_a_set_up_without_a_cache_is_run_every_time(gate: Gate, count: Path) -> None:
@@ -68,3 +75,67 @@ def test_another_set_up_command_does_not_get_the_cache_of_the_first(gate: Gate, 
     assert gate.examine(gate.request(entry, one)).verdict == "green"
     assert gate.examine(gate.request(entry, other)).verdict == "green"
     assert runs(count) == 2
+
+
+def test_a_candidate_that_changes_what_the_set_up_runs_leaves_nothing_to_the_next_one(gate: Gate, count: Path) -> None:
+    """Its lock file is the target's, and so is what it is checked with."""
+    gate.hub.commit({"lock": "1\n", "prepare": "mkdir -p deps && echo good > deps/of\n"})
+    checked = with_setup(count, "grep -q good deps/of", setup="sh prepare")
+    bad = gate.entry("bad", {"prepare": "mkdir -p deps && echo broken > deps/of\n"})
+    gate.examine(gate.request(bad, checked))
+    assert gate.examine(gate.request(gate.entry("good", {"b": "2\n"}), checked)).verdict == "green"
+
+
+def test_a_candidates_own_lock_file_keeps_nothing_for_one_that_lands_the_same(gate: Gate, count: Path) -> None:
+    gate.hub.commit({"lock": "1\n", "prepare": "mkdir -p deps && echo good > deps/of\n"})
+    checked = with_setup(count, "grep -q good deps/of", setup="sh prepare")
+    bad = gate.entry("bad", {"lock": "2\n", "prepare": "mkdir -p deps && echo broken > deps/of\n"})
+    assert gate.examine(gate.request(bad, checked)).verdict == "red"
+    gate.let_in(gate.entry("good", {"lock": "2\n"}), checked)
+
+
+def test_another_hub_with_the_same_lock_file_has_its_own_folders(gate: Gate, count: Path) -> None:
+    gate.hub.commit({"lock": "1\n", "who": "one\n"})
+    checked = with_setup(count, "cmp who deps/of", setup="mkdir -p deps && cp who deps/of")
+    assert gate.examine(gate.request(gate.entry("a", {"b": "2\n"}), checked)).verdict == "green"
+    other = gate.folder / "other.git"
+    git(gate.folder, "clone", "-q", "--bare", str(gate.hub.path), str(other))
+    gate.hub.commit({"who": "two\n"})
+    entry = gate.entry("b", {"b": "3\n"})
+    git(other, "fetch", "-q", str(gate.hub.path), "+refs/heads/*:refs/heads/*")
+    assert gate.examine(gate.request(entry, checked, hub=str(other))).verdict == "green"
+
+
+def test_another_check_with_the_same_set_up_has_its_own_folders(gate: Gate, count: Path) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    one = with_setup(count, "true")
+    two = one.model_copy(update={"name": "other"})
+    assert gate.examine(gate.request(gate.entry("a", {"b": "2\n"}), one, two)).verdict == "green"
+    assert len(list((gate.settings.cache / "setups").glob("*/"))) == 2
+
+
+def test_a_candidate_without_the_lock_file_that_names_the_cache_is_red(gate: Gate, count: Path) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    found = gate.examine(gate.request(gate.entry("one", {"lock": None}), with_setup(count, "true")))
+    assert found.verdict == "red"
+    assert "the set-up of check 'test' is not taken for green" in found.detail
+    assert "keeps folders by lock, no regular file of the commit" in found.detail
+
+
+def test_a_target_without_that_lock_file_is_the_red_one(gate: Gate, count: Path) -> None:
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), with_setup(count, "true")))
+    assert found.verdict == "base_red"
+    assert "main itself" in found.detail and "keeps folders by lock" in found.detail
+
+
+def test_a_set_up_that_fails_for_all_is_not_the_candidates_though_folders_are_kept(gate: Gate, count: Path) -> None:
+    """The network is away: a candidate with another lock file is the first to need it."""
+    gate.hub.commit({"lock": "1\n"})
+    network = gate.folder / "network"
+    network.touch()
+    checked = with_setup(count, "true", setup=f"test -e {network} && mkdir -p deps")
+    assert gate.examine(gate.request(gate.entry("a", {"b": "2\n"}), checked)).verdict == "green"
+    network.unlink()
+    found = gate.examine(gate.request(gate.entry("one", {"lock": "2\n"}), checked))
+    assert found.verdict == "base_red"
+    assert "the set-up of check 'test' exited with 1 on main itself" in found.detail

@@ -29,7 +29,11 @@ def answer(stop):
     exec(work)
     return WorkResult(order_id=message_id, token="t", outcome="no_change", detail=str(os.getpid()))
 
-deliver(Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by)), answer, apart=True)
+def failed(why):
+    return WorkResult(order_id=message_id, token="t", outcome="infrastructure", detail=why)
+
+delivery = Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by), failed=failed)
+deliver(delivery, answer, apart=True)
 """
 
 Deliver = Callable[..., "subprocess.Popen[str]"]
@@ -108,9 +112,17 @@ def test_a_fenced_message_is_not_begun(redis: Redis, deliver: Deliver) -> None:
     assert answers(redis) == [] and notes(redis) == []
 
 
-def test_a_stale_message_is_not_begun(redis: Redis, deliver: Deliver) -> None:
+def test_a_stale_message_is_not_begun_and_its_sender_told(redis: Redis, deliver: Deliver) -> None:
     assert "message.stale" in ended(deliver(start_by=1.0))
-    assert answers(redis) == [] and notes(redis) == []
+    (answer,) = answers(redis)
+    assert answer.outcome == "infrastructure" and "lay in a queue too long" in answer.detail
+    assert notes(redis) == [] and holders(redis, ["m"]) == {}
+
+
+def test_a_stale_copy_does_not_answer_for_the_one_at_work(redis: Redis, deliver: Deliver) -> None:
+    redis.set("forgepool:lease:m", Holder("t", "elsewhere", 1).encode())
+    assert '"held"' in ended(deliver(start_by=1.0))
+    assert answers(redis) == [] and holders(redis, ["m"])["m"].host == "elsewhere"
 
 
 @pytest.mark.parametrize("death", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
@@ -123,10 +135,13 @@ def test_a_process_that_dies_at_work_gives_its_lease_back_at_once(redis: Redis, 
     assert len(answers(redis)) == 1, "another delivery takes it up"
 
 
-def test_work_that_raises_is_logged_and_not_answered(redis: Redis, deliver: Deliver) -> None:
-    said = ended(deliver("raise RuntimeError('what went wrong')"))
-    assert "message.broken" in said and "what went wrong" in said
-    assert answers(redis) == [] and holders(redis, ["m"]) == {}
+def test_work_that_raises_is_logged_and_its_sender_told_what(redis: Redis, deliver: Deliver) -> None:
+    said = ended(deliver("raise RuntimeError('what went wrong with \\udcff' + 'x' * 9999)"))
+    assert "message.broken" in said and "Traceback" in said and "what went wrong" in said
+    (answer,) = answers(redis)
+    assert answer.outcome == "infrastructure" and len(answer.detail) < 3000
+    assert answer.detail.startswith("RuntimeError: what went wrong with \\udcffxxx")
+    assert holders(redis, ["m"]) == {}
 
 
 def test_work_whose_lease_is_lost_is_told_to_stop_and_not_asked_for_its_answer(redis: Redis, deliver: Deliver) -> None:

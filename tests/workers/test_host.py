@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from servers import RedisServer
+
 from workers.presence import Present, present
 from workers.sandbox import tree
-from workers.wire import Redis
+from workers.wire import Redis, connect
 
 
 def until(what: Callable[[], bool], within_s: float = 30.0) -> None:
@@ -55,3 +57,38 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
         if host.poll() is None:
             tree.kill_tree([*tree.descendants(host.pid), host.pid])
             host.wait()
+
+
+def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
+    start_redis: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    """Here Redis forbids it to say that it is present."""
+    server = start_redis()
+    client = connect(server.url)
+    client.acl_setuser("guest", enabled=True, passwords=["+pw"], keys=["*"], channels=["*"], commands=["+@all", "-set"])
+    places = tmp_path / "t"
+    places.mkdir()
+    host = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "orchestrator", "worker", "--quiet", "--concurrency", "1"),
+            *("--broker", f"unix://guest:pw@{server.url.removeprefix('unix://')}", "--log", str(tmp_path / "log")),
+        ],
+        env={
+            **os.environ,
+            "FORGEPOOL_HOME": str(tmp_path / "home"),
+            "FORGEPOOL_CACHE": str(tmp_path / "cache"),
+            "TMPDIR": str(places),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, said = host.communicate(timeout=30)
+    finally:
+        if host.poll() is None:
+            tree.kill_tree([*tree.descendants(host.pid), host.pid])
+            host.wait()
+    client.close()
+    assert host.returncode == 3 and said.count("\n") == 1, said
+    assert list(places.iterdir()) == []

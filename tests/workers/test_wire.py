@@ -1,9 +1,14 @@
 """The door to Redis: what is wrong is one sentence with the mend, and a password is never in it."""
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from redis.exceptions import ResponseError
 from servers import RedisServer
 
 from workers.entry import run_order
@@ -11,6 +16,7 @@ from workers.messages import CommandAgent, WorkOrder
 from workers.wire import (
     BrokerAway,
     BrokerRefused,
+    Redis,
     connect,
     ping,
     queued,
@@ -19,6 +25,19 @@ from workers.wire import (
     without_password,
 )
 
+# A process has one broker in its life.
+_SENDS = """
+import sys
+from workers.entry import run_order
+from workers.messages import WorkOrder
+from workers.wire import BrokerAway, send, use_broker
+
+use_broker(sys.argv[1])
+try:
+    send(run_order, WorkOrder.model_validate_json(sys.argv[2]), message_id="r.t.1")
+except BrokerAway:
+    print("away")
+"""
 ORDER = WorkOrder(
     order_id="r.t.1",
     token="t",
@@ -92,3 +111,54 @@ def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
     server.kill()
     with pytest.raises(BrokerAway):
         send(run_order, ORDER, message_id=ORDER.order_id)
+
+
+def full_memory(redis: Redis) -> None:
+    redis.config_set("maxmemory", "1")
+
+
+def unwritable_disk(redis: Redis) -> None:
+    """A snapshot is to be written, and its folder is none."""
+    redis.config_set("save", "3600 1")
+    redis.config_set("dbfilename", "x")
+    redis.set("k", "before")
+    folder = Path(redis.config_get("dir")["dir"])
+    (folder / "x").mkdir()
+    redis.bgsave()
+    until = time.monotonic() + 15
+    while redis.info("persistence")["rdb_last_bgsave_status"] == "ok":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def replica(redis: Redis) -> None:
+    redis.replicaof("127.0.0.1", "1")
+
+
+@pytest.mark.parametrize("make_unwilling", [full_memory, unwritable_disk, replica])
+def test_a_redis_that_takes_nothing_for_now_counts_as_away(
+    start_redis: Callable[..., RedisServer], make_unwilling: Callable[[Redis], None]
+) -> None:
+    """By every road: a plain command, one within a transaction, a script, and Celery's own."""
+    server = start_redis()
+    redis = connect(server.url)
+    make_unwilling(redis)
+    with pytest.raises(BrokerAway):
+        redis.set("k", "v")
+    with pytest.raises(BrokerAway), redis.pipeline(transaction=True) as both:
+        both.set("k", "v")
+        both.execute()
+    with pytest.raises(BrokerAway):
+        redis.eval("return redis.call('set', KEYS[1], 'v')", 1, "k")
+    redis.close()
+    sends = subprocess.run(
+        [sys.executable, "-c", _SENDS, server.url, ORDER.encode()], capture_output=True, text=True, timeout=60
+    )
+    assert (sends.returncode, sends.stdout) == (0, "away\n"), sends.stderr
+
+
+def test_a_command_that_is_wrong_is_not_taken_for_a_redis_that_is_away(redis: Redis) -> None:
+    redis.set("k", "text")
+    with pytest.raises(ResponseError) as caught:
+        redis.lpush("k", "v")
+    assert not isinstance(caught.value, BrokerAway)

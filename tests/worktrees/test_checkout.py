@@ -1,6 +1,7 @@
 """A lease is exactly one commit's files, for one holder, as long as that holder lives."""
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -262,3 +263,25 @@ def test_sub_second_edits_of_equal_size_are_seen(hub: Hub, mirror: Mirror, pool:
             os.utime(checkout.path / "src/a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
             trees.add(checkout.snapshot())
     assert len(trees) == 5
+
+
+def test_what_was_changed_of_the_commit_is_told_and_what_was_added_is_not(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        assert checkout.altered() == ()
+        (checkout.path / "new").write_text("x")
+        (checkout.path / "junk.o").write_text("ignored")
+        (checkout.path / "README.md").touch()
+        assert checkout.altered() == ()
+        (checkout.path / "src/b.py").unlink()
+        git(checkout.path, "update-index", "--assume-unchanged", "src/a.py")
+        (checkout.path / "src/a.py").write_text("a = 2\n")
+        for _ in range(2):
+            assert checkout.altered() == ("src/a.py", "src/b.py")
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        assert checkout.altered() == () and files(checkout.path) == PLAIN
+
+
+def test_of_a_checkout_that_is_gone_all_is_changed(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        shutil.rmtree(checkout.path)
+        assert checkout.altered() == (".",)
