@@ -38,7 +38,7 @@ def red_partner(request: CheckRequest, entry: Entry, checks: Sequence[CheckDefin
         composed = compose(git, commit, [entry], request.style)
         if not isinstance(composed, Composed):
             return False
-        return run_checks(checks, composed.commit, place, label=label, base=tip).failure is not None
+        return run_checks(checks, composed.commit, place, label=label).failure is not None
 
     if red_on(fork, "alone"):
         return None

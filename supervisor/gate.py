@@ -13,7 +13,7 @@ from typing import assert_never
 
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file
-from supervisor.messages import CheckFailure, CheckRequest, CheckResult, Train
+from supervisor.messages import CheckRequest, CheckResult, Train
 from supervisor.paths import found_at
 from supervisor.verdicts import base_red, composable, conflicting, red, untold
 from workers.mistakes import DocumentWrong
@@ -95,7 +95,7 @@ def taken_out(mirror: Mirror, request: Train) -> str | None:
 def _gate_file(mirror: Mirror, request: Train) -> bytes | None:
     """The target's gate file; None when there is none and never was in this run."""
     base, name = CommitId(request.base), f"{request.target}:{GATE_FILE}"
-    found = found_at(mirror.git, base, GATE_FILE)
+    found = found_at(mirror.git, base, GATE_FILE).get(GATE_FILE)
     if found is None:
         if request.had_gate_file:
             raise NotConfigured(f"{GATE_FILE} has gone from {request.target}; put it back, or start a new run")
@@ -144,12 +144,12 @@ def _judge(
         upto = _up_to(checks, outcome.failure.check)
         if outcome.failure.check in flaky:
             return red(request, upto, outcome.failure, place, blank)
-        excused = _excused(request, upto, outcome.failure, place, blank)
+        excused = _excused(request, upto, place, blank)
         if excused is not None:
             return excused
         # Its second time decides. Another check that fails then, hidden so far by this one, is judged for itself.
         flaky += (outcome.failure.check,)
-        outcome = run_checks(checks, composed.commit, place, label="again", tree=composed.tree, base=base)
+        outcome = run_checks(checks, composed.commit, place, label="again", tree=composed.tree)
     return blank.model_copy(update={"verdict": "green", "certificates": outcome.certificates, "flaky": flaky})
 
 
@@ -162,18 +162,17 @@ def _up_to(checks: tuple[CheckDefinition, ...], name: str) -> tuple[CheckDefinit
 def _excused(
     request: CheckRequest,
     checks: tuple[CheckDefinition, ...],
-    failed: CheckFailure,
     place: Place,
     blank: CheckResult,
 ) -> CheckResult | None:
     """The verdict where a failure is not the entry's, since the base shows it too; None where the base is green."""
     # Even a base that holds a certificate: the host may have changed since (a tool gone, a disk full), and that is
-    # not the entry's failure. Nor is a network that is away, so a failing set-up is compared with one that was run.
+    # not the entry's failure. Nor is a network that is away or a kept folder that has grown old: from the first
+    # failure on, every set-up is run.
     base = CommitId(request.base)
-    kept = None if failed.setup else base
     verdict: CheckResult | None = None
     for label in ("base", "base-again"):
-        failure = run_checks(checks, base, place, label=label, base=kept).failure
+        failure = run_checks(checks, base, place, label=label).failure
         if failure is None:
             return None
         if (nothing := untold(failure)) is not None:

@@ -3,13 +3,17 @@ Set-up commands, and the folders they fill, which are kept and copied in.
 
 A kept folder is made of the target's own tip and of nothing else: the set-up is run on the tip's files, before the
 commit that is to be checked is laid out in the same folder. So no candidate can put anything into what the next one
-is checked with. A commit whose lock files are not byte for byte the tip's gets its set-up run for itself, and nothing
-of that is kept; nor is a check's own writing ever.
+is checked with. A commit whose lock files, or files named by a word of the set-up command, are not byte for byte the
+tip's gets its set-up run for itself, and nothing of that is kept; nor is a check's own writing ever. What else the
+command reads must be said, as the key of a further `cache` entry for the folder. And kept folders only save time
+where all is green: once a check is red, whatever decides whose failure it is has run its set-ups.
 
 Kept folders belong to one folder of the pool: what set-ups make (a Python environment, say) often holds its own path.
 """
 
 import hashlib
+import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +22,13 @@ from pathlib import Path
 from supervisor.certificates import environment_fingerprint
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import CheckFailure
-from supervisor.paths import found_at
+from supervisor.paths import Found, found_at
 from workers.sandbox.process import Command, Ended, run, shell
 from worktrees import slots
 from worktrees.checkout import Checkout
 from worktrees.git import CommitId
+
+_WORD = re.compile(r"[\w./+@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +70,7 @@ def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
     """None when the checkout is set up for the check; else how the set-up did not end well."""
     if check.setup is None:
         return None
-    lacking = [cached.key for cached, lock in zip(check.cache, _locks(check, bench.checkout), strict=True) if not lock]
-    if lacking:
+    if lacking := _lacking(check, bench.checkout):
         reason = f"keeps folders by {', '.join(lacking)}, no regular file of the commit; name a lock file that is"
         return _refused(check, reason, bench)
     store = _store(check, bench)
@@ -97,22 +102,29 @@ def _run(check: CheckDefinition, bench: Bench) -> Ended:
     return run(command, stop=bench.stop)
 
 
-def _locks(check: CheckDefinition, checkout: Checkout, commit: CommitId | None = None) -> tuple[str | None, ...]:
-    """The lock files' contents by their ids, as a commit has them, not as they lie in the folder."""
-    at = commit or checkout.commit
-    found = [found_at(checkout.mirror.git, at, cached.key) for cached in check.cache]
-    return tuple(one.id if one is not None and one.kind == "file" else None for one in found)
+def _lacking(check: CheckDefinition, checkout: Checkout) -> list[str]:
+    keys = sorted({cached.key for cached in check.cache})
+    found = found_at(checkout.mirror.git, checkout.commit, *keys)
+    return [key for key in keys if key not in found or found[key].kind != "file"]
+
+
+def _inputs(check: CheckDefinition, checkout: Checkout, commit: CommitId) -> tuple[tuple[str, Found], ...]:
+    """What a commit, not the folder, has at the lock files' paths and at those the set-up command names."""
+    words = [os.path.normpath(word) for word in _WORD.findall(check.setup or "") if not word.startswith(("/", "-"))]
+    paths = sorted({*words, *(cached.key for cached in check.cache)} - {".", ".."})
+    inside = [path for path in paths if not path.startswith("../")]
+    return tuple(found_at(checkout.mirror.git, commit, *inside).items())
 
 
 def _store(check: CheckDefinition, bench: Bench) -> Path | None:
     """Where the check's folders are kept; None where the checkout may have none but those it makes for itself."""
     if bench.base is None or check.setup is None or not check.cache:
         return None
-    locks = _locks(check, bench.checkout)
-    if None in locks or locks != _locks(check, bench.checkout, bench.base):
+    inputs = _inputs(check, bench.checkout, bench.checkout.commit)
+    if inputs != _inputs(check, bench.checkout, bench.base):
         return None
     mirror, folder = bench.checkout.mirror, bench.checkout.path
-    named = (mirror.hub, str(folder), environment_fingerprint(), check.name, check.setup, check.cache, locks)
+    named = (mirror.hub, str(folder), environment_fingerprint(), check.name, check.setup, check.cache, inputs)
     return bench.kept / hashlib.sha256(repr(named).encode()).hexdigest()[:32]
 
 

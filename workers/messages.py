@@ -101,7 +101,7 @@ class WorkOrder(Message):
     issued_at: float
     """Unix seconds; also the date of the candidate commit, so that equal work gives an equal commit id."""
     start_by: float
-    """Unix seconds after which a copy of this order still lying in a queue is stale and is dropped."""
+    """Unix seconds after which a copy of this order still lying in a queue is answered as stale, not begun."""
     resent: bool = False
     """Sent once more, because nobody was seen to take it: look in the hub first for what may be done already."""
 

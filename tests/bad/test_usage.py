@@ -60,7 +60,7 @@ def test_a_run_that_cannot_be_read_hides_no_other(premises: Premises) -> None:
     said = premises.forgepool("runs", "--json")
     assert said.status == 0
     assert {row["run"]: row["outcome"] for row in json.loads(said.out)} == {
-        name: "all landed",
+        name: "landed",
         "no-journal": "unreadable",
         "no-plan": "unreadable",
         "torn": "unreadable",

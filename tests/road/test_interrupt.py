@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
-from processes import in_role
+from processes import Found, in_role
 
 from orchestrator import events as e
 
@@ -86,6 +86,10 @@ def test_two_interrupts_stop_at_once(
     nothing_left(ground, machine)
 
 
+def _asleep(ground: Path) -> list[Found]:
+    return [one for one in in_role(ground, "other") if "sleep" in one.argv]
+
+
 @pytest.mark.slow
 def test_cancel_ends_the_whole_process_tree_of_a_running_task(
     ground: Path, gate: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
@@ -98,11 +102,11 @@ def test_cancel_ends_the_whole_process_tree_of_a_running_task(
     ]
     under_way, _ = _start(ground, machine, repository, tasks)
     _began(ground, "long")
-    assert len([one for one in in_role(ground, "other") if "sleep" in one.argv]) == 3
+    wait_until(lambda: len(_asleep(ground)) == 3, "three processes asleep")
     asked_at = time.monotonic()
     cancelled = machine.run("cancel", machine.the_run(), "long")
     assert cancelled.status == 0, cancelled.err
-    wait_until(lambda: not [one for one in in_role(ground, "other") if "sleep" in one.argv], "the end of all")
+    wait_until(lambda: not _asleep(ground), "the end of all")
     assert time.monotonic() - asked_at < 10
     ended = under_way.ended()
     assert ended.status == 1

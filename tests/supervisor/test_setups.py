@@ -82,7 +82,8 @@ def test_a_candidate_that_changes_what_the_set_up_runs_leaves_nothing_to_the_nex
     gate.hub.commit({"lock": "1\n", "prepare": "mkdir -p deps && echo good > deps/of\n"})
     checked = with_setup(count, "grep -q good deps/of", setup="sh prepare")
     bad = gate.entry("bad", {"prepare": "mkdir -p deps && echo broken > deps/of\n"})
-    gate.examine(gate.request(bad, checked))
+    found = gate.examine(gate.request(bad, checked))
+    assert found.verdict == "red", "what the command names is its input, so it was run"
     assert gate.examine(gate.request(gate.entry("good", {"b": "2\n"}), checked)).verdict == "green"
 
 
@@ -92,6 +93,15 @@ def test_a_candidates_own_lock_file_keeps_nothing_for_one_that_lands_the_same(ga
     bad = gate.entry("bad", {"lock": "2\n", "prepare": "mkdir -p deps && echo broken > deps/of\n"})
     assert gate.examine(gate.request(bad, checked)).verdict == "red"
     gate.let_in(gate.entry("good", {"lock": "2\n"}), checked)
+
+
+def test_a_kept_folder_that_has_grown_old_blames_nobody(gate: Gate, count: Path) -> None:
+    """The set-up reads what nobody said; of a red check everything is made anew before anybody is blamed."""
+    gate.hub.commit({"lock": "1\n", "unsaid": "old\n"})
+    checked = with_setup(count, "cmp unsaid deps/of", setup="mkdir -p deps && cp un*d deps/of")
+    assert gate.examine(gate.request(gate.entry("a", {"b": "2\n"}), checked)).verdict == "green"
+    gate.hub.commit({"unsaid": "new\n"})
+    assert gate.examine(gate.request(gate.entry("c", {"b": "3\n"}), checked)).verdict == "green"
 
 
 def test_another_hub_with_the_same_lock_file_has_its_own_folders(gate: Gate, count: Path) -> None:
@@ -139,3 +149,10 @@ def test_a_set_up_that_fails_for_all_is_not_the_candidates_though_folders_are_ke
     found = gate.examine(gate.request(gate.entry("one", {"lock": "2\n"}), checked))
     assert found.verdict == "base_red"
     assert "the set-up of check 'test' exited with 1 on main itself" in found.detail
+
+
+def test_what_is_checked_is_the_candidate_though_the_folders_were_made_on_the_target(gate: Gate, count: Path) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    checked = with_setup(count, "grep -q mine a && test -e deps/of")
+    assert gate.examine(gate.request(gate.entry("one", {"a": "mine\n"}), checked)).verdict == "green"
+    assert runs(count) == 1

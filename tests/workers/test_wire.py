@@ -122,7 +122,7 @@ def unwritable_disk(redis: Redis) -> None:
     redis.config_set("save", "3600 1")
     redis.config_set("dbfilename", "x")
     redis.set("k", "before")
-    folder = Path(redis.config_get("dir")["dir"])
+    folder = Path(redis.config_get("dir")["dir"] or "")
     (folder / "x").mkdir()
     redis.bgsave()
     until = time.monotonic() + 15
