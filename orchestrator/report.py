@@ -7,6 +7,7 @@ from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.runs import KeptRun
 from orchestrator.state import State, TaskState
+from orchestrator.telling import counted
 
 
 def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
@@ -72,6 +73,7 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
             case _:
                 pass
     for host in sorted({*orders, *checks, *landings} - {""}):
-        yield f"- {host}: {orders[host]} orders, {checks[host]} check runs, {landings[host]} landings"
+        did = ((orders[host], "order"), (checks[host], "check run"), (landings[host], "landing"))
+        yield f"- {host}: {', '.join(counted(number, noun) for number, noun in did)}"
     if lost:
-        yield f"- {lost} messages were lost with their workers and done again"
+        yield f"- lost with their workers and done again: {counted(lost, 'message')}"

@@ -27,6 +27,11 @@ def sentence(event: e.Event) -> str | None:
             return _of_task(event)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 path`, `2 paths`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _subject(message_id: str) -> str:
     parts = message_id.split(".")
     return ".".join(parts[1:])
@@ -69,7 +74,7 @@ def _ended(event: e.Event) -> str | None:
 def _answered(event: e.OrderAnswered) -> str | None:
     result = event.result
     if result.outcome == "candidate":
-        return f"{event.task}: candidate {(result.commit or '')[:12]}, {len(result.paths)} paths changed"
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'path')} changed"
     if result.outcome == "infrastructure":
         return f"{event.task}: infrastructure, {result.detail}"
     return None

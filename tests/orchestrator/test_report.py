@@ -67,7 +67,7 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s on h)" in text
     assert "- d (failed): check 'test' exited with 1" in text and "| E   assert 0" in text
     assert "- b (pending): not begun" in text
-    assert "- h: 2 orders, 0 check runs, 1 landings" in text
+    assert "- h: 2 orders, 0 check runs, 1 landing" in text
 
 
 def test_what_ends_a_task_or_costs_it_something_is_told() -> None:

@@ -1,5 +1,7 @@
 """What a run may not do while something stands in its way, and what it says then."""
 
+from pathlib import Path
+
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
@@ -14,10 +16,15 @@ from orchestrator.events import (
     TaskFailed,
 )
 from orchestrator.inbox import Request
+from orchestrator.journal import Journal
+from orchestrator.loop import Wishes
 from orchestrator.requests import granted
 from orchestrator.retries import reason_of_work
+from orchestrator.runs import Options, keep
+from orchestrator.session import CannotRun, resume_run
 from orchestrator.state import IllegalStep, State
 from orchestrator.watch import Watch
+from workers.settings import Settings
 
 
 def test_the_owner_of_a_lock_is_not_passed_by_for_being_a_later_candidate() -> None:
@@ -77,6 +84,15 @@ def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt(
 def test_a_run_that_never_began_does_not_go_on() -> None:
     with pytest.raises(IllegalStep, match="never began"):
         State.blank(["a"]).apply(RunResumed(tip="c0"), number=1, at=1.0)
+
+
+def test_resuming_a_run_that_never_began_is_refused_with_what_to_type(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+    options = Options(run="r-1", hub="/hub", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
+    kept = keep(settings, options, course(task("a")).plan)
+    Journal(kept.folder).close()
+    with pytest.raises(CannotRun, match=r"never began; start it again: forgepool run p\.yaml"):
+        resume_run(kept, settings, workers=None, wishes=Wishes(), listener=lambda state, recorded: None)
 
 
 def test_a_queue_nobody_listens_to_is_told_of_once() -> None:

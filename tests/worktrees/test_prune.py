@@ -83,6 +83,15 @@ def test_orders_of_the_tasks_named_stay_and_no_others(hub: Hub, mirror: Mirror) 
     assert set(mirror.hub_refs("refs/forgepool/*")) == set(refs[:2])
 
 
+def test_a_ref_that_is_to_be_kept_stays(hub: Hub, mirror: Mirror) -> None:
+    """The marker of what may have landed is all that keeps it from landing twice."""
+    marker, other = "refs/forgepool/r1/landed/t1", "refs/forgepool/r1/landed/t2"
+    for ref in (marker, other):
+        git(hub.path, "update-ref", ref, hub.tip())
+    assert prune_run(mirror, "r1", keep=[marker]) == 1
+    assert set(mirror.hub_refs("refs/forgepool/*")) == {marker}
+
+
 def test_a_ref_the_hub_protects_does_not_keep_the_others(hub: Hub, mirror: Mirror) -> None:
     for number in range(5):
         git(hub.path, "update-ref", f"refs/forgepool/r1/x/{number}", hub.tip())
