@@ -2,11 +2,15 @@
 From an event of the journal to the message it stands for. Pure, so that a message is sent again as it was.
 """
 
-from orchestrator.decisions import Course
-from orchestrator.state import Outstanding, State, TaskState
+from orchestrator.budget import Use
+from orchestrator.course import Course
+from orchestrator.locks import may_ask
+from orchestrator.outputs import priors
+from orchestrator.state import State
+from orchestrator.task_state import Outstanding, TaskState
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import CheckRequest, EntryRef, LandRequest
-from workers.messages import WorkOrder
+from workers.messages import Limits, WorkOrder
 from workers.refs import candidate_ref
 
 _MAY_LIE_S = 3600.0
@@ -26,16 +30,36 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
         base=task.base,
         title=planned.title,
         description=planned.description,
+        type=planned.type,
         agent=planned.agent,
         files=planned.files or (),
         acceptance=planned.acceptance,
         env=planned.env,
-        limits=planned.limits,
+        limits=_limits(planned.limits, task),
         reasons=task.reasons,
+        priors=priors(course, state, planned),
+        resumes=task.resumes,
+        replies=task.replies,
+        may_ask_paths=may_ask(course, task.id),
         issued_at=sent.issued_at,
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _limits(own: Limits, task: TaskState) -> Limits:
+    """The task's own, within what was reserved for this attempt."""
+    use = task.uses.get(task.attempt, Use())
+    return own.model_copy(
+        update={
+            "cost_usd": _less(own.cost_usd, use.reserved_usd),
+            "tokens": _less(own.tokens, use.reserved_tokens),
+        }
+    )
+
+
+def _less(own: float | None, reserved: float | None) -> float | None:
+    return min((one for one in (own, reserved) if one is not None), default=None)
 
 
 def check_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> CheckRequest:

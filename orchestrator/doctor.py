@@ -10,7 +10,7 @@ from typing import Literal
 
 from orchestrator import embedded
 from orchestrator.embedded import NoRedis
-from orchestrator.session import open_hub
+from orchestrator.hub import open_hub
 from workers import presence, wire
 from workers.messages import Message
 from workers.sandbox import tree

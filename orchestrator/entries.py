@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from orchestrator.budget import Budget
 from orchestrator.fanout import CannotFanOut, TaskEntry, TaskFields, for_each, merged
 from orchestrator.overlap import BadGlob
 from supervisor.definitions import WrittenChecksOrNone
@@ -32,6 +33,8 @@ class Policy(Message):
     scope: Literal["extend", "strict"] = "extend"
     reads: Literal["block", "ignore"] = "block"
     landing: Literal["merge", "squash"] = "merge"
+    budget: Budget = Budget()
+    """What the whole run may use."""
 
 
 class PlanSource(Policy):

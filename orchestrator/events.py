@@ -9,8 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from orchestrator.budget import Budget
 from supervisor.messages import Certificate, CheckResult, Landing
-from workers.messages import Message, ReasonPack, WorkResult
+from workers.messages import Message, ReasonPack, Reply, WorkResult
+
+ParkedFor = Literal["trouble", "question", "budget"]
+"""What a person is wanted for: infrastructure that fails on and on, an agent's question, a budget that is used."""
 
 
 class RunStarted(Message):
@@ -41,6 +45,13 @@ class RunEnded(Message):
     not_landed: int
 
 
+class BudgetSet(Message):
+    """A person has given the run another budget than its plan's."""
+
+    kind: Literal["budget.set"] = "budget.set"
+    budget: Budget
+
+
 class OrderSent(Message):
     """Journaled before the message is sent: an order that was never seen is sent again."""
 
@@ -53,6 +64,11 @@ class OrderSent(Message):
     issued_at: float
     overtook: tuple[str, ...] = ()
     """Higher-ranked tasks held up only by locks, which this start passes by."""
+    reserved_usd: float | None = None
+    """Of the run's budget; None where neither the run nor the task has a limit of that kind."""
+    reserved_tokens: int | None = None
+    resumes: int | None = None
+    """The interrupted attempt it goes on from, on the base that one had."""
 
 
 class MessageTaken(Message):
@@ -76,6 +92,34 @@ class OrderAnswered(Message):
     kind: Literal["order.answered"] = "order.answered"
     task: str
     result: WorkResult
+
+
+class PathsAsked(Message):
+    """An attempt under way wants to change paths that its task does not hold."""
+
+    kind: Literal["paths.asked"] = "paths.asked"
+    task: str
+    attempt: int
+    number: int
+    """Of the asking, within the attempt; the answer names it."""
+    paths: tuple[str, ...]
+
+
+class PathsGranted(Message):
+    """It holds these paths, too, from now on; journaled before it is told so."""
+
+    kind: Literal["paths.granted"] = "paths.granted"
+    task: str
+    attempt: int
+    paths: tuple[str, ...]
+    """Without those it held already."""
+
+
+class PathsRefused(Message):
+    kind: Literal["paths.refused"] = "paths.refused"
+    task: str
+    attempt: int
+    why: str
 
 
 class LockExtended(Message):
@@ -155,6 +199,8 @@ class TaskParked(Message):
     kind: Literal["task.parked"] = "task.parked"
     task: str
     question: str
+    why: ParkedFor = "trouble"
+    """`question`: an agent's, which can be answered; the others are mended, and the task tried again."""
 
 
 class TaskCancelled(Message):
@@ -163,10 +209,20 @@ class TaskCancelled(Message):
 
 
 class TaskRetried(Message):
-    """A person asked for it: the one way out of a terminal state other than landed."""
+    """A person asked for it: with `task.replied` the one way out of a terminal state, of which landed has none."""
 
     kind: Literal["task.retried"] = "task.retried"
     task: str
+    afresh: bool = True
+    """From the target's tip and with all its attempts; else where it was."""
+
+
+class TaskReplied(Message):
+    """A person answered the question that had parked it."""
+
+    kind: Literal["task.replied"] = "task.replied"
+    task: str
+    reply: Reply
 
 
 class GateHalted(Message):
@@ -196,10 +252,14 @@ Event = Annotated[
     | RunResumed
     | RunPaused
     | RunEnded
+    | BudgetSet
     | OrderSent
     | MessageTaken
     | MessageLost
     | OrderAnswered
+    | PathsAsked
+    | PathsGranted
+    | PathsRefused
     | LockExtended
     | EntryQueued
     | CheckSent
@@ -212,6 +272,7 @@ Event = Annotated[
     | TaskParked
     | TaskCancelled
     | TaskRetried
+    | TaskReplied
     | GateHalted
     | WorkersMissing
     | PartRestarted,

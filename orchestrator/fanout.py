@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.overlap import escape, parse
-from workers.messages import Limits, Message
+from workers.messages import CliProgram, Limits, Message
 from workers.mistakes import Where
 from workers.sandbox.environment import OWN_PREFIX
 from workers.scalars import Duration
@@ -39,16 +39,49 @@ def _env_name(text: str) -> str:
     return text
 
 
-class AgentEntry(Message):
-    """Who does the work: a shell command, or a file with a scripted model's turns."""
+Name = Annotated[str, Field(min_length=1)]
 
-    command: str | None = Field(default=None, min_length=1)
-    scripted: str | None = Field(default=None, min_length=1)
+
+class ModelsEntry(Message):
+    """A model for one phase alone."""
+
+    plan: Name | None = None
+    execute: Name | None = None
+
+
+class BuiltinEntry(Message):
+    """The built-in agent as it is written; every key may be left out."""
+
+    model: Name | None = None
+    models: ModelsEntry = ModelsEntry()
+    red_first: bool = False
+    hints: bool = True
+    skill: Name | None = None
+
+
+class CliEntry(Message):
+    program: CliProgram
+    model: Name | None = None
+
+
+def _program_alone(written: object) -> object:
+    """`cli: claude` is short for `cli: {program: claude}`."""
+    return {"program": written} if isinstance(written, str) else written
+
+
+class AgentEntry(Message):
+    """Who does the work: one of these."""
+
+    builtin: BuiltinEntry | None = None
+    cli: Annotated[CliEntry | None, BeforeValidator(_program_alone)] = None
+    command: Name | None = None
+    scripted: Name | None = None
+    """A file with a scripted model's turns."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if (self.command is None) == (self.scripted is None):
-            raise ValueError("must have one of the keys 'command' and 'scripted'")
+        if sum(each is not None for each in (self.builtin, self.cli, self.command, self.scripted)) != 1:
+            raise ValueError("must have one of the keys 'builtin', 'cli', 'command' and 'scripted'")
         return self
 
 
@@ -79,6 +112,7 @@ class TaskFields(Message):
     attempts: int = Field(default=2, ge=1, le=10)
     limits: LimitsEntry = LimitsEntry()
     env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
+    disable_file_hints: bool = False
     duration_s: Duration | None = None
 
 

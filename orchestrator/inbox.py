@@ -16,8 +16,12 @@ from workers.messages import Message
 class Request(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
-    do: Literal["cancel", "retry"]
+    do: Literal["cancel", "retry", "answer"]
     task: str | None = None
+    text: str = ""
+    """Of an answer."""
+    by: str = ""
+    """Who gives the answer."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

@@ -15,8 +15,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from orchestrator.reception import Answer
 from supervisor.messages import CheckResult, Landing
-from workers import answers, leases, presence, wire
+from workers import answers, asking, leases, presence, wire
 from workers.answers import Started
+from workers.asking import PathsAnswer, PathsAsked
 from workers.leases import Holder
 from workers.messages import WorkResult
 from workers.wire import Redis
@@ -24,7 +25,7 @@ from workers.wire import Redis
 log = structlog.get_logger()
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(
-    Annotated[Started | WorkResult | CheckResult | Landing, Field(discriminator="kind")]
+    Annotated[Started | PathsAsked | WorkResult | CheckResult | Landing, Field(discriminator="kind")]
 )
 _EPOCH_S = 30 * 24 * 3600
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
@@ -77,6 +78,10 @@ class Link:
 
     def fence(self, message_id: str) -> None:
         leases.fence(self.client, message_id)
+
+    def reply(self, order_id: str, number: int, answer: PathsAnswer) -> None:
+        """Tells a running attempt whether it may touch the paths it asked for."""
+        asking.reply(self.client, order_id, number, answer)
 
     def idle(self, queue: str) -> bool:
         """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""

@@ -15,7 +15,8 @@ from typing import Literal
 import structlog
 
 from orchestrator import inbox, recovery
-from orchestrator.decisions import Course, decide
+from orchestrator.course import Course
+from orchestrator.decisions import decide
 from orchestrator.dispatch import check_request, land_request, order
 from orchestrator.embedded import Embedded
 from orchestrator.events import (
@@ -24,6 +25,8 @@ from orchestrator.events import (
     LandingIntended,
     OrderSent,
     PartRestarted,
+    PathsGranted,
+    PathsRefused,
     RunPaused,
     TaskCancelled,
     WorkersMissing,
@@ -32,9 +35,11 @@ from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
 from orchestrator.reception import received
 from orchestrator.requests import granted
-from orchestrator.state import IllegalStep, State, TaskState
+from orchestrator.state import State
+from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land
+from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
 from workers.presence import slots
 from workers.wire import ORDERS, BrokerAway, send
@@ -140,6 +145,8 @@ class Loop:
     def _receive(self) -> None:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
         for answer in self.link.answers(wait_s=_WAIT_S):
+            if isinstance(answer, PathsAsked):
+                self._repeat(answer)
             for event in received(self.course, self.state, answer):
                 superseded = self._superseded_by(event)
                 try:
@@ -149,6 +156,18 @@ class Loop:
                     continue
                 if superseded:
                     self.link.fence(superseded)
+
+    def _repeat(self, question: PathsAsked) -> None:
+        """A question that was answered before, and is asked again, as the answer got lost."""
+        task = self.state.task_of(question.order_id)
+        if task is not None and task.ask is not None and task.ask.number == question.number:
+            self._reply(task)
+
+    def _reply(self, task: TaskState) -> None:
+        """Tells an attempt what is journaled of its question."""
+        ask, message = task.ask, task.message
+        if ask is not None and ask.granted is not None and message is not None:
+            self.link.reply(message.message_id, ask.number, PathsAnswer(granted=ask.granted, why=ask.why))
 
     def _superseded_by(self, event: Event) -> str | None:
         """The message under way that a late answer to an earlier one makes needless."""
@@ -209,6 +228,8 @@ class Loop:
             for event in events:
                 if isinstance(event, OrderSent | CheckSent | LandingIntended):
                     self._send(self.state.tasks[event.task], resent=False)
+                elif isinstance(event, PathsGranted | PathsRefused):
+                    self._reply(self.state.tasks[event.task])
 
     def _miss_workers(self) -> None:
         """Says, once, that messages wait in a queue to which nobody listens."""

@@ -15,12 +15,12 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from orchestrator.entries import PlanSource, Policy, Reading, Written, check_groups, check_ids, fanned_out
-from orchestrator.fanout import TaskEntry
+from orchestrator.fanout import BuiltinEntry, TaskEntry
 from orchestrator.needs import check_cycles, needs_of_all
 from orchestrator.overlap import BadGlob, parse
 from supervisor.definitions import CheckDefinition, check_mistakes, definitions
 from workers.documents import Located, read, read_text, validate
-from workers.messages import AgentSpec, CommandAgent, Limits, Message, ScriptedAgent
+from workers.messages import AgentSpec, BuiltinAgent, CliAgent, CommandAgent, Limits, Message, PhaseName, ScriptedAgent
 from workers.mistakes import DocumentWrong, Mistake
 from workers.scalars import Duration, Slug
 
@@ -182,8 +182,12 @@ def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[
     for each in written:
         agent = each.entry.agent
         if agent is None:
-            sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{command: ...}}' there or in 'defaults'"
+            sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{builtin: {{}}}}' there or in 'defaults'"
             reading.refuse(each.index, (), sentence)
+        elif agent.builtin is not None:
+            found[each.entry.id] = _builtin(agent.builtin, each.entry)
+        elif agent.cli is not None:
+            found[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
         elif agent.command is not None:
             found[each.entry.id] = CommandAgent(run=agent.command)
         elif agent.scripted is not None:
@@ -196,6 +200,17 @@ def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[
                 case script:
                     found[each.entry.id] = ScriptedAgent(script=script)
     return found
+
+
+def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
+    chosen: dict[PhaseName, str | None] = {"plan": written.models.plan, "execute": written.models.execute}
+    return BuiltinAgent(
+        model=written.model,
+        models={phase: model for phase, model in chosen.items() if model is not None},
+        red_first=written.red_first,
+        hints=written.hints and not task.disable_file_hints,
+        skill=written.skill,
+    )
 
 
 def _script(folder: Path, name: str) -> str | DocumentWrong:

@@ -4,7 +4,7 @@ From an answer to the events it leads to: pure. An answer nobody waits for leads
 Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
 """
 
-from orchestrator.decisions import Course
+from orchestrator.course import Course
 from orchestrator.events import (
     CheckAnswered,
     Event,
@@ -12,14 +12,16 @@ from orchestrator.events import (
     LandingAnswered,
     MessageTaken,
     OrderAnswered,
+    PathsAsked,
 )
 from orchestrator.readiness import ready
 from orchestrator.state import State
 from supervisor.messages import CheckResult, Landing
+from workers import asking
 from workers.answers import Started
 from workers.messages import WorkResult
 
-Answer = Started | WorkResult | CheckResult | Landing
+Answer = Started | asking.PathsAsked | WorkResult | CheckResult | Landing
 
 
 def received(course: Course, state: State, answer: Answer) -> list[Event]:
@@ -27,6 +29,8 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
     match answer:
         case Started():
             return _taken(state, answer)
+        case asking.PathsAsked():
+            return _asked(state, answer)
         case WorkResult():
             return _worked(course, state, answer)
         case CheckResult():
@@ -42,6 +46,16 @@ def _taken(state: State, note: Started) -> list[Event]:
     if task.holder == f"{note.host}/{note.pid}":
         return []
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
+
+
+def _asked(state: State, question: asking.PathsAsked) -> list[Event]:
+    """A question that is open or answered already is none; nor is one that a later question has overtaken."""
+    task = state.task_of(question.order_id)
+    if task is None or task.message is None or task.message.token != question.token:
+        return []
+    if task.ask is not None and task.ask.number >= question.number:
+        return []
+    return [PathsAsked(task=task.id, attempt=task.attempt, number=question.number, paths=question.paths)]
 
 
 def _worked(course: Course, state: State, result: WorkResult) -> list[Event]:

@@ -7,7 +7,8 @@ The hub is asked, never Redis: a result that was published is adopted, a marker 
 from collections.abc import Sequence
 
 from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskParked, TaskReturned
-from orchestrator.state import State, TaskState
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
 from supervisor.messages import Landing
 from workers.candidates import read_result
 from workers.refs import marker_ref, result_ref, run_refs

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from orchestrator import events as e
+from orchestrator.bill import bill, bill_words, budget_words
 from orchestrator.journal import Recorded
 from orchestrator.runs import KeptRun
-from orchestrator.state import State, TaskState
-from orchestrator.telling import counted
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
+from orchestrator.telling import answer_with, counted
 
 
 def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
@@ -21,13 +23,40 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
         yield from ("", "## Landed, in this order", "")
         for task in landed:
             yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
+            yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
         for task in others:
             yield f"- {task.id} ({task.phase}): {task.detail or 'not begun'}"
+            if task.question:
+                yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)
+            yield from _used(task)
+    yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
     yield from _hosts(recorded)
+
+
+def _used(task: TaskState) -> Iterator[str]:
+    said = bill_words(bill(task.uses.values()))
+    if said:
+        yield f"  - {said}"
+
+
+def _bill(kept: KeptRun, state: State) -> Iterator[str]:
+    """What the run used in all, and how its budget stands; nothing where neither says anything."""
+    whole = bill(use for task in state.tasks.values() for use in task.uses.values())
+    budget = list(budget_words(kept.course.ledger(state)))
+    said = bill_words(whole)
+    if said or budget:
+        yield from ("", "## Models", "")
+    if said:
+        yield f"- in all, {said}"
+    if whole.unpriced_attempts:
+        known = f"{counted(whole.unpriced_attempts, 'attempt')} by models without a known price"
+        yield f"- {known}: each counts against a budget in USD with all that was reserved for it"
+    for one in budget:
+        yield f"- budget: {one}"
 
 
 def _span(recorded: Sequence[Recorded]) -> str:

@@ -1,9 +1,14 @@
 """What a person's request changes in a run: pure."""
 
-from orchestrator.decisions import Course
-from orchestrator.events import Event, TaskCancelled, TaskRetried
+from collections.abc import Iterator
+
+from orchestrator.budget import Budget
+from orchestrator.course import Course
+from orchestrator.events import BudgetSet, Event, TaskCancelled, TaskReplied, TaskRetried
 from orchestrator.inbox import Request
-from orchestrator.state import TERMINAL, State
+from orchestrator.state import State
+from orchestrator.task_state import TERMINAL
+from workers.messages import Reply
 
 RETRIABLE = ("failed", "blocked", "cancelled", "needs_human")
 
@@ -16,6 +21,25 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
             return [TaskRetried(task=one) for one in _together(course, state, wanted)]
+        case "answer":
+            return [*_answered(course, state, request)]
+
+
+def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
+    """Another budget for the run; what had stopped for want of one goes on where it was."""
+    stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
+    reopened = [TaskRetried(task=one, afresh=False) for one in _together(course, state, stopped)]
+    return [BudgetSet(budget=budget), *reopened]
+
+
+def _answered(course: Course, state: State, request: Request) -> Iterator[Event]:
+    """The task goes on, and what was blocked for want of it may, too."""
+    task = state.tasks.get(request.task or "")
+    if task is None or not task.question:
+        return
+    reply = Reply(question=task.question, answer=request.text, by=request.by)
+    for one in _together(course, state, [task.id]):
+        yield TaskReplied(task=one, reply=reply) if one == task.id else TaskRetried(task=one, afresh=False)
 
 
 def _named(state: State, request: Request) -> list[str]:

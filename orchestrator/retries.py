@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from orchestrator.events import TaskFailed, TaskReturned
-from orchestrator.state import TaskState
+from orchestrator.task_state import TaskState
 from supervisor.messages import CheckResult
 from workers.messages import ReasonKind, ReasonPack, WorkResult
 
@@ -36,7 +36,9 @@ def _kind_of_work(result: WorkResult) -> ReasonKind:
             return "verify_failed"
         case "limits_spent":
             return "limits"
-        case "agent_failed" | "candidate" | "infrastructure":
+        case "out_of_scope" | "refused":
+            return result.outcome
+        case "agent_failed" | "needs_human" | "candidate" | "infrastructure":
             return "agent_failed"
         case _:
             assert_never(result.outcome)

@@ -5,14 +5,16 @@ The runs of this host: a folder each, with the plan as it was when the run began
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.decisions import Course
-from orchestrator.journal import JournalUnreadable, Recorded, read
+from orchestrator.course import Course
+from orchestrator.events import Event
+from orchestrator.journal import Journal, JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
-from orchestrator.state import IllegalStep, State
+from orchestrator.state import State
+from orchestrator.task_state import IllegalStep
 from workers.messages import Message
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings
@@ -54,6 +56,26 @@ class KeptRun:
         except IllegalStep as impossible:
             raise JournalUnreadable(f"{self.folder / 'journal.db'} tells what cannot be: {impossible}") from impossible
         return state, recorded
+
+    def amend(self, decide: Callable[[State], list[Event]]) -> tuple[State, list[Event]]:
+        """
+        Journals what follows from the state of a run that nobody runs now; that state after it, and the events.
+
+        Raises:
+            JournalBusy: somebody runs it.
+            JournalUnreadable: as `state`.
+        """
+        journal = Journal(self.folder)
+        try:
+            state = self.state()
+            changes = decide(state)
+            for change in changes:
+                state.apply(change, number=state.number + 1, at=time.time())
+            if changes:
+                journal.append(changes, at=time.time())
+        finally:
+            journal.close()
+        return state, changes
 
     def plan_file_changed(self) -> bool:
         """Whether the plan's file is no longer what this run was started from."""

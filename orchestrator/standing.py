@@ -2,9 +2,14 @@
 
 from dataclasses import asdict, dataclass
 
-from orchestrator.decisions import Course, waits_for
+from orchestrator.bill import Bill, bill
+from orchestrator.budget import Ledger
+from orchestrator.course import Course
+from orchestrator.locks import asked_of, waits_for
 from orchestrator.readiness import Waiting, why_waiting
-from orchestrator.state import TERMINAL, State, TaskState
+from orchestrator.state import State
+from orchestrator.task_state import TERMINAL, TaskState
+from orchestrator.telling import answer_with, clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +24,9 @@ class TaskStanding:
     """From its first start to its end, or to now."""
     host: str
     detail: str
+    question: str
+    """What an agent asks a person; empty where none does."""
+    used: Bill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +37,14 @@ class Standing:
     outcome: str
     """`running`, `paused`, `landed` (all of it) or `incomplete`."""
     tasks: tuple[TaskStanding, ...]
+    used: Bill
+    budget: Ledger
+    """The cap, and what counts against it: spent, and reserved by orders under way or lost."""
 
     def as_json(self) -> dict[str, object]:
-        return asdict(self)
+        """Budgets become plain values."""
+        ledger = {"cap": self.budget.cap.model_dump(), "usd": self.budget.usd, "tokens": self.budget.tokens}
+        return {**asdict(self), "budget": ledger}
 
 
 def standing(course: Course, state: State, *, now: float, live: bool) -> Standing:
@@ -42,6 +55,8 @@ def standing(course: Course, state: State, *, now: float, live: bool) -> Standin
         tip=state.tip,
         outcome=_outcome(state, live=live),
         tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
+        used=bill(use for task in state.tasks.values() for use in task.uses.values()),
+        budget=course.ledger(state),
     )
 
 
@@ -61,8 +76,14 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         commit=task.commit or None,
         seconds=round(end - task.first_started, 2) if task.first_started else None,
         host=task.result.host if task.result else host,
-        detail=task.detail if task.phase in TERMINAL else waits.reason(task),
+        detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
+        question=task.question,
+        used=bill(task.uses.values()),
     )
+
+
+def _how_it_ended(run: str, task: TaskState) -> str:
+    return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
 
 
 class Waits:
@@ -70,6 +91,8 @@ class Waits:
 
     def __init__(self, course: Course, state: State) -> None:
         self._course, self._state = course, state
+        self.run = state.run
+        self._ledger = course.ledger(state) if course.budget(state).capped else None
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
@@ -92,10 +115,14 @@ class Waits:
                 return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
             case "pending":
                 return self._pending(task)
+            case "running" if (other := asked_of(self._course, self._state, task)) is not None:
+                return f"waits for '{other}', which holds what it asked for"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 
     def _pending(self, task: TaskState) -> str:
+        if task.limit_until > self._state.at:
+            return f"waits until {clock(task.limit_until, self._state.at)} for the model's limit"
         waiting = self._why(task)
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"
@@ -105,7 +132,13 @@ class Waits:
         if waiting.reserved is not None:
             other, theirs, _ = waiting.reserved
             return f"lets '{other}' go first, which has waited long for {theirs}"
+        if self._short_of_budget(task):
+            return "waits for what orders under way will leave of the budget"
         return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
+
+    def _short_of_budget(self, task: TaskState) -> bool:
+        limits = self._course.tasks[task.id].limits
+        return self._ledger is not None and task.id in self._course.paid and self._ledger.used_up(limits) is not None
 
     def _why(self, task: TaskState) -> Waiting:
         return why_waiting(

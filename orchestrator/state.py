@@ -7,95 +7,12 @@ before it is journaled. What is derived (which tasks are ready, what is in fligh
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 from orchestrator import events as e
-from supervisor.messages import Certificate, CheckResult
-from workers.messages import ReasonPack, WorkResult
-
-Phase = Literal[
-    "pending",
-    "running",
-    "answered",
-    "candidate",
-    "queued",
-    "testing",
-    "judged",
-    "landing",
-    "landed",
-    "failed",
-    "blocked",
-    "cancelled",
-    "needs_human",
-]
-"""
-`pending` holds no lock and waits for needs, locks or a slot. `answered` and `judged` last no longer than one turn of
-the loop, until it is decided what follows. `candidate` waits for a lock on paths it touched undeclared.
-"""
-
-IN_FLIGHT: frozenset[Phase] = frozenset(("running", "answered", "candidate", "queued", "testing", "judged", "landing"))
-AT_GATE: frozenset[Phase] = frozenset(("testing", "judged", "landing"))
-TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
-
-MOST_TROUBLES = 12
-"""Times in a row that infrastructure may fail a task before a person is asked; with back-off about eight minutes."""
-
-
-class IllegalStep(Exception):
-    """An event that cannot happen to this task now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outstanding:
-    """A message somebody owes an answer to."""
-
-    message_id: str
-    token: str
-    kind: Literal["order", "check", "landing"]
-    task: str
-    issued_at: float
-
-
-@dataclass(slots=True, kw_only=True)
-class TaskState:
-    """One task as the events so far have left it."""
-
-    id: str
-    phase: Phase = "pending"
-    attempt: int = 0
-    """Orders sent so far; numbers the next one."""
-    charged: int = 0
-    """Attempts that count: those lost to infrastructure do not."""
-    troubles: int = 0
-    """Failures of infrastructure in a row."""
-    not_before: float = 0.0
-    """Unix seconds before which it is not tried again, after infrastructure failed it."""
-    overtaken: int = 0
-    """Starts that have passed it by while only locks held it up."""
-    checks: int = 0
-    landings: int = 0
-    landing_in_doubt: bool = False
-    """A lander vanished, or the hub died on it: the target may have moved, and may still."""
-    base: str = ""
-    message: Outstanding | None = None
-    holder: str = ""
-    """`host/pid` of the worker that has the message, once one is seen to."""
-    result: WorkResult | None = None
-    extra: tuple[str, ...] = ()
-    """Paths held beyond the declared globs."""
-    queued_at: int = 0
-    """Number of the event that first put it into the train; kept over requeues."""
-    verdict: CheckResult | None = None
-    certificates: tuple[Certificate, ...] = ()
-    commit: str = ""
-    """The commit that landed."""
-    reasons: tuple[ReasonPack, ...] = ()
-    detail: str = ""
-    """One sentence on how it came to be where it is."""
-    since: float = 0.0
-    first_started: float = 0.0
-    ended: float = 0.0
-    landed_on_host: str = ""
+from orchestrator import gate_steps, order_steps
+from orchestrator.budget import Budget
+from orchestrator.task_state import TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,6 +27,8 @@ class State:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    budget: Budget | None = None
+    """As a person has set it since; None is the plan's."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     finished: bool = False
@@ -127,8 +46,11 @@ class State:
         Raises:
             IllegalStep: it cannot happen now; the state is unchanged.
         """
-        step = _STEPS[type(event)]
-        step(self, event, at)
+        step = _STEPS.get(type(event))
+        if step is None:
+            _of_task(self, event, at)
+        else:
+            step(self, event, at)
         self.number, self.at = number, at
 
     def outstanding(self) -> dict[str, Outstanding]:
@@ -151,10 +73,38 @@ class State:
         return task
 
 
-def _enter(task: TaskState, phase: Phase, at: float) -> None:
-    task.phase, task.since, task.holder = phase, at, ""
-    if phase in TERMINAL:
-        task.ended = at
+# A step takes exactly the event it stands beside; a mapping of steps cannot say so for each of them.
+TaskStep = Callable[[TaskState, Any, float], None]
+
+_TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
+    e.OrderSent: (order_steps.sent, ("pending",)),
+    e.OrderAnswered: (order_steps.answered, ("running", "pending")),
+    e.PathsAsked: (order_steps.paths_asked, ("running",)),
+    e.PathsGranted: (order_steps.paths_granted, ("running",)),
+    e.PathsRefused: (order_steps.paths_refused, ("running",)),
+    e.LockExtended: (gate_steps.lock_extended, ("candidate",)),
+    e.EntryQueued: (gate_steps.queued, ("candidate",)),
+    e.CheckSent: (gate_steps.check_sent, ("queued",)),
+    e.CheckAnswered: (gate_steps.check_answered, ("testing",)),
+    e.LandingIntended: (gate_steps.landing_intended, ("judged",)),
+    e.LandingAnswered: (gate_steps.landing_answered, ("landing", "queued", "testing", "judged")),
+    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "judged")),
+    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "judged")),
+    e.TaskBlocked: (order_steps.blocked, ("pending",)),
+    e.TaskParked: (order_steps.parked, ("pending", "queued", "answered")),
+    e.TaskCancelled: (
+        order_steps.cancelled,
+        ("pending", "running", "answered", "candidate", "queued", "testing", "judged"),
+    ),
+    e.TaskRetried: (order_steps.retried, ("failed", "blocked", "cancelled", "needs_human")),
+    e.TaskReplied: (order_steps.replied, ("needs_human",)),
+}
+"""By event, what it does to its task, and the phases that task may be in."""
+
+
+def _of_task(state: State, event: Any, at: float) -> None:
+    step, allowed = _TASK_STEPS[type(event)]
+    step(state.step(event.task, *allowed), event, at)
 
 
 def _run_started(state: State, event: e.RunStarted, at: float) -> None:
@@ -177,25 +127,30 @@ def _run_ended(state: State, event: e.RunEnded, at: float) -> None:
     state.finished = True
 
 
+def _budget_set(state: State, event: e.BudgetSet, at: float) -> None:
+    state.budget = event.budget
+
+
 def _order_sent(state: State, event: e.OrderSent, at: float) -> None:
-    task = state.step(event.task, "pending")
-    if event.attempt != task.attempt + 1:
-        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
-    _enter(task, "running", at)
-    task.landing_in_doubt = False
-    task.attempt, task.base, task.extra, task.result = event.attempt, event.base, (), None
-    task.verdict, task.certificates = None, ()
-    task.first_started = task.first_started or at
-    task.overtaken = 0
+    _of_task(state, event, at)
     for passed in event.overtook:
         state.tasks[passed].overtaken += 1
-    task.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="order",
-        task=task.id,
-        issued_at=event.issued_at,
-    )
+
+
+def _entry_queued(state: State, event: e.EntryQueued, at: float) -> None:
+    _of_task(state, event, at)
+    state.tasks[event.task].queued_at = state.number + 1
+
+
+def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None:
+    _of_task(state, event, at)
+    if event.result.outcome in ("landed", "moved"):
+        state.tip = event.result.commit or state.tip
+
+
+def _reopened(state: State, event: e.TaskRetried | e.TaskReplied, at: float) -> None:
+    _of_task(state, event, at)
+    state.finished = False
 
 
 def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
@@ -203,20 +158,7 @@ def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
 
 
 def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
-    """
-    An order is tried anew, a check or landing of the same candidate is asked for again: at once the first time.
-
-    It counts as trouble, or a message that kills whoever takes it would be sent for ever.
-    """
-    task = _owed(state, event.message_id)
-    kind = task.message.kind if task.message else "order"
-    task.message = None
-    task.landing_in_doubt = task.landing_in_doubt or kind == "landing"
-    first = task.troubles == 0
-    _trouble(task, event.why, at)
-    if first:
-        task.not_before = at
-    _enter(task, "pending" if kind == "order" else "queued", at)
+    order_steps.lost(_owed(state, event.message_id), event.why, at)
 
 
 def _owed(state: State, message_id: str) -> TaskState:
@@ -224,164 +166,6 @@ def _owed(state: State, message_id: str) -> TaskState:
     if task is None:
         raise IllegalStep(f"no answer is owed to {message_id}")
     return task
-
-
-def _order_answered(state: State, event: e.OrderAnswered, at: float) -> None:
-    task = state.step(event.task, "running", "pending")
-    adopted = task.phase == "pending"
-    if adopted and event.result.outcome != "candidate":
-        raise IllegalStep(f"a late answer to '{task.id}' that is no candidate changes nothing")
-    # What an earlier candidate of it held besides is not held any more: others may have taken it since.
-    task.message, task.result, task.extra = None, event.result, ()
-    match event.result.outcome:
-        case "candidate":
-            task.troubles = 0
-            _enter(task, "candidate", at)
-        case "infrastructure":
-            _trouble(task, event.result.detail, at)
-            _enter(task, "pending", at)
-        case _:
-            task.troubles = 0
-            _enter(task, "answered", at)
-
-
-def _trouble(task: TaskState, detail: str, at: float) -> None:
-    """Infrastructure failed it: nobody's fault, tried again after a pause that doubles up to a minute."""
-    task.troubles += 1
-    task.detail = detail
-    task.not_before = at + min(60.0, 0.5 * 2.0**task.troubles)
-
-
-def _lock_extended(state: State, event: e.LockExtended, at: float) -> None:
-    task = state.step(event.task, "candidate")
-    task.extra = event.paths
-
-
-def _entry_queued(state: State, event: e.EntryQueued, at: float) -> None:
-    task = state.step(event.task, "candidate")
-    _enter(task, "queued", at)
-    task.queued_at = state.number + 1
-
-
-def _check_sent(state: State, event: e.CheckSent, at: float) -> None:
-    task = state.step(event.task, "queued")
-    _enter(task, "testing", at)
-    task.checks += 1
-    task.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="check",
-        task=task.id,
-        issued_at=event.issued_at,
-    )
-    task.verdict, task.certificates = None, ()
-    task.base = event.base
-
-
-def _check_answered(state: State, event: e.CheckAnswered, at: float) -> None:
-    task = state.step(event.task, "testing")
-    task.message, task.verdict = None, event.result
-    match event.result.verdict:
-        case "infrastructure":
-            _trouble(task, event.result.detail, at)
-            _enter(task, "queued", at)
-        case "stale":
-            task.detail = event.result.detail
-            _enter(task, "pending", at)
-        case "base_red" | "not_configured":
-            task.detail = event.result.detail
-            _enter(task, "queued", at)
-        case _:
-            task.troubles = 0
-            _enter(task, "judged", at)
-
-
-def _landing_intended(state: State, event: e.LandingIntended, at: float) -> None:
-    task = state.step(event.task, "judged")
-    if task.verdict is None or task.verdict.verdict != "green" or task.verdict.commit != event.commit:
-        raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: that is not what was found green")
-    _enter(task, "landing", at)
-    task.landings += 1
-    task.certificates = event.certificates
-    task.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="landing",
-        task=task.id,
-        issued_at=event.issued_at,
-    )
-
-
-def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None:
-    """A task whose landing was thought lost, or that was composed anew, may turn out to have landed."""
-    task = state.step(event.task, "landing", "queued", "testing", "judged")
-    result = event.result
-    if task.phase != "landing" and result.outcome != "landed":
-        raise IllegalStep(f"a late answer to the landing of '{task.id}' that is not 'landed' changes nothing")
-    task.message = None
-    match result.outcome:
-        case "landed":
-            task.commit, task.landed_on_host = result.commit or "", result.host
-            task.troubles, task.detail = 0, ""
-            _enter(task, "landed", at)
-            state.tip = result.commit or state.tip
-        case "moved":
-            task.detail = result.detail
-            _enter(task, "queued", at)
-            state.tip = result.commit or state.tip
-        case "refused":
-            task.detail = result.detail
-            _enter(task, "queued", at)
-        case "infrastructure":
-            task.landing_in_doubt = True
-            _trouble(task, result.detail, at)
-            _enter(task, "queued", at)
-
-
-def _task_returned(state: State, event: e.TaskReturned, at: float) -> None:
-    task = state.step(event.task, "answered", "candidate", "judged")
-    _charge(task, event.reason)
-    _enter(task, "pending", at)
-
-
-def _task_failed(state: State, event: e.TaskFailed, at: float) -> None:
-    task = state.step(event.task, "answered", "candidate", "judged")
-    _charge(task, event.reason)
-    _enter(task, "failed", at)
-
-
-def _charge(task: TaskState, reason: ReasonPack) -> None:
-    task.charged += 1
-    task.reasons = (*task.reasons, reason)
-    task.detail = reason.summary
-
-
-def _task_blocked(state: State, event: e.TaskBlocked, at: float) -> None:
-    task = state.step(event.task, "pending")
-    task.detail = f"needs '{event.by}', which did not land"
-    _enter(task, "blocked", at)
-
-
-def _task_parked(state: State, event: e.TaskParked, at: float) -> None:
-    task = state.step(event.task, "pending", "queued")
-    task.detail = event.question
-    _enter(task, "needs_human", at)
-
-
-def _task_cancelled(state: State, event: e.TaskCancelled, at: float) -> None:
-    """Not while landing: by then the target may have moved."""
-    task = state.step(event.task, "pending", "running", "answered", "candidate", "queued", "testing", "judged")
-    task.message, task.detail = None, "cancelled"
-    _enter(task, "cancelled", at)
-
-
-def _task_retried(state: State, event: e.TaskRetried, at: float) -> None:
-    task = state.step(event.task, "failed", "blocked", "cancelled", "needs_human")
-    task.charged = task.troubles = 0
-    task.not_before = task.ended = 0.0
-    task.detail = "tried again by hand"
-    state.finished = False
-    _enter(task, "pending", at)
 
 
 def _gate_halted(state: State, event: e.GateHalted, at: float) -> None:
@@ -397,23 +181,16 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.RunResumed: _run_resumed,
     e.RunPaused: _noted,
     e.RunEnded: _run_ended,
+    e.BudgetSet: _budget_set,
     e.OrderSent: _order_sent,
+    e.EntryQueued: _entry_queued,
+    e.LandingAnswered: _landing_answered,
+    e.TaskRetried: _reopened,
+    e.TaskReplied: _reopened,
     e.MessageTaken: _message_taken,
     e.MessageLost: _message_lost,
-    e.OrderAnswered: _order_answered,
-    e.LockExtended: _lock_extended,
-    e.EntryQueued: _entry_queued,
-    e.CheckSent: _check_sent,
-    e.CheckAnswered: _check_answered,
-    e.LandingIntended: _landing_intended,
-    e.LandingAnswered: _landing_answered,
-    e.TaskReturned: _task_returned,
-    e.TaskFailed: _task_failed,
-    e.TaskBlocked: _task_blocked,
-    e.TaskParked: _task_parked,
-    e.TaskCancelled: _task_cancelled,
-    e.TaskRetried: _task_retried,
     e.GateHalted: _gate_halted,
     e.WorkersMissing: _noted,
     e.PartRestarted: _noted,
 }
+"""What concerns more than one task, or the run itself; all other events are in `_TASK_STEPS`."""

@@ -1,11 +1,23 @@
 """Events as sentences for people: what `run` prints line by line, and `events` prints afterwards."""
 
+import time
+
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 
 
-def sentence(event: e.Event) -> str | None:
-    """What happened, in one line; None for what a person need not be told."""
+def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
+    """What happened, in one line; None for what a person need not be told. `run` is for commands to type."""
+    match event:
+        case e.TaskParked(why="question"):
+            return f"{event.task}: asks: {event.question} ({answer_with(run, event.task)})"
+        case e.MessageLost():
+            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
+        case _:
+            return _of_run(event) or _of_task(event)
+
+
+def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             return f"run {event.run} begins on {event.target} at {event.tip[:12]}"
@@ -15,16 +27,33 @@ def sentence(event: e.Event) -> str | None:
             return f"the run stops here: {event.why}"
         case e.RunEnded():
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
+        case e.BudgetSet():
+            return f"the run's budget is {_budget(event)} now"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
-        case e.MessageLost():
-            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
         case _:
-            return _of_task(event)
+            return None
+
+
+def answer_with(run: str, task: str) -> str:
+    """The command that answers a task's question."""
+    return f"answer with: forgepool answer {run} {task} TEXT"
+
+
+def clock(at: float, now: float) -> str:
+    """The time of day, with its date where that is not within the next hours."""
+    near = abs(at - now) < 12 * 3600
+    return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _budget(event: e.BudgetSet) -> str:
+    usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
+    tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
+    return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
 
 
 def counted(number: int, noun: str) -> str:
@@ -40,17 +69,34 @@ def _subject(message_id: str) -> str:
 def _of_task(event: e.Event) -> str | None:
     match event:
         case e.OrderSent():
-            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}"
+            on = "" if event.resumes is None else f", going on from attempt {event.resumes}"
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
         case e.OrderAnswered():
             return _answered(event)
+        case e.PathsAsked() | e.PathsGranted() | e.PathsRefused():
+            return _paths(event)
         case e.LockExtended():
-            return f"{event.task}: also holds {', '.join(event.paths[:5])}, which it changed undeclared"
+            return f"{event.task}: also holds {_some(event.paths)}, which it changed undeclared"
         case e.CheckAnswered():
             return _checked(event)
         case e.LandingAnswered():
             return _landed(event)
         case _:
             return _ended(event)
+
+
+def _paths(event: e.PathsAsked | e.PathsGranted | e.PathsRefused) -> str | None:
+    match event:
+        case e.PathsAsked():
+            return f"{event.task}: asks for {_some(event.paths)}"
+        case e.PathsGranted():
+            return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
+        case e.PathsRefused():
+            return f"{event.task}: does not get what it asked for: {event.why}"
+
+
+def _some(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
 
 
 def _ended(event: e.Event) -> str | None:
@@ -66,7 +112,9 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskCancelled():
             return f"{event.task}: cancelled"
         case e.TaskRetried():
-            return f"{event.task}: to be tried again"
+            return f"{event.task}: to be tried again" if event.afresh else f"{event.task}: may go on"
+        case e.TaskReplied():
+            return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}, and goes on"
         case _:
             return None
 
@@ -75,6 +123,8 @@ def _answered(event: e.OrderAnswered) -> str | None:
     result = event.result
     if result.outcome == "candidate":
         return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'path')} changed"
+    if result.outcome == "infrastructure" and result.not_before is not None:
+        return f"{event.task}: waits until {clock(result.not_before, result.finished_at)}, {result.detail}"
     if result.outcome == "infrastructure":
         return f"{event.task}: infrastructure, {result.detail}"
     return None

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.events import Event, MessageLost, MessageTaken
 from orchestrator.link import Link
-from orchestrator.state import Outstanding, State, TaskState
+from orchestrator.state import State
+from orchestrator.task_state import Outstanding, TaskState
 from workers.wire import CHECKS, LANDINGS, ORDERS
 
 _LOOK_S = 0.5

@@ -2,8 +2,9 @@
 The conversation of one agent with one model: ask, run the tools it calls, tell it what came of them, ask
 again.
 
-It ends when the model calls `finish`, or at a limit. What is said to be done is a claim; whether there is a
-change and whether it is any good is found out elsewhere.
+It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. What is said to be done is a claim;
+whether there is a change and whether it is any good is found out elsewhere. Everything goes into the transcript before
+anything follows from it, and what the model is shown is read from there.
 """
 
 import time
@@ -11,174 +12,227 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
-from workers.llm.provider import ModelFailed, Provider, Request
-from workers.messages import Limits, Spent
-from workers.tools.tool import Answer, Tool, carry_out
+from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
+from workers.messages import PhaseName
+from workers.meter import Meter, Price
+from workers.progress import Forgetful, Keeper
+from workers.stuck import explored_enough, stuck, warned, warning
+from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Tool, carry_out
 from workers.tools.workplace import Workplace
-from workers.transcript import Answered, Finished, Said, Started, Transcript, now
+from workers.transcript import Answered, Committed, Finished, Said, Transcript, now
+from workers.transcript import Tried as TriedEntry
 
-_NUDGE = "You called no tool. Go on with the work, or call `finish` with a summary if everything is done."
+_NUDGE = "You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
+_CUT_OFF = "Your answer was cut off at its length limit. Go on from there, in shorter steps."
+_MOST_SILENT = 2
 
-Ending = Literal["finished", "failed", "timeout", "stopped", "limits"]
+Ending = Literal[
+    "finished", "planned", "asked", "explored", "failed", "refused", "overflow", "timeout", "stopped", "limits"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """What a conversation is about: the same from its first turn to its last."""
 
-    order_id: str
-    model: str
+    phase: PhaseName
     system: tuple[str, ...]
-    card: str
-    """The task, as the first thing the model is told."""
     tools: tuple[Tool, ...]
-    limits: Limits
+    price: Price
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     ended: Ending
     detail: str
-    """One sentence."""
+    """One sentence; of a question, the question."""
     summary: str = ""
     """What the model claims; only with `finished`."""
-    spent: Spent = field(default_factory=Spent)
+    trouble: Trouble | None = None
+    """Why there was no turn; only with `failed`."""
+    resets_at: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class _State:
-    """Where the conversation is. Lives as long as `converse`."""
+class Talk:
+    """A conversation that is under way in a transcript."""
 
-    turns: list[Turn] = field(default_factory=list)
-    asked: int = 0
-    nudged: bool = False
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
+    provider: Provider
+    brief: Brief
+    workplace: Workplace
+    transcript: Transcript
+    meter: Meter
+    stop: Callable[[], bool]
+    keeper: Keeper = field(default_factory=Forgetful)
+    _silent: int = 0
 
+    def lead(self) -> Outcome:
+        """Leads it to its end, every turn and every result in the transcript as soon as there is one."""
+        outcome: Outcome | None = None
+        while outcome is None:
+            outcome = self._over() or self._round()
+        # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
+        if outcome.ended == "failed":
+            outcome = self._cut_short() or outcome
+        self.transcript.append(
+            Finished(
+                at=now(),
+                ended=outcome.ended,
+                detail=outcome.detail,
+                summary=outcome.summary,
+                spent=self.meter.so_far,
+            )
+        )
+        return outcome
 
-def converse(
-    provider: Provider,
-    brief: Brief,
-    workplace: Workplace,
-    transcript: Transcript,
-    *,
-    stop: Callable[[], bool],
-) -> Outcome:
-    """
-    Leads a conversation to its end, every turn and every result in the transcript as soon as there is one.
-    """
-    began = time.monotonic()
-    state = _State()
-    ends_at = began + brief.limits.wall_s
-    workplace = replace(
-        workplace,
-        left_s=lambda: ends_at - time.monotonic(),
-        stop=lambda: stop() or time.monotonic() >= ends_at,
-    )
-    names = tuple(tool.name for tool in brief.tools)
-    transcript.append(Started(at=now(), order_id=brief.order_id, model=brief.model, system=brief.system, tools=names))
-    _say(state, transcript, user(Text(text=brief.card)))
-    outcome: Outcome | None = None
-    while outcome is None:
-        outcome = _over(state, brief, workplace, stop) or _round(provider, brief, workplace, transcript, state)
-    # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
-    if outcome.ended == "failed":
-        outcome = _cut_short(brief, workplace, stop) or outcome
-    spent = Spent(
-        seconds=time.monotonic() - began,
-        turns=state.asked,
-        input_tokens=state.input_tokens,
-        output_tokens=state.output_tokens,
-        cost_usd=state.cost_usd,
-    )
-    transcript.append(Finished(at=now(), ended=outcome.ended, detail=outcome.detail, spent=spent))
-    return replace(outcome, spent=spent)
+    def say(self, text: str) -> None:
+        self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
 
+    def _over(self) -> Outcome | None:
+        if (cut := self._cut_short()) is not None:
+            return cut
+        if (used := self.meter.used_up()) is not None:
+            return Outcome(ended="limits", detail=used)
+        return self._explored()
 
-def _over(state: _State, brief: Brief, workplace: Workplace, stop: Callable[[], bool]) -> Outcome | None:
-    if (cut := _cut_short(brief, workplace, stop)) is not None:
-        return cut
-    if brief.limits.turns is not None and state.asked >= brief.limits.turns:
-        return Outcome(ended="limits", detail=f"the agent used its {brief.limits.turns} turns without finishing")
-    return None
+    def _explored(self) -> Outcome | None:
+        """PLAN ends where it learns nothing new, or takes too long."""
+        if self.brief.phase != "plan":
+            return None
+        why = explored_enough(self.transcript.entries)
+        return None if why is None else Outcome(ended="explored", detail=why)
 
-
-def _cut_short(brief: Brief, workplace: Workplace, stop: Callable[[], bool]) -> Outcome | None:
-    if workplace.left_s() <= 0:
-        return Outcome(ended="timeout", detail=f"the agent did not finish within {brief.limits.wall_s:g} s")
-    if stop():
-        return Outcome(ended="stopped", detail="the agent was stopped")
-    return None
-
-
-def _round(
-    provider: Provider, brief: Brief, workplace: Workplace, transcript: Transcript, state: _State
-) -> Outcome | None:
-    """One question and what follows from its answer; an outcome when that is the end."""
-    offers = tuple(tool.offer for tool in brief.tools)
-    try:
-        turn = provider.ask(Request(system=brief.system, tools=offers, turns=tuple(state.turns)), stop=workplace.stop)
-    except ModelFailed as failed:
-        return Outcome(ended="failed", detail=str(failed))
-    state.asked += 1
-    _count(state, turn)
-    _say(state, transcript, turn)
-    if turn.stop == "refusal":
-        return Outcome(ended="failed", detail=f"the model refused: {turn.text[:300]}")
-    if not turn.calls:
-        return _nudge(state, transcript)
-    at = replace(workplace, iteration=state.asked)
-    return _carry_out_all(turn, brief.tools, at, transcript, state)
-
-
-def _nudge(state: _State, transcript: Transcript) -> Outcome | None:
-    """A turn without a call is answered once. Never: silence taken for success."""
-    if state.nudged:
-        return Outcome(ended="failed", detail="the model twice answered without calling a tool")
-    state.nudged = True
-    _say(state, transcript, user(Text(text=_NUDGE)))
-    return None
-
-
-def _carry_out_all(
-    turn: Turn, tools: tuple[Tool, ...], workplace: Workplace, transcript: Transcript, state: _State
-) -> Outcome | None:
-    """Each call gets its one result, in the order of the calls; after `finish` nothing more is run."""
-    results: list[Part] = []
-    summary: str | None = None
-    for call in turn.calls:
-        began = time.monotonic()
-        answer = _answer(call, turn, tools, workplace, finished=summary is not None)
-        summary = answer.summary if summary is None else summary
-        result = ToolResult(call_id=call.id, text=answer.text, is_error=answer.is_error)
-        seconds = time.monotonic() - began
-        transcript.append(Answered(at=now(), iteration=workplace.iteration, seconds=seconds, result=result))
-        results.append(result)
-    state.turns.append(user(*results))
-    if summary is None:
+    def _cut_short(self) -> Outcome | None:
+        if self.workplace.left_s() <= 0:
+            return Outcome(ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s")
+        if self.stop():
+            return Outcome(ended="stopped", detail="the agent was stopped")
         return None
-    return Outcome(ended="finished", detail="the agent finished", summary=summary)
 
+    def _asked(self) -> int:
+        """Turns the model has had in this conversation."""
+        return sum(turn.role == "assistant" for turn in self.transcript.turns)
 
-def _answer(call: ToolCall, turn: Turn, tools: tuple[Tool, ...], workplace: Workplace, *, finished: bool) -> Answer:
-    if turn.stop == "max_tokens":
-        return Answer(text="not run: the answer was cut off at its length limit; make shorter calls", is_error=True)
-    if finished:
-        return Answer(text="not run: the work was finished by the call before", is_error=True)
-    if workplace.stop():
-        return Answer(text="not run: the attempt is being stopped", is_error=True)
-    return carry_out(call, tools, workplace)
+    def _round(self) -> Outcome | None:
+        """One question and what follows from its answer; an outcome when that is the end."""
+        turn = self._ask()
+        if isinstance(turn, Outcome):
+            return turn
+        self.meter.count(turn.usage)
+        self.transcript.append(Said(at=now(), turn=turn))
+        outcome = self._follow(turn)
+        changed = any(self._kind(call) not in ("read", "end") for call in turn.calls)
+        self.keeper.keep(changed=changed)
+        return outcome
 
+    def _ask(self) -> Turn | Outcome:
+        request = Request(
+            system=self.brief.system,
+            tools=tuple(tool.offer for tool in self.brief.tools),
+            turns=self.transcript.turns,
+            phase=self.brief.phase,
+            lasting=self.brief.lasting,
+        )
+        room = self.meter.room(request, self.brief.price)
+        if isinstance(room, str):
+            return Outcome(ended="limits", detail=room)
+        try:
+            return self.provider.ask(
+                replace(request, max_output_tokens=room), stop=self.workplace.stop, hear=self._hear
+            )
+        except ModelFailed as failed:
+            ended: Ending = "overflow" if failed.trouble == "overflow" else "failed"
+            return Outcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
 
-def _say(state: _State, transcript: Transcript, turn: Turn) -> None:
-    transcript.append(Said(at=now(), turn=turn))
-    state.turns.append(turn)
+    def _hear(self, event: LlmEvent) -> None:
+        if isinstance(event, Tried):
+            self.transcript.append(
+                TriedEntry(
+                    at=now(),
+                    model=event.model,
+                    account=event.account,
+                    trouble=event.trouble,
+                    said=event.said,
+                    status=event.status,
+                    seconds=event.seconds,
+                    wait_s=event.wait_s,
+                )
+            )
 
+    def _follow(self, turn: Turn) -> Outcome | None:
+        ends = self._carry_out_all(turn)
+        if turn.stop == "refusal":
+            return Outcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
+        if turn.stop == "overflow":
+            return Outcome(ended="overflow", detail="the conversation filled the model's window while it answered")
+        if ends is not None:
+            return self._ended(ends)
+        if not turn.calls:
+            return self._nudge(turn)
+        self._silent = 0
+        return self._judge()
 
-def _count(state: _State, turn: Turn) -> None:
-    state.input_tokens += turn.usage.input_tokens
-    state.output_tokens += turn.usage.output_tokens
-    known = state.cost_usd is not None and turn.usage.cost_usd is not None
-    state.cost_usd = (state.cost_usd or 0.0) + (turn.usage.cost_usd or 0.0) if known else None
+    def _ended(self, ends: Ends) -> Outcome:
+        match ends:
+            case Finish(summary=summary):
+                return Outcome(ended="finished", detail="the agent finished", summary=summary)
+            case Planned(plan=plan, files=files):
+                self.transcript.append(Committed(at=now(), plan=plan, files=files))
+                return Outcome(ended="planned", detail="the agent committed to a plan")
+            case Asked(question=question):
+                return Outcome(ended="asked", detail=question)
+
+    def _nudge(self, turn: Turn) -> Outcome | None:
+        """A turn without a call is answered, so many times in a row. Never: silence taken for success."""
+        self._silent += 1
+        if self._silent >= _MOST_SILENT:
+            times = {2: "twice"}.get(self._silent, f"{self._silent} times in a row")
+            return Outcome(ended="failed", detail=f"the model {times} answered without calling a tool")
+        self.say(_CUT_OFF if turn.stop == "max_tokens" else _NUDGE)
+        return None
+
+    def _judge(self) -> Outcome | None:
+        """A conversation that goes in circles is told so once; the next time it ends."""
+        entries = self.transcript.entries
+        why = stuck(entries, self.brief.phase)
+        if why is None:
+            return None
+        if warned(entries):
+            return Outcome(ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}")
+        self.say(warning(why))
+        return None
+
+    def _carry_out_all(self, turn: Turn) -> Ends | None:
+        """Each call gets its one result, in the order of the calls; after one that ends it nothing more is run."""
+        if any(self._kind(call) != "read" for call in turn.calls):
+            self.keeper.settle()
+        workplace = replace(self.workplace, iteration=self._asked())
+        ends: Ends | None = None
+        for call in turn.calls:
+            began = time.monotonic()
+            answer = self._answer(call, turn, workplace, ended=ends is not None)
+            ends = ends or answer.ends
+            result = ToolResult(call_id=call.id, text=answer.text, is_error=answer.is_error)
+            seconds = time.monotonic() - began
+            self.transcript.append(
+                Answered(at=now(), iteration=workplace.iteration, seconds=seconds, result=result),
+            )
+        return ends
+
+    def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> Answer:
+        if turn.stop in ("max_tokens", "overflow"):
+            said = "not run: the answer was cut off at its length limit; make shorter calls"
+        elif turn.stop == "refusal":
+            said = "not run: the answer was a refusal"
+        elif ended:
+            said = "not run: the conversation was ended by a call before"
+        elif workplace.stop():
+            said = "not run: the attempt is being stopped"
+        else:
+            return carry_out(call, self.brief.tools, workplace)
+        return Answer(text=said, is_error=True)
+
+    def _kind(self, call: ToolCall) -> str:
+        return next((tool.kind for tool in self.brief.tools if tool.name == call.name), "read")

@@ -26,6 +26,10 @@ class Limits(Message):
     idle_s: float = Field(default=900.0, gt=0)
     """Seconds without a byte of output and without a file changed, after which an agent counts as hung."""
     turns: int | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, gt=0)
+    """Input and output together; cached input counts as input."""
+    cost_usd: float | None = Field(default=None, gt=0)
+    """What models may cost. No call is made that could lead beyond it; needs models whose price is known."""
     output_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
     """Bytes of output kept on disk; what exceeds it is counted and dropped, never blocking the agent."""
 
@@ -36,8 +40,16 @@ class Spent(Message):
     seconds: float = 0.0
     turns: int = 0
     input_tokens: int = 0
+    """All of it: fresh, read from a cache, written to one."""
     output_tokens: int = 0
+    """All of it, reasoning included."""
+    cached_tokens: int = 0
+    """Of the input, what was read from the provider's cache."""
     cost_usd: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
 
 
 class CommandAgent(Message):
@@ -55,10 +67,73 @@ class ScriptedAgent(Message):
     """The YAML text of the script (the plan names a file; its text travels, so that any host can run it)."""
 
 
-AgentSpec = Annotated[CommandAgent | ScriptedAgent, Field(discriminator="kind")]
+PhaseName = Literal["plan", "execute"]
+"""The phases a model has a conversation in. VERIFY and COMMIT are the harness's own."""
 
 
-ReasonKind = Literal["check_failed", "conflict", "out_of_scope", "verify_failed", "no_change", "agent_failed", "limits"]
+class BuiltinAgent(Message):
+    """The built-in agent: a model led through PLAN and EXECUTE."""
+
+    kind: Literal["builtin"] = "builtin"
+    model: str | None = None
+    """A model of the worker's model table; None leaves it to the table's routes, by the task's type."""
+    models: dict[PhaseName, str] = Field(default_factory=dict)
+    """A model for one phase alone."""
+    red_first: bool = False
+    """A failing test must have been seen, by the harness, before EXECUTE may finish."""
+    hints: bool = True
+    """Whether files likely to matter are named to it beforehand."""
+    skill: str | None = None
+    """A role of the built-in ones, or a skill of the repository's `.forgepool/skills/`."""
+
+
+CliProgram = Literal["claude", "codex", "opencode", "aider"]
+
+
+class CliAgent(Message):
+    """A coding agent with a command line of its own, which edits in the worktree."""
+
+    kind: Literal["cli"] = "cli"
+    program: CliProgram
+    model: str | None = None
+    """As the program calls it; None is the program's own choice."""
+
+
+AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent, Field(discriminator="kind")]
+
+
+class Prior(Message):
+    """What a task that this one needs has come to."""
+
+    task: str
+    full: bool = False
+    """Whether its whole result was asked for, and not the summary alone."""
+    title: str = ""
+    summary: str = ""
+    """What its agent claimed."""
+    commit: str = ""
+    """As it landed."""
+    paths: tuple[str, ...] = ()
+
+
+class Reply(Message):
+    """A person's answer to a question that parked an earlier order of the task."""
+
+    question: str
+    answer: str
+    by: str = ""
+
+
+ReasonKind = Literal[
+    "check_failed",
+    "conflict",
+    "out_of_scope",
+    "verify_failed",
+    "no_change",
+    "agent_failed",
+    "refused",
+    "limits",
+]
 
 
 class ReasonPack(Message):
@@ -92,12 +167,22 @@ class WorkOrder(Message):
     """Commit the work starts from."""
     title: str
     description: str = ""
+    type: str = "code"
+    """The kind of work, by which a model is chosen."""
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
+    priors: tuple[Prior, ...] = ()
+    """Of the tasks it needs, in the plan's order."""
+    resumes: int | None = None
+    """The attempt, interrupted through no fault of its own, whose conversation and files this one goes on with."""
+    replies: tuple[Reply, ...] = ()
+    """What a person has answered to the task's questions, oldest first."""
+    may_ask_paths: bool = False
+    """Whether paths beyond `files` can be asked for; else a plan that names some is refused."""
     issued_at: float
     """Unix seconds; also the date of the candidate commit, so that equal work gives an equal commit id."""
     start_by: float
@@ -106,7 +191,17 @@ class WorkOrder(Message):
     """Sent once more, because nobody was seen to take it: look in the hub first for what may be done already."""
 
 
-Outcome = Literal["candidate", "no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"]
+Outcome = Literal[
+    "candidate",
+    "no_change",
+    "out_of_scope",
+    "verify_failed",
+    "agent_failed",
+    "limits_spent",
+    "refused",
+    "needs_human",
+    "infrastructure",
+]
 
 
 class WorkResult(Message):
@@ -127,7 +222,17 @@ class WorkResult(Message):
     """Where the full log lies on the host that ran it."""
     claimed_summary: str = ""
     """What the agent says it did. Kept as a claim; never read by a decision."""
+    question: str = ""
+    """What a person is asked; set exactly when the outcome is `needs_human`."""
+    models: tuple[str, ...] = ()
+    """Who answered, in the order in which they first did; empty where no model worked."""
     spent: Spent = Spent()
+    includes: tuple[int, ...] = ()
+    """Earlier attempts, gone on with by this one, whose use is counted in `spent`."""
+    resumable: bool = False
+    """Whether another attempt may go on from what this one left in the hub."""
+    not_before: float | None = None
+    """Unix seconds before which trying again is useless: a usage limit's reset. Costs no attempt, is no trouble."""
     host: str = ""
     started_at: float = 0.0
     finished_at: float = 0.0

@@ -147,7 +147,7 @@ def _known(model: type[BaseModel], loc: Sequence[str | int]) -> str:
     for part in loc[:-1]:
         fields = [each.model_fields[part] for each in models if part in each.model_fields]
         models = set().union(*(_models_in(field.annotation) for field in fields)) if fields else models
-    known = sorted({name for each in models for name in each.model_fields})
+    known = sorted({field.alias or name for each in models for name, field in each.model_fields.items()})
     meant = nearest(str(loc[-1]), known)
     return f"did you mean '{meant[0]}'?" if meant else f"known keys are: {', '.join(known)}"
 

@@ -5,21 +5,19 @@ The agent edits and the harness commits: whatever the agent did to the checkout'
 the tree of the files it left, on the base it was given. What the agent says of its work is kept as a claim.
 """
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-from workers.agents.agent import AgentAnswer, AgentEnding, Assignment, perform
+from workers.agents.agent import AgentAnswer, Assignment, perform
+from workers.bench import Bench, set_up, unprintable
 from workers.candidates import Candidate, publish, published
+from workers.llm.provider import PASSING
 from workers.messages import Outcome, WorkOrder, WorkResult
-from workers.sandbox.private import Private, private
-from workers.sandbox.process import Command, Ended, run, shell
 from workers.settings import Settings
+from workers.verify import Finding, accept
 from worktrees.changes import changes, touched_paths
-from worktrees.checkout import Checkout, Unusable, lease_checkout
+from worktrees.checkout import Unusable
 from worktrees.git import CommitId, GitFailed, TreeId
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
@@ -27,21 +25,12 @@ from worktrees.mirror import Mirror, MissingCommit, open_mirror
 Stop = Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What one order works with: its checkout, and private folders that go when it ends."""
-
-    checkout: Checkout
-    own: Private
-    logs: Path
-
-
 class NotDone(Exception):
-    """The order ended without a candidate; carries the outcome and what to say of it."""
+    """The order ended without a candidate; carries what is to be said of it in the result."""
 
-    def __init__(self, outcome: Outcome, detail: str, *, log_tail: str = "", log: str = "") -> None:
+    def __init__(self, outcome: Outcome, detail: str, **said: Any) -> None:
         super().__init__(detail)
-        self.outcome, self.detail, self.log_tail, self.log = outcome, detail, log_tail, log
+        self.said = {"outcome": outcome, "detail": detail, **said}
 
 
 def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult:
@@ -63,15 +52,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         earlier = published(mirror, order) if order.resent else None
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:
-        return blank.model_copy(
-            update={
-                "outcome": ended.outcome,
-                "detail": ended.detail,
-                "log_tail": ended.log_tail,
-                "log": ended.log,
-                "finished_at": time.time(),
-            }
-        )
+        return blank.model_copy(update={**ended.said, "finished_at": time.time()})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, OSError) as trouble:
         return blank.model_copy(update={"detail": str(trouble), "finished_at": time.time()})
 
@@ -79,119 +60,100 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
 def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:
     base = CommitId(order.base)
     mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
-    with _bench(order, settings, mirror, base) as bench:
-        answer = perform(_assignment(order, bench), stop=stop)
-        _require_finished(answer, bench)
-        tree = _left_behind(bench.checkout)
-        paths = _changed_paths(mirror, base, tree)
-        _require_acceptance(order, bench, stop)
+    with set_up(order, settings, mirror) as bench:
+        answer = perform(_assignment(bench), bench, stop=stop)
+        told = _told(answer, bench)
+        if answer.ended != "finished":
+            outcome = _outcome_of(answer)
+            raise NotDone(outcome, answer.detail, **told, **_if_waiting(outcome, answer), log_tail=answer.log_tail)
+        tree, paths = _left_behind(bench, told)
+        _require_acceptance(bench, tree, told, stop)
         result = blank.model_copy(
             update={
+                **told,
                 "outcome": "candidate",
                 "paths": paths,
                 "claimed_summary": answer.claimed_summary,
-                "spent": answer.spent,
-                "log": str(_agent_log(bench)),
                 "finished_at": time.time(),
             }
         )
         return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
 
 
-@contextmanager
-def _bench(order: WorkOrder, settings: Settings, mirror: Mirror, base: CommitId) -> Iterator[Bench]:
-    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
-    logs = settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
-    logs.mkdir(parents=True, exist_ok=True)
-    with private(order.env) as own, lease_checkout(mirror, base, settings.cache / "checkouts") as checkout:
-        yield Bench(checkout=checkout, own=own, logs=logs)
-
-
-def _assignment(order: WorkOrder, bench: Bench) -> Assignment:
+def _assignment(bench: Bench) -> Assignment:
     return Assignment(
-        order=order,
+        order=bench.order,
         worktree=bench.checkout.path,
         home=bench.own.home,
         tmp=bench.own.tmp,
         env=bench.own.env,
-        log=_agent_log(bench),
-        transcript=bench.logs / "transcript.jsonl",
+        log=bench.agent_log,
+        transcript=bench.transcript,
         pass_fds=(),
     )
 
 
-def _agent_log(bench: Bench) -> Path:
-    return bench.logs / "agent.log"
+def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
+    """What every result says of the agent, however it ended."""
+    return {
+        "spent": answer.spent,
+        "models": answer.models,
+        "includes": answer.includes,
+        "log": str(bench.agent_log),
+    }
 
 
-def _require_finished(answer: AgentAnswer, bench: Bench) -> None:
-    if answer.ended == "finished":
-        return
-    raise NotDone(_outcome_of(answer.ended), answer.detail, log_tail=answer.log_tail, log=str(_agent_log(bench)))
+def _if_waiting(outcome: Outcome, answer: AgentAnswer) -> dict[str, Any]:
+    """What a result says of going on later."""
+    said: dict[str, Any] = {"resumable": answer.resumable, "not_before": answer.resets_at}
+    return said | {"question": answer.detail} if outcome == "needs_human" else said
 
 
-def _outcome_of(ended: AgentEnding) -> Outcome:
-    match ended:
+def _outcome_of(answer: AgentAnswer) -> Outcome:
+    match answer.ended:
         case "timeout" | "idle" | "limits":
             return "limits_spent"
+        case "no_change" | "refused" | "verify_failed" | "out_of_scope":
+            return answer.ended
+        case "asked":
+            return "needs_human"
         case "not_started":
             # No log could be opened, no process made: the host's trouble, which costs the task no attempt.
             return "infrastructure"
         case _:
-            return "agent_failed"
+            return _outcome_of_trouble(answer)
 
 
-def _left_behind(checkout: Checkout) -> TreeId:
-    """The tree of what the agent left; a checkout it made unusable is its own doing."""
+def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
+    """An agent whose model gave no answer has not failed: time, another host or a person can mend that."""
+    if answer.trouble in PASSING or answer.trouble in ("usage_limit", "unavailable"):
+        return "infrastructure"
+    return "needs_human" if answer.trouble == "authentication" else "agent_failed"
+
+
+def _left_behind(bench: Bench, told: dict[str, Any]) -> tuple[TreeId, tuple[str, ...]]:
+    """
+    The tree of what the agent left, and every path it changed: at least one, each a name that messages can carry.
+
+    A checkout it made unusable is its own doing.
+    """
     try:
-        return checkout.snapshot()
+        tree = bench.checkout.snapshot()
     except Unusable as problem:
-        raise NotDone("agent_failed", str(problem)) from problem
-
-
-def _changed_paths(mirror: Mirror, base: CommitId, tree: TreeId) -> tuple[str, ...]:
-    """Every path the agent changed: at least one, and each a name that messages can carry."""
-    paths = touched_paths(changes(mirror.git, base, tree))
+        raise NotDone("agent_failed", str(problem), **told) from problem
+    paths = touched_paths(changes(bench.mirror.git, bench.base, tree))
     if not paths:
-        raise NotDone("no_change", "the agent ended well and changed no file that git keeps")
-    for path in paths:
-        if any("\ud800" <= letter <= "\udfff" for letter in path):
-            shown = os.fsencode(path).decode(errors="backslashreplace")
-            raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8")
-    return paths
+        raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **told)
+    if (shown := unprintable(paths)) is not None:
+        raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **told)
+    return tree, paths
 
 
-def _require_acceptance(order: WorkOrder, bench: Bench, stop: Stop) -> None:
-    """Runs the task's own acceptance commands on what the agent left; the first red one ends the attempt."""
-    for number, command in enumerate(order.acceptance, start=1):
-        ended = run(
-            Command(
-                argv=shell(command),
-                cwd=bench.checkout.path,
-                env=bench.own.env,
-                log=bench.logs / f"acceptance-{number}.log",
-                timeout_s=order.limits.wall_s,
-                idle_s=order.limits.idle_s,
-            ),
-            stop=stop,
-        )
-        if ended.how == "not_started":
-            raise NotDone("infrastructure", f"acceptance command '{command}' was not started: {ended.tail}")
-        if ended.how != "exit" or ended.status != 0:
-            detail = f"acceptance command '{command}' {said(ended)}"
-            raise NotDone("verify_failed", detail, log_tail=ended.tail, log=str(ended.log))
-
-
-def said(ended: Ended) -> str:
-    """How a command ended, as the end of a sentence."""
-    match ended.how:
-        case "exit":
-            return f"exited with {ended.status}"
-        case "timeout":
-            return f"did not end within {ended.seconds:.0f} s"
-        case "idle":
-            return f"gave no sign of life and was ended after {ended.seconds:.0f} s"
-        case "stopped":
-            return "was stopped"
-        case "not_started":
-            return "could not be started"
+def _require_acceptance(bench: Bench, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
+    """The acceptance commands are green on this tree, or were found so by the agent's own VERIFY."""
+    if bench.green == tree:
+        return
+    finding: Finding = accept(bench.order, bench.checkout.path, bench.own.env, bench.logs, stop=stop)
+    if finding.verdict != "green":
+        outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
+        raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)

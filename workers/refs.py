@@ -21,3 +21,8 @@ def result_ref(run: str, task: str, attempt: int) -> str:
 
 def marker_ref(run: str, task: str) -> str:
     return f"refs/forgepool/{run}/landed/{task}"
+
+
+def progress_ref(run: str, task: str, attempt: int) -> str:
+    """Work under way: the files of an attempt and its transcript, as they were after a turn."""
+    return f"refs/forgepool/{run}/progress/{task}/{attempt}"

@@ -38,6 +38,14 @@ class Settings(BaseSettings):
     """A lease not renewed for so long is lost. Renewed every quarter of it."""
     git_credential_helper: str | None = None
     """Passed to git as `credential.helper` for hubs over https; the user's own git configuration is not read."""
+    models: Path | None = None
+    """The file that says which models there are, beside those that are known anyway; found when not given."""
+
+    @property
+    def models_file(self) -> Path | None:
+        """The file named, or the user's own `models.yaml` where there is one."""
+        own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / "models.yaml"
+        return self.models or (own if own.is_file() else None)
 
 
 def mistake_in_settings(wrong: ValidationError) -> str | None:
@@ -69,6 +77,11 @@ def known_keys() -> tuple[str, ...]:
     """Names, never values, of the model keys this process was given."""
     names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY")
     return tuple(name for name in names if os.environ.get(name))
+
+
+def secret(name: str) -> str | None:
+    """The value of a variable that holds a key; None where it is not set, or empty. Never shown, logged or sent on."""
+    return os.environ.get(name, "").strip() or None
 
 
 def whole_environment() -> dict[str, str]:

@@ -15,8 +15,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from workers.llm.messages import ToolResult, Turn
-from workers.messages import Message, Spent
+from workers.llm.messages import ToolResult, Turn, Usage
+from workers.llm.provider import Trouble
+from workers.messages import Message, PhaseName, Spent
 
 
 class Started(Message):
@@ -26,9 +27,10 @@ class Started(Message):
     at: float
     order_id: str
     model: str
-    """Who is asked; `scripted` where a person wrote the answers."""
+    """Who is asked first; `scripted` where a person wrote the answers."""
     system: tuple[str, ...]
     tools: tuple[str, ...]
+    phase: PhaseName = "execute"
 
 
 class Said(Message):
@@ -50,17 +52,88 @@ class Answered(Message):
     result: ToolResult
 
 
+class Tried(Message):
+    """A question that brought no turn, and how long is waited before the next one; None where there is none."""
+
+    kind: Literal["tried"] = "tried"
+    at: float
+    model: str
+    account: str
+    trouble: Trouble
+    said: str
+    status: int | None = None
+    seconds: float
+    wait_s: float | None = None
+
+
 class Finished(Message):
-    """The conversation ended in an orderly way; one without this was interrupted."""
+    """The conversation ended in an orderly way; one without this was interrupted. It may be gone on with."""
 
     kind: Literal["finished"] = "finished"
     at: float
     ended: str
     detail: str
+    summary: str = ""
+    """What the model claims to have done."""
     spent: Spent
+    """Of the whole attempt so far."""
 
 
-Entry = Started | Said | Answered | Finished
+class Committed(Message):
+    """The plan by which EXECUTE works."""
+
+    kind: Literal["committed"] = "committed"
+    at: float
+    plan: str
+    files: tuple[str, ...]
+    synthetic: bool = False
+    """Made by the harness from what was explored, because the model did not come to one."""
+
+
+class Verified(Message):
+    """What the harness found when it looked at the work that was said to be done."""
+
+    kind: Literal["verified"] = "verified"
+    at: float
+    ok: bool
+    detail: str
+    """One sentence; names the command that was red."""
+    output: str = ""
+    """The end of what it printed."""
+    fingerprint: str = ""
+    """Equal for failures that differ in line numbers, times and addresses only; empty when all is well."""
+    outside: tuple[str, ...] = ()
+    """Changed paths that the task does not own and was not given."""
+
+
+class Noted(Message):
+    """Something the harness did or saw beside the conversation."""
+
+    kind: Literal["noted"] = "noted"
+    at: float
+    text: str
+    usage: Usage = Usage()
+    """Of a question to a model beside the conversation."""
+
+
+class Kept(Message):
+    """Everything before this, and the files as they were then, is in the hub or on its way there."""
+
+    kind: Literal["kept"] = "kept"
+    at: float
+
+
+class Resumed(Message):
+    """Another process goes on where the entries before this end."""
+
+    kind: Literal["resumed"] = "resumed"
+    at: float
+    order_id: str
+    lost: Spent = Spent()
+    """What was used after those entries, by turns that are asked for again."""
+
+
+Entry = Started | Said | Answered | Tried | Finished | Committed | Verified | Noted | Kept | Resumed
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
@@ -75,11 +148,28 @@ class Transcript:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         _forget_torn_line(self._file)
+        self.path = path
+        self.entries = read_transcript(path)
+        self._talk = Conversation()
+        for entry in self.entries:
+            self._talk.take(entry)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The conversation under way, as a model is shown it."""
+        return self._talk.turns
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return os.fstat(self._file).st_size
 
     def append(self, entry: Entry) -> None:
         data = entry.model_dump_json().encode() + b"\n"
         while data:
             data = data[os.write(self._file, data) :]
+        self.entries.append(entry)
+        self._talk.take(entry)
 
     def close(self) -> None:
         os.close(self._file)
@@ -93,6 +183,35 @@ class Transcript:
         self.close()
 
 
+class Conversation:
+    """The turns since the last start; what the user's side says in a row is one turn, results first."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(self._turns)
+
+    def take(self, entry: Entry) -> None:
+        match entry:
+            case Started():
+                self._turns = []
+            case Answered(result=result):
+                self._add(Turn(role="user", parts=(result,)))
+            case Said(turn=turn):
+                self._add(turn)
+            case _:
+                pass
+
+    def _add(self, turn: Turn) -> None:
+        last = self._turns[-1] if self._turns else None
+        if turn.role == "user" and last is not None and last.role == "user":
+            self._turns[-1] = last.model_copy(update={"parts": (*last.parts, *turn.parts)})
+        else:
+            self._turns.append(turn)
+
+
 def read_transcript(path: Path) -> list[Entry]:
     """
     Every entry, oldest first; none when there is no file. A last line without its end is ignored.
@@ -104,40 +223,31 @@ def read_transcript(path: Path) -> list[Entry]:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    return [_entry(path, number, line) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
+    return parse_transcript(data, str(path))
+
+
+def parse_transcript(data: bytes, name: str) -> list[Entry]:
+    """As `read_transcript`, of the bytes of one; `name` is for the sentence."""
+    return [_entry(name, number, line) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
 
 
 def conversation(entries: Iterable[Entry]) -> tuple[Turn, ...]:
-    """The turns since the last start, results joined to the user's turns that a model is shown them in."""
-    turns: list[Turn] = []
-    results: list[ToolResult] = []
+    """The turns since the last start, as a model is shown them."""
+    talk = Conversation()
     for entry in entries:
-        match entry:
-            case Started():
-                turns, results = [], []
-            case Answered(result=result):
-                results.append(result)
-            case Said(turn=turn):
-                if results:
-                    turns.append(Turn(role="user", parts=tuple(results)))
-                    results = []
-                turns.append(turn)
-            case Finished():
-                pass
-    if results:
-        turns.append(Turn(role="user", parts=tuple(results)))
-    return tuple(turns)
+        talk.take(entry)
+    return talk.turns
 
 
 def now() -> float:
     return time.time()
 
 
-def _entry(path: Path, number: int, line: bytes) -> Entry:
+def _entry(name: str, number: int, line: bytes) -> Entry:
     try:
         return _ENTRY.validate_json(line)
     except ValidationError as wrong:
-        raise TranscriptWrong(f"{path}:{number}: not an entry of a transcript; restore the file") from wrong
+        raise TranscriptWrong(f"{name}:{number}: not an entry of a transcript; restore the file") from wrong
 
 
 def _forget_torn_line(file: int) -> None:

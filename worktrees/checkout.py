@@ -69,6 +69,17 @@ class Checkout:
         self._refuse_gitlinks(tree)
         return tree
 
+    def take(self, tree: TreeId) -> None:
+        """
+        The files become those of an earlier snapshot; HEAD stays, so that git shows the difference as work under way.
+
+        Raises:
+            GitFailed: the mirror has no such tree, or the folder could not be written.
+        """
+        restore_config(self.mirror.path)
+        begin_work(self.slot)
+        self.git.run("read-tree", "--reset", "-u", tree)
+
     def altered(self) -> tuple[str, ...]:
         """
         The commit's files that are no longer as the commit has them, sorted; what was only added is not told.

@@ -214,6 +214,7 @@ def _execute(
                 strip_newline_in_stdout=False,
                 kill_after_timeout=timeout_s,
                 start_new_session=True,
+                pass_fds=(harness_mark(),),
             )
         except GitCommandNotFound as missing:
             raise GitFailed(argv, 127, _NO_GIT) from missing
@@ -223,6 +224,15 @@ def _execute(
 
 
 _NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed"
+
+
+@functools.cache
+def harness_mark() -> int:
+    """
+    A descriptor that the git processes started here hold, and no others: it tells whoever ends the processes of a
+    command that these are the harness' own, at work beside it.
+    """
+    return os.pipe()[0]
 
 
 @functools.cache

@@ -24,8 +24,8 @@ def prune_run(
     """
     Removes the run's refs from the hub and from the mirror; how many the hub had.
 
-    The candidates (`refs/forgepool/<run>/orders/<task>/`) are the work itself: they stay, all of them or those of the
-    tasks named. `keep` names further refs, whole, that stay.
+    The candidates (`refs/forgepool/<run>/orders/<task>/`) and the work under way (`.../progress/<task>/`) are the work
+    itself: they stay, all of them or those of the tasks named. `keep` names further refs, whole, that stay.
 
     Raises:
         ValueError: no such name can be a run's.
@@ -34,7 +34,7 @@ def prune_run(
     if not is_ref(f"refs/forgepool/{run}") or "/" in run:
         raise ValueError(f"{run!r} is not the name of a run")
     tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
-    kept = tuple(f"forgepool/{run}/orders/{task}" for task in tasks)
+    kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "progress") for task in tasks)
     there = mirror.hub_refs(f"refs/forgepool/{run}/*")
     gone = [
         RefUpdate(ref=ref, new=None, expected=commit)

@@ -10,12 +10,13 @@ import typer
 from pydantic import ValidationError
 from typer._click.exceptions import ClickException as UsageError  # typer carries its own click
 
-from orchestrator.cli import asking, checking, demo, hosts, running
+from orchestrator.cli import asking, checking, conversing, demo, hosts, models, requesting, running
 from orchestrator.cli.say import complain, hush
 from orchestrator.embedded import NoRedis
+from orchestrator.hub import CannotRun
 from orchestrator.journal import JournalBusy, JournalUnreadable
+from orchestrator.refusals import CannotReach
 from orchestrator.runs import NoSuchRun
-from orchestrator.session import CannotReach, CannotRun
 from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings, mistake_in_settings
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, running, asking, checking, hosts):
+for module in (demo, running, asking, conversing, requesting, checking, hosts, models):
     module.register(app)
 
 

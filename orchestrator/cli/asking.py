@@ -1,26 +1,22 @@
-"""Questions about runs, and requests to them: `runs`, `status`, `events`, `report`, `cancel`, `retry`."""
+"""Questions about runs: `runs`, `status`, `events`, `report`."""
 
 import time
 from typing import Annotated
 
 import typer
 
-from orchestrator import inbox, runs
-from orchestrator.cli.outcome import tell_table
+from orchestrator import runs
+from orchestrator.cli.outcome import tell_table, tell_use
 from orchestrator.cli.running import Json, Run
 from orchestrator.cli.say import complain, out, printable, say, say_json, table
-from orchestrator.inbox import Request
-from orchestrator.journal import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written, read
+from orchestrator.journal import JournalUnreadable, Recorded, is_being_written, read
 from orchestrator.report import report_lines
-from orchestrator.requests import granted
-from orchestrator.session import CannotRun
 from orchestrator.standing import standing
 from orchestrator.telling import sentence
 from workers.settings import Settings
 
 _FOLLOW_S = 0.3
 OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
-Task = Annotated[str, typer.Argument(help="A task of the plan.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,8 +24,6 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(events)
     app.command()(report)
-    app.command()(cancel)
-    app.command()(retry)
 
 
 def list_runs(as_json: Json = False) -> None:
@@ -65,6 +59,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
         return
     say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
     tell_table(now)
+    tell_use(now)
     if kept.plan_file_changed():
         say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")
 
@@ -95,52 +90,6 @@ def report(run: OptionalRun = None, as_json: Json = False) -> None:
         say(line)
 
 
-def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
-    """Cancel a run, or one of its tasks. What is landing lands."""
-    _ask(run, Request(do="cancel", task=task))
-
-
-def retry(run: Run, task: Task) -> None:
-    """Try a task again that failed, was blocked, cancelled, or waits for a person; with what blocks it or it blocks."""
-    _ask(run, Request(do="retry", task=task))
-
-
-def _ask(run: str, request: Request) -> None:
-    """To the orchestrator if there is one, else into the journal at once."""
-    kept = runs.find(Settings(), run)
-    if request.task is not None and request.task not in kept.course.tasks:
-        known = ", ".join(list(kept.course.tasks)[:10])
-        raise CannotRun(f"run {kept.options.run} has no task '{request.task}'; it has: {known}")
-    try:
-        journal = Journal(kept.folder)
-    except JournalBusy:
-        inbox.leave(kept.folder, request)
-        say(f"asked run {kept.options.run} to {request.do} {request.task or 'all its tasks'}")
-        return
-    try:
-        state = kept.state()
-        changes = granted(kept.course, state, request)
-        for change in changes:
-            state.apply(change, number=state.number + 1, at=time.time())
-        if changes:
-            journal.append(changes, at=time.time())
-    finally:
-        journal.close()
-    if not changes:
-        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(kept, request)}")
-    for change in changes:
-        say(sentence(change) or "")
-    if not state.finished:
-        say(f"go on with: forgepool resume {kept.options.run}")
-
-
-def _phases(kept: runs.KeptRun, request: Request) -> str:
-    state = kept.state()
-    if request.task is not None:
-        return f"'{request.task}' is {state.tasks[request.task].phase}"
-    return "all its tasks have ended"
-
-
 def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
     last = after
     for one in read(kept.folder, after=after):
@@ -148,11 +97,11 @@ def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
         if as_json:
             say_json({"number": one.number, "at": one.at, **one.event.model_dump(mode="json")})
         else:
-            _tell_event(one)
+            _tell_event(one, kept.options.run)
     return last
 
 
-def _tell_event(one: Recorded) -> None:
-    said = sentence(one.event)
+def _tell_event(one: Recorded, run: str) -> None:
+    said = sentence(one.event, run=run)
     if said is not None:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.say import out, say, say_json, table
-from orchestrator.decisions import Course
+from orchestrator.course import Course
+from orchestrator.hub import CannotRun, Hub, open_hub, read_plan
 from orchestrator.overlap import NOTHING, shared_files
 from orchestrator.plan import Plan
 from orchestrator.readiness import preview
-from orchestrator.session import CannotRun, Hub, open_hub, read_plan, refuse_unready
+from orchestrator.refusals import refuse_unready
 from workers.settings import Settings
 from worktrees.changes import tree_paths
 

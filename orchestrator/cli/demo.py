@@ -22,9 +22,10 @@ from orchestrator.cli.live import Display, display
 from orchestrator.cli.outcome import tell_outcome
 from orchestrator.cli.running import heard, listen_to_ctrl_c
 from orchestrator.cli.say import complain, say
-from orchestrator.decisions import Course
+from orchestrator.course import Course
+from orchestrator.hub import CannotRun, Hub, open_hub, read_plan
 from orchestrator.journal import Recorded
-from orchestrator.session import CannotRun, Hub, open_hub, read_plan, start_run
+from orchestrator.session import start_run
 from orchestrator.state import State
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import read_gate_file

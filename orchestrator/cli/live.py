@@ -16,11 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from orchestrator.cli.say import out, printable, table
-from orchestrator.decisions import Course
+from orchestrator.course import Course
 from orchestrator.journal import Recorded
 from orchestrator.standing import Waits
-from orchestrator.state import TERMINAL, Phase, State
-from orchestrator.telling import sentence, telling_line
+from orchestrator.state import State
+from orchestrator.task_state import TERMINAL, Phase
+from orchestrator.telling import answer_with, sentence, telling_line
 
 _REDRAW_S = 0.25
 _MOST_ROWS = 18
@@ -49,13 +50,13 @@ class Display:
     def listen(self, state: State, recorded: Sequence[Recorded]) -> None:
         """Told by the loop after every turn, with the events it has just journaled."""
         for one in recorded:
-            self._tell(one)
+            self._tell(one, state.run)
         if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
             self._drawn = time.monotonic()
             self.live.update(self._picture(state), refresh=True)
 
-    def _tell(self, recorded: Recorded) -> None:
-        said = sentence(recorded.event)
+    def _tell(self, recorded: Recorded, run: str) -> None:
+        said = sentence(recorded.event, run=run)
         if said is None:
             return
         stamp = time.strftime("%H:%M:%S", time.localtime(recorded.at))
@@ -74,9 +75,14 @@ class Display:
     def _rows(self, state: State) -> list[tuple[str, str, str, str]]:
         now = time.time()
         waits = Waits(self.course, state)
+        asking = [task for task in state.tasks.values() if task.question]
         going_on = [task for task in state.tasks.values() if task.phase not in TERMINAL]
         going_on.sort(key=lambda task: _SHOWN_FIRST.index(task.phase))
-        return [
+        asked = [
+            (task.id, "asks", _clock(now - task.since), f"{task.question} ({answer_with(state.run, task.id)})")
+            for task in asking[:_MOST_ROWS]
+        ]
+        return asked + [
             (
                 task.id,
                 waits.phase_name(task),

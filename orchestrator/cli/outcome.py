@@ -2,9 +2,10 @@
 
 import time
 
+from orchestrator.bill import bill_words, budget_words
 from orchestrator.cli.say import out, say, say_json, table
 from orchestrator.runs import KeptRun
-from orchestrator.standing import Standing, standing
+from orchestrator.standing import Standing, TaskStanding, standing
 from orchestrator.state import State
 
 
@@ -23,6 +24,7 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> 
         say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
         return
     tell_table(now)
+    tell_use(now)
     landed = sum(task.phase == "landed" for task in now.tasks)
     say(f"\n{landed} of {len(now.tasks)} landed on {now.target}, which is at {now.tip[:12]}")
     if ending == "halted":
@@ -35,15 +37,29 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> 
 
 
 def tell_table(now: Standing) -> None:
-    rows = [
-        (
-            task.task,
-            str(task.attempts),
-            task.phase,
-            (task.commit or "")[:12],
-            "" if task.seconds is None else f"{task.seconds:.1f}",
-            task.detail,
-        )
-        for task in now.tasks
-    ]
-    out().print(table(("task", "attempts", "outcome", "commit", "seconds", "why"), rows))
+    """What models used has columns only where some were."""
+    by_models = bool(bill_words(now.used))
+    columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
+    out().print(table(columns, [_row(task, by_models=by_models) for task in now.tasks]))
+
+
+def tell_use(now: Standing) -> None:
+    """What the models of a run used, and how its budget stands."""
+    for said in (bill_words(now.used), *(f"budget: {one}" for one in budget_words(now.budget))):
+        if said:
+            say(said)
+
+
+def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
+    used = task.used
+    cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.2f}"
+    spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if bill_words(used) else ("", "")
+    return (
+        task.task,
+        str(task.attempts),
+        task.phase,
+        (task.commit or "")[:12],
+        "" if task.seconds is None else f"{task.seconds:.1f}",
+        *(spent if by_models else ()),
+        task.detail,
+    )

@@ -8,17 +8,24 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from orchestrator import runs
+from orchestrator.budget import Budget
 from orchestrator.cli import checking
 from orchestrator.cli.live import display
 from orchestrator.cli.outcome import exit_status, tell_outcome
 from orchestrator.cli.say import complain, hush, say
-from orchestrator.decisions import Course
+from orchestrator.course import Course
+from orchestrator.events import Event
+from orchestrator.hub import CannotRun, open_hub, read_plan
 from orchestrator.journal import Recorded
 from orchestrator.loop import Wishes
-from orchestrator.session import Listener, open_hub, read_plan, refuse_unready, resume_run, start_run
+from orchestrator.refusals import refuse_unready
+from orchestrator.requests import with_budget
+from orchestrator.session import Listener, resume_run, start_run
 from orchestrator.state import State
+from orchestrator.telling import answer_with, sentence
 from workers.logs import log_to_file
 from workers.settings import Settings
 
@@ -64,13 +71,26 @@ def run(
     return _close(kept, ending, as_json=as_json)
 
 
-def resume(run: Run, workers: Workers = None, broker: Broker = None, as_json: Json = False) -> int:
-    """Go on with a run that was interrupted, killed, or halted."""
+def resume(
+    run: Run,
+    workers: Workers = None,
+    broker: Broker = None,
+    budget_usd: Annotated[float | None, typer.Option(min=0.0, help="What the whole run may cost from now on.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens the whole run may use from now on.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with a run that was interrupted, killed, or halted, or whose budget was used."""
     settings = settings_with(broker)
     kept = runs.find(settings, run)
+    if budget_usd is not None or budget_tokens is not None:
+        _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
     state = kept.state()
+    if state.finished and as_json:
+        tell_outcome(kept, state, "ended", as_json=True)
+        return exit_status(state, "ended")
     if state.finished:
-        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it")
+        asked = "".join(f"; {answer_with(state.run, one.id)}" for one in state.tasks.values() if one.question)
+        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it{asked}")
         return exit_status(state, "ended")
     if kept.plan_file_changed():
         complain(
@@ -83,6 +103,33 @@ def resume(run: Run, workers: Workers = None, broker: Broker = None, as_json: Js
         listener = heard(shown.listen, wishes, settings)
         ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=listener)
     return _close(kept, ending, as_json=as_json)
+
+
+def _set_budget(kept: runs.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
+    """Kept in the journal; a kind that is not given stays as it was. Never below what is spent and reserved already."""
+
+    def decide(state: State) -> list[Event]:
+        before = kept.course.budget(state)
+        try:
+            cap = Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
+        except ValidationError as wrong:
+            raise CannotRun(f"--budget-usd {usd:g} is no budget; give an amount in dollars, such as 20") from wrong
+        ledger = kept.course.ledger(state)
+        for kind in ledger.above(cap):
+            used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
+            raise CannotRun(
+                f"--budget-{kind} is less than the {used} that run {kept.options.run} has spent or reserved; give more"
+            )
+        return with_budget(kept.course, state, cap)
+
+    _, changes = kept.amend(decide)
+    if not as_json:
+        tell_changes(kept, changes)
+
+
+def tell_changes(kept: runs.KeptRun, changes: Sequence[Event]) -> None:
+    for change in changes:
+        say(sentence(change, run=kept.options.run) or "")
 
 
 def settings_with(broker: str | None) -> Settings:

@@ -8,8 +8,9 @@ from itertools import combinations
 from typing import assert_never
 
 from orchestrator import events as e
-from orchestrator.decisions import Course
-from orchestrator.state import AT_GATE, IN_FLIGHT, TERMINAL, Phase, State
+from orchestrator.course import Course
+from orchestrator.state import State
+from orchestrator.task_state import AT_GATE, IN_FLIGHT, TERMINAL, Phase
 
 Files = frozenset[str]
 
@@ -42,6 +43,12 @@ class Invariants:
     """By task, the commits found green for it."""
     judged: dict[str, int] = field(default_factory=dict)
     """By task, the newest attempt that was judged and came back."""
+    afresh: dict[str, int] = field(default_factory=dict)
+    """By task, the newest attempt when a person had it begun anew."""
+    bases: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By task and attempt, the commit its order began on."""
+    granted: dict[str, set[str]] = field(default_factory=dict)
+    """By task in flight, the paths it was granted while it ran."""
     past: set[frozenset[str]] = field(default_factory=set)
     """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
 
@@ -49,16 +56,27 @@ class Invariants:
         match event:
             case e.OrderSent(task=task):
                 self._may_start(state, task)
+                self._begins_where_it_may(state, event)
             case e.OrderAnswered(task=task, result=result):
                 newest = self.judged.get(task, 0)
                 assert result.attempt > newest, f"attempt {result.attempt} of {task} is back after {newest}"
                 if state.tasks[task].phase == "pending":
                     self._may_start(state, task)
+            case e.TaskRetried(task=task, afresh=True):
+                self.afresh[task] = state.tasks[task].attempt
+            case e.PathsGranted(task=task, paths=paths):
+                self.granted.setdefault(task, set()).update(paths)
+            case e.LockExtended(task=task):
+                self.past |= {frozenset((task, one)) for one in self._in_a_circle_with(state, task)}
+            case _:
+                self._before_gate(state, event)
+        return {task.id: task.phase for task in state.tasks.values()}
+
+    def _before_gate(self, state: State, event: e.Event) -> None:
+        match event:
             case e.TaskReturned(task=task, reason=reason):
                 assert (came := state.tasks[task].result) and reason.attempt == came.attempt
                 self.judged[task] = reason.attempt
-            case e.LockExtended(task=task):
-                self.past |= {frozenset((task, one)) for one in self._in_a_circle_with(state, task)}
             case e.CheckSent():
                 assert not state.halted, "a check was sent through a gate that is shut"
             case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
@@ -72,16 +90,39 @@ class Invariants:
                 self.landed[task] = result.commit or ""
             case _:
                 pass
-        return {task.id: task.phase for task in state.tasks.values()}
 
     def after(self, state: State, event: e.Event, phases: Mapping[str, Phase]) -> None:
         for task, was in phases.items():
             if was in TERMINAL and state.tasks[task].phase != was:
-                assert isinstance(event, e.TaskRetried), f"{task} was {was}, and {event.kind} changed it"
+                by_hand = isinstance(event, e.TaskRetried | e.TaskReplied)
+                assert by_hand, f"{task} was {was}, and {event.kind} changed it"
                 assert was != "landed", f"{task} had landed"
         assert len(state.in_phase(*AT_GATE)) <= 1, "two entries at the gate at once"
         self._locks_hold(state)
         self._candidates_hold_what_they_touched(state)
+        self._what_was_granted_is_held(state)
+        self._budget_holds(state)
+
+    def _begins_where_it_may(self, state: State, event: e.OrderSent) -> None:
+        """On the tip; or on the very base of an attempt that was interrupted, never of one that was judged."""
+        self.bases[event.task, event.attempt] = event.base
+        if event.resumes is None:
+            assert event.base == state.tip
+        else:
+            assert event.base == self.bases[event.task, event.resumes]
+            over = max(self.judged.get(event.task, 0), self.afresh.get(event.task, 0))
+            assert event.resumes > over, f"{event.task} goes on with what was judged, or given up"
+
+    def _budget_holds(self, state: State) -> None:
+        ledger = self.course.ledger(state)
+        assert ledger.cap.usd is None or ledger.usd <= ledger.cap.usd + 1e-6, ledger
+        assert ledger.cap.tokens is None or ledger.tokens <= ledger.cap.tokens, ledger
+
+    def _what_was_granted_is_held(self, state: State) -> None:
+        held = dict(self._held(state))
+        self.granted = {task: paths for task, paths in self.granted.items() if task in held}
+        for task, paths in self.granted.items():
+            assert paths <= held[task], f"{task} was granted {paths - held[task]}, and holds it no more"
 
     def _may_start(self, state: State, task: str) -> None:
         """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from orchestrator.decisions import Course
+from orchestrator.course import Course
 from orchestrator.events import (
     CheckSent,
     EntryQueued,
@@ -28,8 +28,7 @@ def task(name: str, *needs: str, files: Sequence[str] | None = (), **said: Any) 
         id=name,
         needs=tuple(Need(id=one) for one in needs),
         files=given,
-        agent=CommandAgent(run="true"),
-        **said,
+        **{"agent": CommandAgent(run="true"), **said},
     )
 
 
@@ -72,6 +71,7 @@ def result(
     paths: Sequence[str] = (),
     token: str = "t",
     detail: str = "",
+    **said: Any,
 ) -> WorkResult:
     return WorkResult(
         order_id=f"{RUN}.{name}.{attempt}",
@@ -81,6 +81,7 @@ def result(
         paths=tuple(paths),
         detail=detail,
         host="h",
+        **said,
     )
 
 

@@ -17,9 +17,12 @@ from plans import (
     verdict,
 )
 
-from orchestrator.decisions import Course, decide, waits_for
+from orchestrator.course import Course
+from orchestrator.decisions import decide
 from orchestrator.events import CheckAnswered, Event, GateHalted, LandingAnswered, MessageLost, TaskReturned
-from orchestrator.state import MOST_TROUBLES, IllegalStep, State
+from orchestrator.locks import waits_for
+from orchestrator.state import State
+from orchestrator.task_state import MOST_TROUBLES, IllegalStep
 from workers.messages import Outcome
 
 

@@ -203,7 +203,7 @@ def test_checks_none_is_told_from_silence() -> None:
         ),
         (
             "  - id: a\n    agent:\n",
-            "5: task 'a' has no agent; write 'agent: {command: ...}' there or in 'defaults'",
+            "5: task 'a' has no agent; write 'agent: {builtin: {}}' there or in 'defaults'",
         ),
         ("  - id: a\n    group: g\n", "6: task 'a' has a 'group' without a 'for_each'; remove it"),
         (

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
 
-from orchestrator.decisions import Course, decide
+from orchestrator.course import Course
+from orchestrator.decisions import decide
 from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, TaskFailed, TaskReturned
 from orchestrator.inbox import Request
 from orchestrator.recovery import unless_landed

@@ -8,7 +8,8 @@ from orchestrator.events import CheckAnswered, Event, LandingAnswered, TaskBlock
 from orchestrator.inbox import Request
 from orchestrator.requests import granted
 from orchestrator.retries import LOG_TAIL_CHARS, reason_of_check, reason_of_scope, reason_of_work
-from orchestrator.state import IllegalStep, State
+from orchestrator.state import State
+from orchestrator.task_state import IllegalStep
 from supervisor.messages import CheckFailure
 from workers.messages import ReasonPack
 

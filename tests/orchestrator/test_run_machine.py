@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -13,7 +14,9 @@ from plans import RUN, course
 from plans import task as planned
 from world import Request, World
 
-from orchestrator.decisions import Course, decide
+from orchestrator.budget import Budget
+from orchestrator.course import Course
+from orchestrator.decisions import decide
 from orchestrator.dispatch import check_request, land_request, order
 from orchestrator.events import (
     CheckSent,
@@ -28,18 +31,21 @@ from orchestrator.events import (
 )
 from orchestrator.inbox import Request as Wish
 from orchestrator.journal import Journal, read
+from orchestrator.locks import LONGEST_WAIT_S
 from orchestrator.reception import Answer, received
-from orchestrator.requests import granted
-from orchestrator.state import MOST_TROUBLES, TERMINAL, Outstanding, State, TaskState
+from orchestrator.requests import granted, with_budget
+from orchestrator.state import State
+from orchestrator.task_state import MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from supervisor.messages import CheckRequest, LandRequest
-from workers.messages import Outcome, WorkOrder
+from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
 
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _OUTCOMES: list[Outcome] = [
     *("candidate", "candidate", "candidate", "candidate", "candidate"),
-    *("no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure"),
+    *("no_change", "verify_failed", "agent_failed", "limits_spent", "infrastructure", "infrastructure"),
+    *("needs_human", "refused", "out_of_scope"),
 ]
 _VERDICTS = [
     *(["green"] * 5),
@@ -47,6 +53,7 @@ _VERDICTS = [
 ]
 
 _RARELY = st.integers(0, 3).map(lambda one: one == 3)
+_LIMITS = st.builds(Limits, cost_usd=st.sampled_from([None, None, 0.4, 2.0]), tokens=st.sampled_from([None, 300]))
 SEEDS = st.integers(0, 2**32)
 """Of the chances within one step."""
 
@@ -63,9 +70,11 @@ def courses(draw: st.DrawFn) -> Course:
         reads = draw(globs) if draw(_RARELY) else []
         files = draw(narrow | narrow | globs | st.none())
         attempts = draw(st.integers(1, 3))
-        tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts))
+        said = {"agent": BuiltinAgent(), "limits": draw(_LIMITS)} if draw(st.booleans()) else {}
+        tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts, **said))
     return course(
         *tasks,
+        budget=draw(st.sampled_from([Budget(), Budget(usd=3.0), Budget(tokens=2000), Budget(usd=1.0, tokens=5000)])),
         scope=draw(st.sampled_from(["extend", "strict"])),
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
         reads=draw(st.sampled_from(["block", "ignore"])),
@@ -79,6 +88,7 @@ class Run(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="forgepool-machine-", dir=_PLACE))
         self.now = 1000.0
+        self.asked = 0
 
     @initialize(plan=courses(), seed=SEEDS)
     def begin(self, plan: Course, seed: int) -> None:
@@ -96,7 +106,9 @@ class Run(RuleBasedStateMachine):
             self.now += chance.choice([0.5, 2.0, 20.0])
             self.turn(chance.randint(1, 4), slots=chance.randint(0, 4))
             for request in chance.sample(self.world.mail, len(self.world.mail)):
-                if request in self.world.mail and chance.random() < 0.7:
+                if isinstance(request, WorkOrder) and request in self.world.mail and chance.random() < 0.3:
+                    self.ask_for(request, chance)
+                elif request in self.world.mail and chance.random() < 0.7:
                     well = chance.random() < 0.6
                     self.receive(self.finish_well(request) if well else self.finish(request, chance))
                 elif self.state.outstanding() and chance.random() < 0.4:
@@ -145,6 +157,10 @@ class Run(RuleBasedStateMachine):
     def lose(self, seed: int, for_good: bool) -> None:
         """A worker vanishes; what it had may be done all the same, and reported much later."""
         sent = Random(seed).choice(list(self.state.outstanding().values()))
+        for one in self.world.mail:
+            if isinstance(one, WorkOrder) and one.token == sent.token:
+                chance = Random(seed)
+                self.world.burn(one, chance.random(), keep=chance.random() < 0.6)
         if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
         self.record(*(self.in_hub(self.state.tasks[sent.task], sent) or [self.lost(sent)]))
@@ -154,10 +170,31 @@ class Run(RuleBasedStateMachine):
         self.now += seconds
         self.world.somebody_else_lands()
 
-    @rule(seed=SEEDS, do=st.sampled_from(["cancel", "retry"]))
+    @rule(seed=SEEDS, do=st.sampled_from(["cancel", "retry", "answer"]))
     def ask(self, seed: int, do: str) -> None:
-        named = Random(seed).choice(list(self.state.tasks))
-        self.record(*granted(self.course, self.state, Wish.model_validate({"do": do, "task": named})))
+        asking = [task.id for task in self.state.tasks.values() if task.question]
+        named = Random(seed).choice(asking if do == "answer" and asking else list(self.state.tasks))
+        wish = Wish.model_validate({"do": do, "task": named, "text": "this one"})
+        self.record(*granted(self.course, self.state, wish))
+
+    @rule(more=st.sampled_from([1.5, 3.0]))
+    def raise_budget(self, more: float) -> None:
+        cap = self.course.budget(self.state)
+        usd = None if cap.usd is None else cap.usd * more
+        tokens = None if cap.tokens is None else int(cap.tokens * more)
+        self.record(*with_budget(self.course, self.state, Budget(usd=usd, tokens=tokens)))
+
+    @precondition(lambda self: any(isinstance(one, WorkOrder) for one in self.world.mail))
+    @rule(seed=SEEDS)
+    def ask_for_paths(self, seed: int) -> None:
+        """Also by those whose orders were given up: nobody waits for their questions."""
+        chance = Random(seed)
+        asking = chance.choice([one for one in self.world.mail if isinstance(one, WorkOrder)])
+        self.ask_for(asking, chance)
+
+    def ask_for(self, asking: WorkOrder, chance: Random) -> None:
+        self.asked += 1
+        self.receive(self.world.ask_paths(asking, self.asked, chance.sample(FILES, chance.randint(1, 2))))
 
     @rule()
     def resend(self) -> None:
@@ -183,6 +220,14 @@ class Run(RuleBasedStateMachine):
             self.receive(answer)
 
     @invariant()
+    def no_more_is_used_than_the_run_may(self) -> None:
+        """Of what really went, told or not; by workers that keep to their orders' limits."""
+        if hasattr(self, "watch"):
+            cap = self.course.budget(self.state)
+            assert cap.usd is None or self.world.burnt_usd <= cap.usd + 1e-6
+            assert cap.tokens is None or self.world.burnt_tokens <= cap.tokens
+
+    @invariant()
     def nothing_lands_twice(self) -> None:
         if hasattr(self, "watch"):
             assert set(self.watch.landed.items()) <= set(self.world.markers.items())
@@ -199,16 +244,24 @@ class Run(RuleBasedStateMachine):
         # The first may read an answer that shuts the gate; a person then resumes.
         self.restart()
         self.restart()
+        rich = self.now % 2 > 1
+        if rich:
+            self.raise_budget(1000)
+        rich = rich or not self.course.budget(self.state).capped
         could = [
             task.id
             for task in self.state.tasks.values()
-            if task.phase not in (*TERMINAL, "answered", "judged") and task.troubles < MOST_TROUBLES
+            if task.phase not in (*TERMINAL, "answered", "judged")
+            and task.troubles < MOST_TROUBLES
+            and (rich or task.id not in self.course.paid)
         ]
         for _ in range(20 * len(self.state.tasks)):
             self.now += 61.0
             while events := self.decided(3):
                 self.record(*events)
                 self.send(events)
+            asks = [task.ask for task in self.state.in_phase("running") if task.ask and task.ask.granted is None]
+            assert all(self.now < ask.at + LONGEST_WAIT_S for ask in asks), "a worker waits for ever"
             self.resend()
             for request in list(self.world.mail):
                 self.receive(self.finish_well(request))
@@ -267,10 +320,15 @@ class Run(RuleBasedStateMachine):
     def finish(self, request: Request, chance: Random) -> Answer:
         match request:
             case WorkOrder():
-                inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
+                granted_to = list(self.state.tasks[request.task].extra)
+                inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)] + granted_to
                 touchable = inside if chance.random() < 0.3 and inside else FILES
                 paths = sorted({chance.choice(touchable), chance.choice(touchable)})
-                return self.world.work(request, chance.choice(_OUTCOMES), paths)
+                outcome = chance.choice(_OUTCOMES)
+                said: dict[str, Any] = {"share": chance.random(), "resumable": chance.random() < 0.5}
+                if outcome == "infrastructure" and chance.random() < 0.5:
+                    said["not_before"] = self.now + chance.choice([-5.0, 50.0, 300.0])
+                return self.world.work(request, outcome, paths, **said)
             case CheckRequest():
                 return self.world.check(request, chance.choice(_VERDICTS))
             case LandRequest():

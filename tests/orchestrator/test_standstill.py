@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from orchestrator.decisions import decide, waits_for
+from orchestrator.decisions import decide
 from orchestrator.events import (
     CheckAnswered,
     GateHalted,
@@ -15,14 +15,17 @@ from orchestrator.events import (
     TaskBlocked,
     TaskFailed,
 )
+from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from orchestrator.journal import Journal
+from orchestrator.locks import waits_for
 from orchestrator.loop import Wishes
 from orchestrator.requests import granted
 from orchestrator.retries import reason_of_work
 from orchestrator.runs import Options, keep
-from orchestrator.session import CannotRun, resume_run
-from orchestrator.state import IllegalStep, State
+from orchestrator.session import resume_run
+from orchestrator.state import State
+from orchestrator.task_state import IllegalStep
 from orchestrator.watch import Watch
 from workers.settings import Settings
 

@@ -8,12 +8,15 @@ target moves by compare-and-swap with a marker that exists once for a task. All 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from orchestrator.reception import Answer
 from supervisor.messages import Certificate, CheckRequest, CheckResult, Landing, LandRequest
 from workers.answers import Started
-from workers.messages import Outcome, WorkOrder, WorkResult
+from workers.asking import PathsAsked
+from workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
+Used = tuple[Spent, tuple[int, ...]]
 Request = WorkOrder | CheckRequest | LandRequest
 
 
@@ -34,18 +37,50 @@ class World:
     """Every answer ever given: Redis keeps them, and may give them again."""
     moves: int = 0
 
+    burnt_usd: float = 0.0
+    """What models have really used, whether anybody was told of it or not."""
+    burnt_tokens: int = 0
+    used: dict[tuple[str, int], Used] = field(default_factory=dict)
+    """By task and attempt, its use with all that it went on from, and the attempts that are in it."""
+    kept: set[tuple[str, int]] = field(default_factory=set)
+    """Attempts whose conversation is in the hub, to be gone on with."""
+
+    def burn(self, order: WorkOrder, share: float, *, keep: bool) -> Used:
+        """An attempt uses a share of what its limits leave it, once; what it goes on from is part of that."""
+        if not isinstance(order.agent, BuiltinAgent):
+            return Spent(), ()
+        before = (order.task, order.resumes or 0)
+        carried, chain = self.used[before] if before in self.kept else (Spent(), ())
+        includes = (*chain, before[1]) if before in self.kept else ()
+        if (order.task, order.attempt) not in self.used:
+            usd, tokens = _room(order, carried)
+            self.burnt_usd += usd * share
+            self.burnt_tokens += int(tokens * share)
+            spent = Spent(
+                turns=1,
+                input_tokens=carried.input_tokens + int(tokens * share),
+                cost_usd=(carried.cost_usd or 0.0) + usd * share,
+            )
+            self.used[order.task, order.attempt] = spent, includes
+        if keep:
+            self.kept.add((order.task, order.attempt))
+        return self.used[order.task, order.attempt]
+
     def take(self, request: Request) -> None:
         self.mail.append(request)
 
     def start(self, request: Request) -> Answer:
         return self._tell(Started(message_id=message_id(request), token=request.token, host="h", pid=7))
 
-    def work(self, order: WorkOrder, outcome: Outcome, paths: Sequence[str]) -> Answer:
+    def work(
+        self, order: WorkOrder, outcome: Outcome, paths: Sequence[str], *, share: float = 0.1, **said: Any
+    ) -> Answer:
         """An order whose candidate is in the hub already is answered with that."""
         self.mail.remove(order)
         earlier = self.published.get((order.task, order.attempt))
         if earlier is not None:
             return self._tell(earlier.model_copy(update={"token": order.token}))
+        spent, includes = self.burn(order, share, keep=bool(said.get("resumable")))
         made = WorkResult(
             order_id=order.order_id,
             token=order.token,
@@ -53,7 +88,9 @@ class World:
             commit=f"c-{order.task}-{order.attempt}" if outcome == "candidate" else None,
             paths=tuple(paths) if outcome == "candidate" else (),
             detail=f"ended as {outcome}",
+            question="which?" if outcome == "needs_human" else "",
             host="h",
+            **{"spent": spent, "includes": includes, **said},
         )
         if outcome == "candidate":
             self.published[order.task, order.attempt] = made
@@ -100,6 +137,9 @@ class World:
         self.markers[entry.task] = self.tip = request.commit
         return self._tell(said.model_copy(update={"outcome": "landed", "commit": request.commit}))
 
+    def ask_paths(self, order: WorkOrder, number: int, paths: Sequence[str]) -> Answer:
+        return self._tell(PathsAsked(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))
+
     def somebody_else_lands(self) -> None:
         self.moves += 1
         self.tip = f"person-{self.moves}"
@@ -107,6 +147,14 @@ class World:
     def _tell(self, answer: Answer) -> Answer:
         self.told.append(answer)
         return answer
+
+
+def _room(order: WorkOrder, carried: Spent) -> tuple[float, int]:
+    """What its limits leave an order of money and tokens; something, where they say nothing."""
+    usd, tokens = order.limits.cost_usd, order.limits.tokens
+    left_usd = 1.0 if usd is None else max(0.0, usd - (carried.cost_usd or 0.0))
+    left_tokens = 1000 if tokens is None else max(0, tokens - carried.tokens)
+    return left_usd, left_tokens
 
 
 def message_id(request: Request) -> str:

@@ -1,17 +1,21 @@
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from workers.llm.messages import Text, ToolCall, Turn, Usage
-from workers.llm.provider import ModelFailed, Request
+from workers.llm.messages import Text, ToolCall, Turn, Usage, user
+from workers.llm.provider import Hear, ModelFailed, Request, Tried, deaf
 from workers.llm.scripted import ScriptedModel
-from workers.loop import Brief, Outcome, converse
-from workers.messages import Limits
+from workers.loop import Brief, Outcome, Talk
+from workers.messages import Limits, PhaseName, Spent
+from workers.meter import Meter
+from workers.tools.endings import ASK, commit_plan_tool, finish_tool
 from workers.tools.toolset import WORK
 from workers.tools.workplace import Workplace
-from workers.transcript import Finished, Transcript, conversation, read_transcript
+from workers.transcript import Committed, Finished, Said, Started, Transcript, conversation, read_transcript
+from workers.transcript import Tried as TriedEntry
 
 
 class Replies:
@@ -21,7 +25,7 @@ class Replies:
         self._turns = list(turns)
         self.asked: list[Request] = []
 
-    def ask(self, request: Request, *, stop: Callable[[], bool]) -> Turn:
+    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         self.asked.append(request)
         turn = self._turns.pop(0)
         if isinstance(turn, ModelFailed):
@@ -37,32 +41,41 @@ def lead(tmp_path: Path) -> Lead:
     """Leads a conversation in an empty worktree."""
     (tmp_path / "worktree").mkdir()
     (tmp_path / "tmp").mkdir()
-    place = Workplace(
-        root=tmp_path / "worktree",
-        tmp=tmp_path / "tmp",
-        env={"PATH": os.environ["PATH"]},
-        stop=lambda: False,
-        left_s=lambda: 0.0,
-    )
+    ends = (finish_tool(lambda: None), commit_plan_tool(lambda paths: None), ASK)
 
     def go(
         model: Replies | ScriptedModel,
         *,
         limits: Limits | None = None,
+        phase: PhaseName = "execute",
         stop: Callable[[], bool] = lambda: False,
+        price: Callable[[int, int], float | None] = lambda given, answered: 0.0,
     ) -> Outcome:
-        brief = Brief(
-            order_id="r.t.1",
-            model="scripted",
-            system=("be good",),
-            card="# Task t",
-            tools=WORK,
-            limits=limits or Limits(wall_s=20),
+        limits = limits or Limits(wall_s=20)
+        meter = Meter(limits=limits)
+        ends_at = meter.began + limits.wall_s
+        place = Workplace(
+            root=tmp_path / "worktree",
+            tmp=tmp_path / "tmp",
+            env={"PATH": os.environ["PATH"]},
+            stop=lambda: stop() or time.monotonic() >= ends_at,
+            left_s=lambda: ends_at - time.monotonic(),
         )
         with Transcript(tmp_path / "t.jsonl") as transcript:
-            return converse(model, brief, place, transcript, stop=stop)
+            transcript.append(Started(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase))
+            transcript.append(Said(at=0.0, turn=user(Text(text="# Task t"))))
+            brief = Brief(phase=phase, system=("be good",), tools=(*WORK, *ends), price=price)
+            return Talk(
+                provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=stop
+            ).lead()
 
     return go
+
+
+def spent(folder: Path) -> Spent:
+    last = read_transcript(folder / "t.jsonl")[-1]
+    assert isinstance(last, Finished)
+    return last.spent
 
 
 def scripted(text: str) -> ScriptedModel:
@@ -89,7 +102,7 @@ def test_a_conversation_ends_with_the_models_word(lead: Lead, tmp_path: Path) ->
             "  - calls: [{tool: finish, summary: renamed}]\n"
         )
     )
-    assert (outcome.ended, outcome.summary, outcome.spent.turns) == ("finished", "renamed", 4)
+    assert (outcome.ended, outcome.summary, spent(tmp_path).turns) == ("finished", "renamed", 4)
     assert (tmp_path / "worktree" / "a.py").read_text() == "def new(): ..."
     entries = read_transcript(tmp_path / "t.jsonl")
     assert isinstance(entries[-1], Finished)
@@ -128,17 +141,18 @@ def test_nothing_is_run_after_finish(lead: Lead, tmp_path: Path) -> None:
     assert [result.is_error for result in turn.results] == [False, True]
 
 
-def test_a_finish_without_a_summary_does_not_end(lead: Lead) -> None:
+def test_a_finish_without_a_summary_does_not_end(lead: Lead, tmp_path: Path) -> None:
     """The model is told what is missing and goes on."""
-    assert lead(Replies(says(ToolCall(id="f", name="finish")), says(FINISH))).spent.turns == 2
+    assert lead(Replies(says(ToolCall(id="f", name="finish")), says(FINISH))).ended == "finished"
+    assert spent(tmp_path).turns == 2
 
 
 def test_an_empty_turn_is_nudged_once(lead: Lead) -> None:
-    """Then it goes on; a second one ends the attempt, and silence is never success."""
+    """Then it goes on; a second one in a row ends the attempt, and silence is never success."""
     model = Replies(says(Text(text="hm"), stop="end"), says(FINISH))
     assert lead(model).ended == "finished"
     assert "You called no tool" in model.asked[1].turns[-1].text
-    outcome = lead(Replies(says(stop="end"), says(WRITE), says(stop="end")))
+    outcome = lead(Replies(says(WRITE), says(stop="end"), says(stop="end")))
     assert (outcome.ended, outcome.detail) == ("failed", "the model twice answered without calling a tool")
 
 
@@ -150,10 +164,10 @@ def test_no_tool_runs_from_a_turn_that_was_cut_off(lead: Lead, tmp_path: Path) -
     assert "not run: the answer was cut off" in model.asked[1].turns[-1].results[0].text
 
 
-def test_a_refusal_fails(lead: Lead) -> None:
+def test_a_refusal_is_a_refusal(lead: Lead) -> None:
     """With the model's own words."""
     outcome = lead(Replies(says(Text(text="I will not"), stop="refusal")))
-    assert (outcome.ended, outcome.detail) == ("failed", "the model refused: I will not")
+    assert (outcome.ended, outcome.detail) == ("refused", "the model refused: I will not")
 
 
 def test_a_model_that_fails_says_why(lead: Lead, tmp_path: Path) -> None:
@@ -173,12 +187,12 @@ def test_the_limit_of_turns_holds(lead: Lead) -> None:
     assert (outcome.ended, len(model.asked)) == ("limits", 3)
 
 
-def test_the_wall_clock_cuts_a_tool_short(lead: Lead) -> None:
+def test_the_wall_clock_cuts_a_tool_short(lead: Lead, tmp_path: Path) -> None:
     """A command that outlasts the attempt ends with it."""
     call = ToolCall(id="b", name="bash", arguments={"command": "sleep 60"})
     outcome = lead(Replies(says(call), says(FINISH)), limits=Limits(wall_s=0.3))
     assert outcome.ended == "timeout"
-    assert outcome.spent.seconds < 5
+    assert spent(tmp_path).seconds < 5
 
 
 def test_the_wall_clock_cuts_a_model_short(lead: Lead) -> None:
@@ -194,16 +208,111 @@ def test_a_stop_ends_between_two_calls(lead: Lead, tmp_path: Path) -> None:
     def stop() -> bool:
         return (tmp_path / "worktree" / "a.py").exists() or bool(stopping)
 
-    outcome = lead(Replies(says(WRITE, ToolCall(id="l", name="list_files"))), stop=stop)
+    outcome = lead(Replies(says(WRITE, ToolCall(id="l", name="read_file"))), stop=stop)
     assert outcome.ended == "stopped"
     results = conversation(read_transcript(tmp_path / "t.jsonl"))[-1].results
     assert [result.text for result in results][1] == "not run: the attempt is being stopped"
 
 
-def test_usage_is_added_up(lead: Lead) -> None:
+def test_usage_is_added_up(lead: Lead, tmp_path: Path) -> None:
     """A turn whose price nobody knows makes the sum unknown, not smaller."""
-    usages = [Usage(input_tokens=10, output_tokens=1, cost_usd=0.5), Usage(input_tokens=20, output_tokens=2)]
-    spent = lead(Replies(says(WRITE, usage=usages[0]), says(FINISH, usage=usages[1]))).spent
-    assert (spent.input_tokens, spent.output_tokens, spent.cost_usd) == (30, 3, 0.5)
-    unknown = lead(Replies(says(WRITE, usage=usages[0]), says(FINISH, usage=Usage(cost_usd=None)))).spent
-    assert unknown.cost_usd is None
+    known = Usage(input_tokens=10, cached_tokens=4, output_tokens=1, cost_usd=0.5)
+    lead(Replies(says(WRITE, usage=known), says(FINISH, usage=known)))
+    used = spent(tmp_path)
+    assert (used.input_tokens, used.cached_tokens, used.output_tokens, used.cost_usd) == (20, 8, 2, 1.0)
+    lead(Replies(says(WRITE, usage=known), says(FINISH, usage=Usage(cost_usd=None))))
+    assert spent(tmp_path).cost_usd is None
+
+
+def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_tokens(lead: Lead) -> None:
+    """What an answer may have is what is left; with too little left for one, none is asked for."""
+    used = Usage(input_tokens=4_000, output_tokens=1_000)
+    model = Replies(*[says(WRITE, usage=used)] * 9)
+    outcome = lead(model, limits=Limits(tokens=14_000))
+    assert (outcome.ended, outcome.detail) == ("limits", "the agent used its 14,000 tokens without finishing")
+    assert len(model.asked) == 2
+    assert model.asked[1].max_output_tokens is not None and model.asked[1].max_output_tokens < 4_000
+
+
+def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_money(lead: Lead) -> None:
+    """The worst that it could cost is asked for beforehand; a price nobody knows limits nothing."""
+    used = Usage(input_tokens=1_000, output_tokens=1_000, cost_usd=0.02)
+
+    def price(given: int, answered: int) -> float:
+        return (given + answered) * 0.00001
+
+    model = Replies(*[says(WRITE, usage=used)] * 9)
+    assert (
+        lead(model, limits=Limits(cost_usd=0.05), price=price).detail == "the agent used its 0.05 USD without finishing"
+    )
+    assert len(model.asked) == 2
+    assert lead(Replies(says(FINISH)), limits=Limits(cost_usd=0.05), price=lambda *of: None).ended == "finished"
+
+
+def test_a_plan_ends_its_conversation_and_is_kept(lead: Lead, tmp_path: Path) -> None:
+    """The plan is in the transcript before the conversation's end is."""
+    plan = ToolCall(id="p", name="commit_plan", arguments={"plan": "rename it", "files_to_modify": ["./a.py", "a.py"]})
+    assert lead(Replies(says(plan)), phase="plan").ended == "planned"
+    (committed,) = [one for one in read_transcript(tmp_path / "t.jsonl") if isinstance(one, Committed)]
+    assert (committed.plan, committed.files, committed.synthetic) == ("rename it", ("a.py",), False)
+
+
+def test_a_question_to_a_person_ends_the_conversation(lead: Lead) -> None:
+    """With the question as it is."""
+    outcome = lead(Replies(says(ToolCall(id="q", name="ask", arguments={"question": "Which of the two?"}))))
+    assert (outcome.ended, outcome.detail) == ("asked", "Which of the two?")
+
+
+def test_exploring_without_end_is_ended(lead: Lead, tmp_path: Path) -> None:
+    """After twenty turns, whatever the model would still like to read."""
+    for number in range(30):
+        (tmp_path / "worktree" / f"{number}.py").write_text(f"x = {number}\n")
+    reads = [says(ToolCall(id="r", name="read_file", arguments={"path": f"{n}.py"})) for n in range(30)]
+    model = Replies(*reads)
+    assert lead(model, phase="plan").ended == "explored"
+    assert len(model.asked) == 20
+
+
+def test_a_model_in_circles_is_told_once_and_then_ended(lead: Lead) -> None:
+    """The warning is part of the conversation."""
+    same = says(ToolCall(id="r", name="read_file", arguments={"path": "none.py"}))
+    model = Replies(*[same] * 20)
+    outcome = lead(model)
+    assert outcome.ended == "failed" and "circles" in outcome.detail
+    warnings = [request for request in model.asked if "going in circles" in request.turns[-1].text]
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("stop", ["overflow", "refusal"])
+def test_no_tool_runs_from_a_turn_that_ended_badly(lead: Lead, tmp_path: Path, stop: str) -> None:
+    """Each call is answered all the same: the conversation may be gone on with."""
+    assert lead(Replies(says(WRITE, stop=stop))).ended in ("overflow", "refused")
+    assert not (tmp_path / "worktree" / "a.py").exists()
+    (result,) = conversation(read_transcript(tmp_path / "t.jsonl"))[-1].results
+    assert result.is_error and result.text.startswith("not run")
+
+
+def test_an_overflow_before_the_answer_is_told_from_a_failure(lead: Lead) -> None:
+    """What follows is another matter: the conversation has to become shorter."""
+    assert lead(Replies(ModelFailed("too long", trouble="overflow"))).ended == "overflow"
+
+
+def test_a_call_whose_arguments_are_no_object_is_not_run(lead: Lead, tmp_path: Path) -> None:
+    """The model is told, and sends it again."""
+    broken = ToolCall(id="w", name="write_file", malformed='{"path": "a.py", "con')
+    model = Replies(says(broken), says(FINISH))
+    assert lead(model).ended == "finished"
+    assert "not one JSON object" in model.asked[1].turns[-1].results[0].text
+
+
+def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
+    """Also those that brought no turn."""
+
+    class Stumbling(Replies):
+        def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+            hear(Tried(model="m", account="a", trouble="overloaded", said="busy", status=529, seconds=0.1, wait_s=0.5))
+            return super().ask(request, stop=stop, hear=hear)
+
+    lead(Stumbling(says(FINISH)))
+    (tried,) = [entry for entry in read_transcript(tmp_path / "t.jsonl") if isinstance(entry, TriedEntry)]
+    assert (tried.trouble, tried.status, tried.wait_s) == ("overloaded", 529, 0.5)

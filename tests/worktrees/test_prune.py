@@ -76,7 +76,8 @@ def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:
 
 
 def test_orders_of_the_tasks_named_stay_and_no_others(hub: Hub, mirror: Mirror) -> None:
-    refs = [f"refs/forgepool/r1/orders/{name}" for name in ("t1/1", "t1/2", "t10/1", "t2/1")]
+    works = ("orders/t1/1", "progress/t1/2", "orders/t10/1", "progress/t2/1")
+    refs = [f"refs/forgepool/r1/{work}" for work in works]
     for ref in refs:
         git(hub.path, "update-ref", ref, hub.tip())
     assert prune_run(mirror, "r1", keep_orders_of=["t1"]) == 2

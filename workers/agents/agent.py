@@ -7,9 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, assert_never
 
-from workers.messages import CommandAgent, ScriptedAgent, Spent, WorkOrder
+from workers.bench import Bench
+from workers.llm.provider import Trouble
+from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
 
-AgentEnding = Literal["finished", "failed", "timeout", "idle", "stopped", "limits", "not_started"]
+AgentEnding = Literal[
+    "finished",
+    "failed",
+    "timeout",
+    "idle",
+    "stopped",
+    "limits",
+    "not_started",
+    "refused",
+    "asked",
+    "no_change",
+    "verify_failed",
+    "out_of_scope",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +56,19 @@ class AgentAnswer:
     log_tail: str = ""
     claimed_summary: str = ""
     spent: Spent = field(default_factory=Spent)
+    models: tuple[str, ...] = ()
+    """Who answered, where models did."""
+    trouble: Trouble | None = None
+    """Why a model gave no answer; only with `failed`."""
+    resets_at: float | None = None
+    """Unix seconds at which a usage limit ends."""
+    includes: tuple[int, ...] = ()
+    """Interrupted attempts that this one went on with; what they used is in `spent`."""
+    resumable: bool = False
+    """Whether another attempt may go on from what the hub keeps of this one."""
 
 
-def perform(assignment: Assignment, *, stop: Callable[[], bool]) -> AgentAnswer:
+def perform(assignment: Assignment, bench: Bench, *, stop: Callable[[], bool]) -> AgentAnswer:
     """Has the order's agent work in the worktree. When this returns, nothing that it started is alive."""
     match assignment.order.agent:
         case CommandAgent(run=script):
@@ -53,6 +78,14 @@ def perform(assignment: Assignment, *, stop: Callable[[], bool]) -> AgentAnswer:
         case ScriptedAgent(script=script):
             from workers.agents.builtin import perform_scripted
 
-            return perform_scripted(assignment, script, stop=stop)
+            return perform_scripted(assignment, bench, script, stop=stop)
+        case BuiltinAgent() as agent:
+            from workers.agents.builtin import perform_builtin
+
+            return perform_builtin(assignment, bench, agent, stop=stop)
+        case CliAgent():
+            from workers.agents.cli import perform_cli
+
+            return perform_cli(assignment, stop=stop)
         case other:
             assert_never(other)

@@ -1,73 +1,187 @@
 """
-The built-in agent: a model, the tools, and a conversation about one task.
+The built-in agent: a model, the tools, and phases that lead from a task to files that are changed.
 
-So far the model is the scripted one, and the conversation has one phase.
+Here an attempt is put together: where it begins (anew, or where another process stopped), whom it talks to, what it is
+told and what it may use. How it goes from there is `attempt`'s.
 """
 
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workers.agents.agent import AgentAnswer, Assignment
-from workers.agents.card import SYSTEM, task_card
+from workers.agents.attempt import Attempt, Model, Models
 from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
-from workers.llm.provider import ModelFailed, Provider
+from workers.agents.told import hinted, told
+from workers.agents.toolbox import Toolbox
+from workers.agents.words import TaskWords
+from workers.bench import Bench
+from workers.hints.model import Guess
+from workers.llm.provider import ModelFailed
 from workers.llm.scripted import MODEL, ScriptedModel
-from workers.loop import Brief, converse
-from workers.tools.toolset import WORK
+from workers.llm.table import Table, read_table
+from workers.messages import BuiltinAgent, PhaseName, WorkOrder
+from workers.meter import Meter
+from workers.mistakes import DocumentWrong
+from workers.phases import Course
+from workers.progress import kept
+from workers.resuming import begin
+from workers.sandbox.background import Background
+from workers.settings import Settings
+from workers.summary import summarised
+from workers.tools.red_phase import Red, RedPhase
 from workers.tools.workplace import Workplace
-from workers.transcript import Transcript, TranscriptWrong, read_transcript
+from workers.transcript import Entry, Transcript
 
 _TAIL_CHARACTERS = 16_000
 
+Stop = Callable[[], bool]
 
-def perform_scripted(assignment: Assignment, script: str, *, stop: Callable[[], bool]) -> AgentAnswer:
+
+def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
+    try:
+        table = read_table(bench.settings.models)
+        words = told(assignment.order, bench, agent, assignment.tmp)
+    except DocumentWrong as wrong:
+        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes))
+    models = TableModels(order=assignment.order, agent=agent, table=table, words=words, settings=bench.settings)
+
+    def hints() -> Guess:
+        return hinted(assignment.order, bench, table, stop=stop) if agent.hints else Guess()
+
+    return _perform(assignment, bench, models, words, hints, Course(), stop=stop)
+
+
+def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     try:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
-    return _perform(assignment, model, MODEL, stop=stop)
+    words = told(order, bench, BuiltinAgent(), assignment.tmp)
+    course = Course(plan_first=model.plans)
+    return _perform(assignment, bench, OneModel(model), words, Guess, course, stop=stop)
 
 
-def _perform(assignment: Assignment, provider: Provider, model: str, *, stop: Callable[[], bool]) -> AgentAnswer:
-    brief = Brief(
-        order_id=assignment.order.order_id,
-        model=model,
-        system=SYSTEM,
-        card=task_card(assignment.order),
-        tools=WORK,
-        limits=assignment.order.limits,
-    )
-    with Transcript(assignment.transcript) as transcript:
-        outcome = converse(provider, brief, _workplace(assignment, stop), transcript, stop=stop)
-    return AgentAnswer(
-        ended=outcome.ended,
-        detail=outcome.detail,
-        log_tail=_write_log(assignment.transcript, assignment.log)[-_TAIL_CHARACTERS:],
-        claimed_summary=outcome.summary,
-        spent=outcome.spent,
-    )
+@dataclass(frozen=True, slots=True)
+class OneModel:
+    """The scripted model, for every phase."""
+
+    model: ScriptedModel
+
+    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        return Model(provider=self.model, name=MODEL, family=MODEL, price=lambda given, answered: 0.0)
 
 
-def _workplace(assignment: Assignment, stop: Callable[[], bool]) -> Workplace:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableModels:
+    """Whom the model table names for the task."""
+
+    order: WorkOrder
+    agent: BuiltinAgent
+    table: Table
+    words: TaskWords
+    settings: Settings
+
+    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        from workers.llm.open import open_models
+
+        chain = open_models(
+            self.table,
+            task_type=self.order.type,
+            phase=phase,
+            model=self._named(phase),
+            escalated=stronger,
+            capped=self.order.limits.cost_usd is not None,
+            settings=self.settings,
+        )
+        first = chain.contenders[0].candidate
+        name = chain.model or first.model
+        return Model(
+            provider=chain,
+            name=name,
+            family=self.table.family(name) or first.family,
+            price=chain.price,
+        )
+
+    def _named(self, phase: PhaseName) -> str | None:
+        """A person's own word counts for more than the skill's."""
+        skill = self.words.skill.model if self.words.skill else None
+        return self.agent.models.get(phase) or self.agent.model or skill
+
+
+def _perform(
+    assignment: Assignment,
+    bench: Bench,
+    models: Models,
+    words: TaskWords,
+    hints: Callable[[], Guess],
+    course: Course,
+    *,
+    stop: Stop,
+) -> AgentAnswer:
+    order = assignment.order
+    beginning = begin(bench)
+    transcript = beginning.transcript
+    meter = Meter.of(order.limits, transcript.entries)
+    workplace = _workplace(assignment, meter, stop)
+    with ExitStack() as open_until_the_end:
+        open_until_the_end.enter_context(transcript)
+        keeper = open_until_the_end.enter_context(kept(order, bench.checkout, transcript, beginning.tip))
+        toolbox = Toolbox(
+            background=open_until_the_end.enter_context(Background()),
+            may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
+            unchanged=bench.unchanged,
+            red=_red_phase(words, transcript.entries),
+            skill=words.skill,
+        )
+        attempt = Attempt(
+            assignment=assignment,
+            bench=bench,
+            course=course,
+            models=models,
+            words=words,
+            hints=hints,
+            toolbox=toolbox,
+            transcript=transcript,
+            keeper=keeper,
+            meter=meter,
+            workplace=workplace,
+            stop=stop,
+        )
+        answer = attempt.lead()
+    return _with_log(answer, transcript, assignment.log)
+
+
+def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
+    """What was confirmed before an interruption stays confirmed."""
+    if not words.red_first:
+        return None
+    if not summarised(entries).red_phase_confirmed:
+        return RedPhase()
+    return RedPhase(confirmed=Red(command="", status=1, tail="", iteration=0))
+
+
+def _workplace(assignment: Assignment, meter: Meter, stop: Stop) -> Workplace:
     reasons = write_reasons(assignment.order, assignment.tmp)
+    ends_at = meter.began + assignment.order.limits.wall_s
     return Workplace(
         root=assignment.worktree.resolve(),
         tmp=assignment.tmp,
         env={**assignment.env, **task_variables(assignment.order, reasons)},
-        stop=stop,
-        left_s=lambda: assignment.order.limits.wall_s,
+        stop=lambda: stop() or time.monotonic() >= ends_at,
+        left_s=lambda: ends_at - time.monotonic(),
         pass_fds=assignment.pass_fds,
+        readable=(assignment.tmp,),
     )
 
 
-def _write_log(transcript: Path, log: Path) -> str:
+def _with_log(answer: AgentAnswer, transcript: Transcript, log: Path) -> AgentAnswer:
     """The transcript once more, as a person reads it, where a command's log would be."""
-    try:
-        text = narrated(read_transcript(transcript))
-    except TranscriptWrong as wrong:
-        text = f"{wrong}\n"
+    text = narrated(transcript.entries)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
-    return text
+    return replace(answer, log_tail=text[-_TAIL_CHARACTERS:])

@@ -1,30 +1,32 @@
 """
-What the built-in agent is told: who it is, the same for every task, and its task.
+The task card: what an agent is asked to do, and everything the harness knows of it before it begins.
+
+The same order and sections give the same bytes. The task's own words are never shortened. Sections that need git are
+made elsewhere (`material`, `hints`, `priors`) and given as text.
 """
 
-from workers.messages import ReasonPack, WorkOrder
-
-SYSTEM = (
-    "You do one task in one git worktree, with the tools you are given. Everything you know of the code "
-    "comes from reading it with them. Change what the task asks for and nothing else. Do not commit: what "
-    "you leave in the files is taken as your work. Tests and linters are run on it afterwards, by others; "
-    "run them yourself first. When everything is done, call `finish` with a summary.",
-)
+from workers.agents.material import quoted
+from workers.messages import ReasonPack, Reply, WorkOrder
 
 
-def task_card(order: WorkOrder) -> str:
+def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", priors: str = "", files: str = "") -> str:
     """
-    The task in its own words, then what it may write, what will judge it, and why earlier attempts came
-    back.
+    The task in its own words; what it may write and what will judge it; what is known beforehand; why earlier
+    attempts came back, and what a person has answered, last.
+
+    The sections are those of `material.conventions`, `hints.hint.rendered`, `priors.write_priors` and
+    `material.files_at_base`; an empty one is left out.
     """
     parts = [f"# Task {order.task}: {order.title}"]
-    if order.description:
-        parts.append(order.description.strip())
+    if order.description.strip():
+        parts.append(order.description.strip("\n"))
     if order.files:
         parts.append("## Files you may write\n" + _listed(order.files))
     if order.acceptance:
         parts.append("## Commands that must succeed\n" + _listed(order.acceptance))
+    parts += [section.strip("\n") for section in (conventions, priors, hints, files) if section]
     parts += [_reason(reason) for reason in order.reasons]
+    parts += [_reply(reply) for reply in order.replies]
     return "\n\n".join(parts) + "\n"
 
 
@@ -37,14 +39,14 @@ def _reason(reason: ReasonPack) -> str:
     if reason.reproduce:
         lines.append(f"To see it again: {reason.reproduce}")
     if reason.log_tail:
-        lines.append("The end of its log:\n" + _quoted(reason.log_tail.strip("\n")))
+        lines.append("The end of its log:\n" + quoted(reason.log_tail.strip("\n")))
     return "\n".join(lines)
+
+
+def _reply(reply: Reply) -> str:
+    by = f" by {reply.by}" if reply.by else ""
+    return f"## A question that was answered{by}\nAsked:\n{quoted(reply.question)}\nAnswer:\n{reply.answer.strip()}"
 
 
 def _listed(items: tuple[str, ...]) -> str:
     return "\n".join(f"- {item}" for item in items)
-
-
-def _quoted(text: str) -> str:
-    """Indented, so that nothing in a log can look like a heading of the card."""
-    return "\n".join(f"    {line}" for line in text.split("\n"))

@@ -15,6 +15,24 @@ from workers.messages import Message
 class Text(Message):
     kind: Literal["text"] = "text"
     text: str
+    phase: str = ""
+    """The vendor's mark on it (`commentary`, `final_answer`), sent back as it came."""
+
+
+Wire = Literal["anthropic", "openai-responses", "openai-chat", "scripted"]
+
+
+class Opaque(Message):
+    """
+    A block only its vendor understands (signed thinking, encrypted reasoning), sent back unchanged in its place.
+
+    Left out where the conversation goes on over another wire or with another model.
+    """
+
+    kind: Literal["opaque"] = "opaque"
+    wire: Wire
+    model: str
+    block: Mapping[str, JsonValue]
 
 
 class ToolCall(Message):
@@ -24,6 +42,8 @@ class ToolCall(Message):
     id: str
     name: str
     arguments: Mapping[str, JsonValue] = Field(default_factory=dict)
+    malformed: str | None = None
+    """What it sent in place of arguments where that was not one JSON object; such a call is never run."""
 
 
 class ToolResult(Message):
@@ -35,18 +55,37 @@ class ToolResult(Message):
     is_error: bool = False
 
 
-Part = Annotated[Text | ToolCall | ToolResult, Field(discriminator="kind")]
+Part = Annotated[Text | Opaque | ToolCall | ToolResult, Field(discriminator="kind")]
 
 
 class Usage(Message):
-    """Tokens of one answer. `cost_usd` is None where no price is known, which is not the same as nothing."""
+    """
+    Tokens of one answer, in one form for all vendors. `cost_usd` is None where no price is known, which is not the
+    same as nothing.
+    """
 
     input_tokens: int = 0
+    """All of the input: `cached_tokens` and `written_tokens` are part of it."""
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    written_1h_tokens: int = 0
+    """Of those written to the cache, what is kept there for an hour."""
     output_tokens: int = 0
+    """All of the output: `reasoning_tokens` are part of it."""
+    reasoning_tokens: int = 0
     cost_usd: float | None = 0.0
 
+    @property
+    def fresh_tokens(self) -> int:
+        return self.input_tokens - self.cached_tokens - self.written_tokens
 
-StopReason = Literal["end", "calls", "max_tokens", "refusal"]
+    @property
+    def hit_rate(self) -> float:
+        """The share of the input that came from the cache, 0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+
+
+StopReason = Literal["end", "calls", "max_tokens", "refusal", "overflow"]
 
 
 class Turn(Message):
@@ -59,7 +98,9 @@ class Turn(Message):
     model: str = ""
     """Who gave the answer; empty for the user's side."""
     stop: StopReason = "end"
-    """Why the answer ended where it does. No tool is run from one that ended by `max_tokens` or `refusal`."""
+    """
+    Why the answer ended where it does. No tool is run from one that ended by `max_tokens`, `refusal` or `overflow` (the model's window was full).
+    """
     usage: Usage = Usage()
 
     @property

@@ -1,17 +1,19 @@
 """
 The seam between the loop and any model: one method. A conversation goes in, a complete turn comes out.
 
-How the turn arrives (streamed, in one piece, from a file) is the provider's affair, as is trying again. A
-turn that did not arrive completely is not a turn.
+How the turn arrives (streamed, in one piece, from a file) is the provider's affair; what arrives meanwhile is told to
+whoever listens. A turn that did not arrive completely is not a turn. An adapter asks once; trying again, waiting and
+falling back are providers that stand before it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from workers.llm.messages import Turn
+from workers.messages import PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,20 +30,100 @@ class Request:
     """Everything a model is shown. The same request twice is the same question."""
 
     system: tuple[str, ...]
+    """Blocks, the most lasting first: what all tasks share, then what this phase and task add."""
     tools: tuple[ToolOffer, ...]
     turns: tuple[Turn, ...]
     """Begins and ends with the user's side."""
+    phase: PhaseName = "execute"
+    lasting: bool = False
+    """Whether the conversation will be long: its stable beginning is worth an hour in the cache, not five minutes."""
+    max_output_tokens: int | None = None
+    """None is the model's own most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of what the model is saying. Nothing may be concluded from it: the turn may never be completed."""
+
+    kind: Literal["text", "thinking", "call"]
+    text: str
+    """Of a call: its arguments, as they come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One try that brought no turn, and what is done about it."""
+
+    model: str
+    account: str
+    trouble: "Trouble"
+    said: str
+    status: int | None
+    seconds: float
+    wait_s: float | None
+    """Seconds until the next try of the same model; None when there is none."""
+
+
+LlmEvent = Delta | Tried
+Hear = Callable[[LlmEvent], None]
+
+Trouble = Literal[
+    "rate_limit",
+    "usage_limit",
+    "overloaded",
+    "server",
+    "connection",
+    "silence",
+    "truncated",
+    "authentication",
+    "bad_request",
+    "overflow",
+    "stopped",
+    "no_turn",
+    "unavailable",
+]
+"""
+Why there is no turn. Worth trying again after a pause: `rate_limit` (too many calls just now), `overloaded`, `server`,
+`connection`, `silence` (nothing came for too long), `truncated` (the answer ended without its end). Not before a time
+that is stated or guessed, by nobody on that account: `usage_limit`. Another model may do: `authentication`,
+`bad_request`. The conversation must become shorter: `overflow`. `stopped`: the asker gave up. `no_turn`: a script has
+none. `unavailable`: every model that could be asked is shut off or failed.
+"""
+
+PASSING: frozenset[Trouble] = frozenset(("rate_limit", "overloaded", "server", "connection", "silence", "truncated"))
 
 
 class ModelFailed(Exception):
     """The model gave no turn; the sentence says what is wrong and what would mend it."""
 
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        trouble: Trouble = "no_turn",
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        resets_at: float | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.trouble = trouble
+        self.status = status
+        """HTTP status, where one came; 200 for an error inside a stream."""
+        self.retry_after_s = retry_after_s
+        """Seconds the vendor asked to wait."""
+        self.resets_at = resets_at
+        """Unix seconds at which a usage limit ends, as far as the vendor said."""
+
+
+def deaf(event: LlmEvent) -> None:
+    """Listens to nothing."""
+
 
 class Provider(Protocol):
-    def ask(self, request: Request, *, stop: Callable[[], bool]) -> Turn:
+    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
         The model's next turn. Who waits for long asks `stop` meanwhile and, told so, gives up.
 
         Raises:
-            ModelFailed: there is no turn, and asking again would not bring one.
+            ModelFailed: there is no turn, and this provider will not get one by asking again.
         """

@@ -12,8 +12,8 @@ network.
       - pause_s: 5
         calls: [{tool: finish, summary: "renamed"}]
 
-The script is read once, downwards: each time the model is asked, it takes the first turn below the last one
-it took whose `attempt` is this one and whose `when` holds for what it is shown. What it passed over it does
+The script is read once in each conversation, downwards: each time the model is asked, it takes the first turn below the
+last one it took whose `attempt` and `phase` are these and whose `when` holds for what it is shown. What it passed over it does
 not come back to. Where no turn is left that fits, the model fails and says so.
 """
 
@@ -25,7 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workers.documents import load
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
-from workers.llm.provider import ModelFailed, Request
+from workers.llm.provider import Hear, ModelFailed, Request, deaf
+from workers.messages import PhaseName
 from workers.mistakes import DocumentWrong
 
 MODEL = "scripted"
@@ -65,6 +66,8 @@ class ScriptedTurn(BaseModel):
     when: When | None = None
     attempt: int | None = Field(default=None, ge=1)
     """Taken only in this attempt at the task; None is any."""
+    phase: PhaseName | None = None
+    """Taken only in this phase; None is any. A script that has turns for `plan` is led through that phase first."""
     pause_s: float = Field(default=0.0, ge=0)
     """Time the model takes for the turn."""
 
@@ -97,8 +100,13 @@ class ScriptedModel:
             raise ModelFailed("; ".join(wrong.mistakes)) from wrong
         self._attempt = attempt
 
-    def ask(self, request: Request, *, stop: Callable[[], bool]) -> Turn:
-        number = next_turn(self._script, self._attempt, request.turns)
+    @property
+    def plans(self) -> bool:
+        """Whether it has turns for PLAN."""
+        return any(turn.phase == "plan" for turn in self._script.turns)
+
+    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+        number = next_turn(self._script, self._attempt, request.turns, request.phase)
         if number is None:
             raise ModelFailed(_nothing_fits(request.turns))
         turn = self._script.turns[number]
@@ -114,14 +122,15 @@ class ScriptedModel:
         )
 
 
-def next_turn(script: Script, attempt: int, turns: tuple[Turn, ...]) -> int | None:
+def next_turn(script: Script, attempt: int, turns: tuple[Turn, ...], phase: PhaseName = "execute") -> int | None:
     """The index of the turn the script has for what was said so far; None when none fits."""
     taken = next((turn.id for turn in reversed(turns) if turn.role == "assistant"), "")
     match = _ID.fullmatch(taken)
     first = int(match[1]) + 1 if match else 0
     for number in range(first, len(script.turns)):
         turn = script.turns[number]
-        if turn.attempt in (None, attempt) and (turn.when is None or _holds(turn.when, turns)):
+        fits = turn.attempt in (None, attempt) and turn.phase in (None, phase)
+        if fits and (turn.when is None or _holds(turn.when, turns)):
             return number
     return None
 

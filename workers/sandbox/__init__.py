@@ -7,6 +7,7 @@ that a command sees a built-up environment, stays within its time and output, an
 `process.run` starts one command and answers how it ended; when it has answered, nothing of the command is
 alive. `tree` knows processes and their descendants, `kin` which of them belong to a command, `output` keeps
 what a command printed within bounds, `environment` builds what a command may see of the host's variables.
+`background` runs commands beside an order's other work, each under a `guard`, a process that runs it alone.
 
 The calling process becomes a sub-reaper: a daemon that forked twice and started its own session comes back
 to it as a child when its parents are gone, and is found there. Nothing runs between fork and exec
@@ -14,6 +15,6 @@ to it as a child when its parents are gone, and is found there. Nothing runs bet
 where vfork takes half a millisecond.
 
 Why not process groups alone: `setsid` leaves them. Why not cgroups: not writable for an ordinary user on
-most hosts. Why not a small parent process for each command: starting an interpreter costs more than most
-commands do.
+most hosts. Why not a small parent process for each command, as a background command has: starting an
+interpreter costs more than most commands do.
 """

@@ -87,9 +87,12 @@ def start(
     output: int,
     pass_fds: tuple[int, ...],
     family: Kin,
+    reading: int = subprocess.DEVNULL,
+    errors: int | None = None,
 ) -> Child:
     """
-    Starts a program with empty input and both outputs into `output`, known to its family from the start.
+    Starts a program, known to its family from the start: with empty input and both outputs into `output`, unless it is
+    told what it is `reading`, and where its `errors` go.
 
     Raises:
         OSError, ValueError: it cannot be started; nothing runs.
@@ -99,9 +102,9 @@ def start(
             argv,
             cwd=cwd,
             env=family.environment(env),
-            stdin=subprocess.DEVNULL,
+            stdin=reading,
             stdout=output,
-            stderr=output,
+            stderr=output if errors is None else errors,
             pass_fds=pass_fds,
             start_new_session=True,
         )

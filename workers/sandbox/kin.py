@@ -3,20 +3,22 @@ Which processes belong to a command: its own, whatever they forked, and the daem
 orphans.
 
 An orphan does not say whose it was. These facts do: a command starts in a session of its own and can never
-join an older one, so whoever is in a session that was there before is somebody else's; and a command's
-processes carry its mark in their environment, so that of two commands running at once each ends its own. A
-process that has wiped its mark goes with the first command to end.
+join an older one, so whoever is in a session that was there before is somebody else's; git at work for the harness
+holds a descriptor that no command is given; and a command's processes carry its mark in their environment, so
+that of two commands running at once each ends its own. A process that has wiped its mark goes with the first
+command to end.
 """
 
 import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from workers.sandbox import tree
+from worktrees.git import harness_mark
 
 MARK = "FORGEPOOL_COMMAND"
 """The variable a command's processes are known by; added to its environment."""
@@ -63,13 +65,20 @@ class Kin:
             others = {mark: pid for mark, pid in _live.items() if mark != self.mark}
             return [pid for pid in tree.children(os.getpid()) if self._is_mine(pid, others)]
 
+    def carriers(self) -> list[int]:
+        """Those children of the calling process that carry this command's mark; the dead among them do not."""
+        if not _has_children():
+            return []
+        with _starting:
+            return [pid for pid in tree.children(os.getpid()) if _mark_of(pid) == self.mark]
+
     def _is_mine(self, pid: int, others: Mapping[str, int]) -> bool:
         found = tree.stat(pid)
         if found is None or found.session in self.sessions or (pid, found.started) in self.before:
             return False
         if pid in others.values() or found.session in others.values():
             return False
-        return not others or _mark_of(pid) not in others
+        return (not others or _mark_of(pid) not in others) and not _is_harness(pid)
 
 
 def kin() -> Kin:
@@ -89,14 +98,21 @@ def abandoned() -> list[int]:
 
     Told by their mark, which names the process that ran the command; another user's cannot be read, and are left.
     """
-    found = []
+    return [pid for pid, (owner, started) in _owners() if not tree.alive(owner, started)]
+
+
+def commands_of(harness: int, began: int) -> list[int]:
+    """Processes of the commands that one process runs, or ran, wherever they hang now; told as in `abandoned`."""
+    return [pid for pid, owner in _owners() if owner == (harness, began)]
+
+
+def _owners() -> Iterator[tuple[int, tuple[int, int]]]:
+    """Every process that carries a mark, with the process that ran its command and that one's start time."""
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:  # noqa: PTH208, PTH112 - names only
-        if not entry.isdigit():
-            continue
-        owner, started, *_ = (*_mark_of(int(entry)).split("."), "")
-        if owner.isdigit() and started.isdigit() and not tree.alive(int(owner), int(started)):
-            found.append(int(entry))
-    return found
+        if entry.isdigit():
+            owner, started, *_ = (*_mark_of(int(entry)).split("."), "")
+            if owner.isdigit() and started.isdigit():
+                yield int(entry), (int(owner), int(started))
 
 
 def _has_children() -> bool:
@@ -108,6 +124,19 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _is_harness(pid: int) -> bool:
+    """Whether it is git at work for another thread of this process."""
+    mark = os.fstat(harness_mark())
+    folder = Path(f"/proc/{pid}/fd")
+    with suppress(OSError):
+        for entry in folder.iterdir():
+            # What it opens and closes while we look is not what is looked for.
+            with suppress(OSError):
+                if os.path.samestat(mark, entry.stat()):
+                    return True
+    return False
 
 
 def _mark_of(pid: int) -> str:

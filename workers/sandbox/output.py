@@ -17,6 +17,11 @@ EXCERPT_BYTES = 16 * 1024
 _NOTE_BYTES = 80
 
 
+def live_bytes(keep_bytes: int) -> int:
+    """How much of a log with this bound is on disk before the command has ended."""
+    return keep_bytes - min(_RING_BYTES, keep_bytes // 2)
+
+
 class Output:
     """An open log. `take` what the command printed; after `close`, ask for its excerpts."""
 
@@ -27,8 +32,8 @@ class Output:
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._ring_bytes = min(_RING_BYTES, keep_bytes // 2)
-        self._room = keep_bytes - self._ring_bytes
+        self._room = live_bytes(keep_bytes)
+        self._ring_bytes = keep_bytes - self._room
         self._ring = bytearray()
         self._written = 0
         self.total = 0

@@ -2,22 +2,19 @@
 `edit_file`: one exact text replaced by another, where there is no doubt which.
 """
 
-import difflib
-
 from pydantic import Field
 
+from workers.tools.near import near_miss
 from workers.tools.refusal import Refused
 from workers.tools.text_file import read_text, shown, write_text
-from workers.tools.tool import Answer, Arguments, Tool
+from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
-
-_NEAR_LINES = 20_000
 
 
 class EditFile(Arguments):
-    path: str
+    path: str = Field(description="of the file, below the worktree")
     old: str = Field(description="the exact text, white space and all; without line numbers")
-    new: str
+    new: str = Field(description="what takes its place")
     count: int | None = Field(default=None, ge=1, description="how often the text occurs, if more than once")
 
 
@@ -27,6 +24,8 @@ def edit_file(arguments: EditFile, workplace: Workplace) -> Answer:
     old, new = _as_the_file_has_it(text, arguments.old, arguments.new)
     lines = _places(text, old)
     _require_clear(arguments, text, lines)
+    if old == new:
+        raise Refused(f"{arguments.path}: old and new text differ in line ends only, which are kept; nothing to do")
     write_text(path, text.replace(old, new), workplace)
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {_listed(lines)}"
     places = "1 place" if len(lines) == 1 else f"{len(lines)} places"
@@ -34,16 +33,22 @@ def edit_file(arguments: EditFile, workplace: Workplace) -> Answer:
 
 
 def _as_the_file_has_it(text: str, old: str, new: str) -> tuple[str, str]:
-    """A model writes plain line ends; in a file with CR LF they mean those."""
-    if "\r\n" not in text or (old and old in text and "\n" not in new):
-        return old, new
-    if old in text and "\r\n" in old:
-        return old, new
-    return _with_crlf(old), _with_crlf(new)
+    """A model writes whatever line ends it likes; it means those that the file has at that place."""
+    plain = _with_lf(old)
+    if "\n" not in plain:
+        mostly_crlf = 2 * text.count("\r\n") > text.count("\n")
+        return old, _with_crlf(new) if mostly_crlf else new
+    if _with_crlf(plain) in text:
+        return _with_crlf(plain), _with_crlf(new)
+    return (plain, _with_lf(new)) if plain in text else (old, new)
+
+
+def _with_lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 def _with_crlf(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+    return _with_lf(text).replace("\n", "\r\n")
 
 
 def _places(text: str, old: str) -> list[int]:
@@ -66,7 +71,7 @@ def _require_clear(arguments: EditFile, text: str, lines: list[int]) -> None:
     if arguments.old == arguments.new:
         raise Refused(f"{path}: old and new text are the same; nothing to do")
     if not lines:
-        raise Refused(f"{path}: the old text is not in it{_near_miss(shown(text), shown(arguments.old))}")
+        raise Refused(f"{path}: the old text is not in it{_why_not(text, arguments.old)}")
     if arguments.count is None and len(lines) > 1:
         raise Refused(
             f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}); "
@@ -76,31 +81,20 @@ def _require_clear(arguments: EditFile, text: str, lines: list[int]) -> None:
         raise Refused(f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}), not {arguments.count}")
 
 
-def _near_miss(text: str, old: str) -> str:
-    """
-    What the model probably meant: the same lines with other white space, or the line most like its first.
-    """
-    wanted = [line.strip() for line in old.strip("\n").split("\n")]
-    lines = text.split("\n")[:_NEAR_LINES]
-    stripped = [line.strip() for line in lines]
-    for at in range(len(lines) - len(wanted) + 1):
-        if stripped[at : at + len(wanted)] == wanted:
-            return f"; at line {at + 1} it differs in white space only: {lines[at]!r}"
-    first = next((line for line in wanted if line), "")
-    near = difflib.get_close_matches(first, [line for line in stripped if line], n=1, cutoff=0.7)
-    if not near:
-        return "; read the file again"
-    at = stripped.index(near[0])
-    return f"; the nearest line is {at + 1}: {lines[at][:200]!r}"
+def _why_not(text: str, old: str) -> str:
+    if "\n" in old and _with_lf(old) in _with_lf(text):
+        return "; there it spans lines of both kinds of end, CR LF and LF: edit them one by one"
+    return near_miss(shown(text), shown(old))
 
 
 def _listed(lines: list[int]) -> str:
     return ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
 
 
-EDIT_FILE = Tool(
-    name="edit_file",
-    description="Replaces an exact text in a file. The text must occur once, or as often as `count` says.",
-    arguments=EditFile,
-    function=edit_file,
+EDIT_FILE = typed(
+    "edit_file",
+    "Replaces an exact text in a file. The text must occur once, or as often as `count` says. Line ends are kept.",
+    EditFile,
+    edit_file,
+    kind="write",
 )

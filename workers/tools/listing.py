@@ -1,45 +1,43 @@
 """
-`list_files`: what is in the worktree, whole or by a glob. Links are listed, not followed.
+`glob`: which files there are, by name or by how lately they changed. Links are listed, not followed.
 """
 
 import os
-import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
+from workers.tools.globs import matcher
 from workers.tools.refusal import Refused
-from workers.tools.tool import Answer, Arguments, Tool
+from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
+from worktrees.git import Git, GitFailed
 
 _MOST = 500
+_TIMEOUT_S = 30.0
 
 
-class ListFiles(Arguments):
-    path: str = Field(default=".", description="the folder to look in")
-    pattern: str = Field(default="**", description="a glob below that folder, such as **/*.py or src/{a,b}*.ts")
+class Glob(Arguments):
+    pattern: str = Field(default="**", description="such as **/*.py or src/{a,b}*.ts; ** spans folders, * does not")
+    path: str = Field(default=".", description="the folder that the pattern begins in")
+    sort: Literal["path", "recent"] = Field(default="path", description="by path, or the latest changed first")
 
 
-def list_files(arguments: ListFiles, workplace: Workplace) -> Answer:
+def glob(arguments: Glob, workplace: Workplace) -> Answer:
     folder = workplace.path(arguments.path)
     if not folder.is_dir():
-        return Answer(text=f"{arguments.path}: no such folder; use list_files without a path", is_error=True)
-    try:
-        wanted = glob_pattern(arguments.pattern)
-    except re.error as wrong:
-        raise Refused(f"{arguments.pattern}: {wrong}; give a glob such as **/*.py") from wrong
-    found: list[str] = []
-    for path in _files(folder):
-        if wanted.fullmatch(path.relative_to(folder).as_posix()):
-            found.append(shown_name(workplace.name(path)))
-            if len(found) > _MOST:
-                break
+        raise Refused(f"{arguments.path}: no such folder; use glob without a path")
+    wanted = matcher(arguments.pattern.removeprefix("./"))
+    found = [path for path in _files(folder, workplace) if wanted.fullmatch(path.relative_to(folder).as_posix())]
     if not found:
-        return Answer(text=f"no file below {arguments.path} matches {arguments.pattern}")
-    more = [f"[only the first {_MOST}; narrow the path or the pattern]"] if len(found) > _MOST else []
-    return Answer(text="\n".join(found[:_MOST] + more))
+        return Answer(text=_nothing(arguments))
+    ordered = sorted(found, key=_age) if arguments.sort == "recent" else sorted(found)
+    lines = [shown_name(workplace.name(path)) for path in ordered[:_MOST]]
+    if len(found) > _MOST:
+        lines.append(f"[{len(found) - _MOST:,} more; narrow the path or the pattern]")
+    return Answer(text="\n".join(lines))
 
 
 def shown_name(name: str) -> str:
@@ -48,50 +46,43 @@ def shown_name(name: str) -> str:
     return plain if plain.isprintable() else repr(plain)
 
 
-@cache
-def glob_pattern(glob: str) -> re.Pattern[str]:
-    """
-    A glob as a regular expression over whole paths: `**` spans folders, `*` and `?` do not, `{a,b}` is
-    either.
-    """
-    glob = re.sub(r"(\*\*/)+", "**/", glob)  # the same, and linear to match
-    tokens = re.findall(r"\*\*/|\*\*|\[!?\]?[^\]]*\]|.", glob, re.DOTALL)
-    depth = 0
-    out = ""
-    for token in tokens:
-        if token == "{":
-            depth += 1
-        elif token == "}" and depth:
-            depth -= 1
-        out += _translated(token, depth)
-    return re.compile(out if depth == 0 else re.escape(glob), re.DOTALL)
+def _nothing(arguments: Glob) -> str:
+    deeper = "" if "/" in arguments.pattern else f"; **/{arguments.pattern} looks in all folders"
+    return f"no file below {arguments.path} matches {arguments.pattern} (files that git ignores are left out){deeper}"
 
 
-def _translated(token: str, depth: int) -> str:
-    plain = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:"}
-    if token in plain:
-        return plain[token]
-    if token == "}":
-        return ")"
-    if token == "," and depth:
-        return "|"
-    if len(token) > 2 and token[0] == "[":
-        inner = token[1:-1].replace("\\", r"\\").replace("[", r"\[")
-        return f"[^/{inner[1:]}]" if inner[0] == "!" else f"[{inner}]"
-    return re.escape(token)
+def _age(path: Path) -> tuple[float, str]:
+    try:
+        return (-path.lstat().st_mtime, str(path))
+    except OSError:
+        return (0.0, str(path))
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Everything but folders and what is git's, in the order of names."""
+def _files(folder: Path, workplace: Workplace) -> Iterable[Path]:
+    """What git does not ignore; everything, where the worktree is no repository any more."""
+    git = Git(git_dir=workplace.root / ".git", work_tree=workplace.root)
+    inside = folder.relative_to(workplace.root).as_posix()
+    argv = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside)
+    try:
+        names = git.run(*argv, timeout_s=_TIMEOUT_S).fields
+    except GitFailed:
+        return _walked(folder)
+    paths = (workplace.root / name for name in dict.fromkeys(names))
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    """Everything but folders and what is git's."""
     for here, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name.lower() != ".git")
+        folders[:] = [name for name in folders if name.lower() != ".git"]
         linked = [name for name in folders if Path(here, name).is_symlink()]
-        yield from (Path(here, name) for name in sorted(names + linked) if name.lower() != ".git")
+        yield from (Path(here, name) for name in names + linked if name.lower() != ".git")
 
 
-LIST_FILES = Tool(
-    name="list_files",
-    description="Lists the files below a folder of the worktree, or those that match a glob.",
-    arguments=ListFiles,
-    function=list_files,
+GLOB = typed(
+    "glob",
+    "Lists files whose paths match a pattern, all of them without one. Files that git ignores are left out.",
+    Glob,
+    glob,
+    kind="read",
 )

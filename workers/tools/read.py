@@ -5,7 +5,7 @@
 from pydantic import Field
 
 from workers.tools.text_file import read_text, shown
-from workers.tools.tool import Answer, Arguments, Tool
+from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
 _PAGE_CHARACTERS = 48_000
@@ -13,13 +13,13 @@ _LINE_CHARACTERS = 2_000
 
 
 class ReadFile(Arguments):
-    path: str
+    path: str = Field(description="below the worktree, or absolute for a file that an answer has named so")
     start: int = Field(default=1, ge=1, description="first line, from 1")
     lines: int = Field(default=2000, ge=1, description="how many lines")
 
 
 def read_file(arguments: ReadFile, workplace: Workplace) -> Answer:
-    text = read_text(workplace.path(arguments.path), arguments.path)
+    text = read_text(workplace.readable_path(arguments.path), arguments.path)
     lines = shown(text).split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -53,9 +53,10 @@ def _page(lines: list[str], first: int) -> list[str]:
     return page
 
 
-READ_FILE = Tool(
-    name="read_file",
-    description="Reads a text file below the worktree; every line comes with its number and a tab before it.",
-    arguments=ReadFile,
-    function=read_file,
+READ_FILE = typed(
+    "read_file",
+    "Reads a text file, a page of lines at a time. Every line comes with its number and a tab before it.",
+    ReadFile,
+    read_file,
+    kind="read",
 )

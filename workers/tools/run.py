@@ -4,48 +4,52 @@
 
 import secrets
 import shutil
+from pathlib import Path
 
 from pydantic import Field
 
 from workers.sandbox.output import EXCERPT_BYTES
 from workers.sandbox.process import Command, Ended, run, shell
-from workers.tools.tool import Answer, Arguments, Tool
+from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
-_KEEP_BYTES = 8 * 1024 * 1024
-_SHOWN_CHARACTERS = 12_000
+KEEP_BYTES = 8 * 1024 * 1024
+"""Of a log: as much as `read_file` can read."""
+SHOWN_CHARACTERS = 12_000
 
 
 class Bash(Arguments):
-    command: str = Field(min_length=1)
-    timeout_s: float = Field(default=120.0, gt=0, le=1800)
+    command: str = Field(min_length=1, description="a script for bash")
+    timeout_s: float = Field(default=120.0, gt=0, le=1800, description="seconds after which it is killed")
 
 
 def bash(arguments: Bash, workplace: Workplace) -> Answer:
     log = workplace.tmp / f"bash-{secrets.token_hex(4)}.log"
     ended = run(
         Command(
-            argv=_interpreter(arguments.command, workplace.env.get("PATH")),
+            argv=interpreter(arguments.command, workplace.env.get("PATH")),
             cwd=workplace.root,
             env=workplace.env,
             log=log,
             timeout_s=max(0.1, min(arguments.timeout_s, workplace.left_s())),
-            keep_bytes=_KEEP_BYTES,
+            keep_bytes=KEEP_BYTES,
             pass_fds=workplace.pass_fds,
         ),
         stop=workplace.stop,
     )
+    # Where `read_file` and `grep` find it.
+    whole = None if _fits(ended) else log.rename(workplace.new_output("bash"))
     log.unlink(missing_ok=True)
-    return Answer(text=f"{_how(ended)}\n{_printed(ended)}".rstrip(), is_error=not ended.succeeded)
+    return Answer(text=f"{how_it_ended(ended)}\n{_printed(ended, whole)}".rstrip(), is_error=not ended.succeeded)
 
 
-def _interpreter(script: str, path: str | None) -> tuple[str, ...]:
-    """Bash where there is one: that is what models write. Else the host's `sh`."""
+def interpreter(script: str, path: str | None, *options: str) -> tuple[str, ...]:
+    """Bash where there is one, with these options: that is what models write. Else the host's `sh`."""
     found = shutil.which("bash", path=path)
-    return (found, "-c", script) if found else shell(script)
+    return (found, *options, "-c", script) if found else shell(script)
 
 
-def _how(ended: Ended) -> str:
+def how_it_ended(ended: Ended) -> str:
     match ended.how:
         case "exit":
             return f"[{_status(ended.status)}, {ended.seconds:.1f} s]"
@@ -63,22 +67,27 @@ def _status(status: int | None) -> str:
     return f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
 
 
-def _printed(ended: Ended) -> str:
+def _fits(ended: Ended) -> bool:
+    return ended.output_bytes <= 2 * EXCERPT_BYTES and len(ended.head + ended.tail) <= SHOWN_CHARACTERS
+
+
+def _printed(ended: Ended, whole: Path | None) -> str:
     """Both ends of the output; the end counts for more, since that is where programs say what failed."""
     if not ended.tail:
         return "[no output]"
-    whole = ended.head + ended.tail
-    missing = ended.output_bytes > 2 * EXCERPT_BYTES
-    if not missing and len(whole) <= _SHOWN_CHARACTERS:
-        return whole
-    head, tail = (ended.head or whole)[: _SHOWN_CHARACTERS // 3], whole[-_SHOWN_CHARACTERS * 2 // 3 :]
-    note = f"[{ended.output_bytes:,} bytes in all; the middle is left out: use grep, head, tail or sed -n]"
+    text = ended.head + ended.tail
+    if whole is None:
+        return text
+    head, tail = (ended.head or text)[: SHOWN_CHARACTERS // 3], text[-SHOWN_CHARACTERS * 2 // 3 :]
+    note = f"[{ended.output_bytes:,} bytes in all; the middle is left out. All of it: read_file or grep {whole}]"
     return f"{head}\n{note}\n{tail}"
 
 
-BASH = Tool(
-    name="bash",
-    description="Runs a shell command in the worktree, without input. Nothing it starts outlives it.",
-    arguments=Bash,
-    function=bash,
+BASH = typed(
+    "bash",
+    "Runs a shell command in the worktree, without input. Nothing it starts outlives it; for what is to run longer "
+    "there is bash_background.",
+    Bash,
+    bash,
+    kind="run",
 )

@@ -3,6 +3,7 @@ A text file as tools handle it: its bytes survive an edit of some of them, whate
 ends.
 """
 
+import codecs
 import contextlib
 import difflib
 import secrets
@@ -30,13 +31,15 @@ def read_text(path: Path, asked: str) -> str:
     except (FileNotFoundError, NotADirectoryError) as trouble:
         raise Refused(f"{asked}: no such file{_near(path)}") from trouble
     if stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{asked}: is a folder; use list_files to see what is in it")
+        raise Refused(f"{asked}: is a folder; use glob to see what is in it")
     if not stat.S_ISREG(found.st_mode):
         raise Refused(f"{asked}: is not a file (a pipe, socket or device); only files can be read")
     if found.st_size > MAX_BYTES:
-        raise Refused(f"{asked}: {found.st_size:,} bytes are too many; use bash with grep, head or sed -n")
+        raise Refused(f"{asked}: {found.st_size:,} bytes are too many; use grep on it, or bash with head or sed -n")
     data = path.read_bytes()
     if b"\0" in data[:_LOOK_BYTES]:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Refused(f"{asked}: is UTF-16 text, which tools do not edit; use bash with iconv")
         raise Refused(f"{asked}: is binary ({len(data):,} bytes); use bash with a program that knows its form")
     return data.decode(errors="surrogateescape")
 
@@ -85,7 +88,7 @@ def _near(path: Path) -> str:
     """Where else the model may look: a name like it in the folder, or the first folder that is missing."""
     folder = path.parent
     if not folder.is_dir():
-        return f", nor a folder {folder.name}; use list_files to see what there is"
+        return f", nor a folder {folder.name}; use glob to see what there is"
     names = [entry.name for entry in folder.iterdir() if entry.name != ".git"]
     meant = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {meant[0]}?" if meant else "; use list_files to see what there is"
+    return f"; did you mean {meant[0]}?" if meant else "; use glob to see what there is"

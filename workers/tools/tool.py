@@ -2,11 +2,11 @@
 What a tool is, and how a model's call becomes an answer: exactly one, whatever the model sent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from workers.llm.messages import ToolCall
 from workers.llm.provider import ToolOffer
@@ -21,29 +21,73 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The model says it is done."""
+
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The model has committed to a plan."""
+
+    plan: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The model wants to know something of a person."""
+
+    question: str
+
+
+Ends = Finish | Planned | Asked
+"""What ends a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What the model is told."""
 
     text: str
     is_error: bool = False
-    summary: str | None = None
-    """Set by `finish` alone: the conversation ends, with this claim."""
+    ends: Ends | None = None
+
+
+ToolKind = Literal["read", "write", "run", "end"]
+"""`read` changes nothing in the worktree; `run` may change anything; `end` concerns the conversation itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    name: str
-    description: str
-    arguments: type[Arguments]
-    # The function takes exactly `arguments`; a tuple of tools cannot say so for each of them.
-    function: Callable[[Any, Workplace], Answer]
+    offer: ToolOffer
+    kind: ToolKind
+    call: Callable[[Mapping[str, JsonValue], Workplace], Answer]
+    """
+    Judges the arguments and does the work. May raise Refused, ValidationError, UnicodeError and OSError, which
+    `carry_out` turns into answers.
+    """
 
     @property
-    def offer(self) -> ToolOffer:
-        schema = self.arguments.model_json_schema()
-        schema.pop("title", None)
-        schema.pop("description", None)
-        return ToolOffer(name=self.name, description=self.description, schema=schema)
+    def name(self) -> str:
+        return self.offer.name
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+def typed(
+    name: str, description: str, arguments: type[A], function: Callable[[A, Workplace], Answer], *, kind: ToolKind
+) -> Tool:
+    """A tool whose arguments are a model of ours."""
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    offer = ToolOffer(name=name, description=description, schema=schema)
+    return Tool(
+        offer=offer, kind=kind, call=lambda given, workplace: function(arguments.model_validate(given), workplace)
+    )
 
 
 def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> Answer:
@@ -52,9 +96,12 @@ def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> An
     if tool is None:
         names = ", ".join(tool.name for tool in tools)
         return Answer(text=f"no tool is called {call.name!r}; the tools are: {names}", is_error=True)
+    if call.malformed is not None:
+        return Answer(
+            text=f"not run: the arguments of {call.name} are not one JSON object; send it again", is_error=True
+        )
     try:
-        arguments = tool.arguments.model_validate(call.arguments)
-        return tool.function(arguments, workplace)
+        return tool.call(call.arguments, workplace)
     except ValidationError as wrong:
         return Answer(text=f"{call.name}: {_mistakes(wrong, tool)}", is_error=True)
     except Refused as refused:
@@ -68,5 +115,6 @@ def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> An
 
 def _mistakes(wrong: ValidationError, tool: Tool) -> str:
     found = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in wrong.errors()]
-    known = ", ".join(tool.arguments.model_fields)
+    properties = tool.offer.schema.get("properties")
+    known = ", ".join(properties) if isinstance(properties, Mapping) else "none"
     return f"{'; '.join(found)}. Its arguments are: {known}"

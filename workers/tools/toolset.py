@@ -1,13 +1,49 @@
 """
-The tools an agent has while it works.
+The tools an agent has, by phase and by the family of its model.
+
+The same phase and family give the same tools in the same order, byte for byte, because a provider caches what it is
+sent from its first byte on; what all phases and families share therefore comes first.
 """
 
+from collections.abc import Iterable, Sequence
+
+from workers.sandbox.background import Background
+from workers.tools.apply_patch import APPLY_PATCH
+from workers.tools.background import background_tools
 from workers.tools.edit import EDIT_FILE
-from workers.tools.finish import FINISH
-from workers.tools.listing import LIST_FILES
+from workers.tools.grep import GREP
+from workers.tools.listing import GLOB
 from workers.tools.read import READ_FILE
 from workers.tools.run import BASH
 from workers.tools.tool import Tool
 from workers.tools.write import WRITE_FILE
 
-WORK: tuple[Tool, ...] = (READ_FILE, LIST_FILES, WRITE_FILE, EDIT_FILE, BASH, FINISH)
+_SHARED: tuple[Tool, ...] = (READ_FILE, GLOB, GREP)
+
+_PATCHING = "gpt"
+"""The family whose models were taught to edit by patch."""
+
+
+def reading(more: Sequence[Tool] = (), ending: Sequence[Tool] = ()) -> tuple[Tool, ...]:
+    """
+    To explore with, and change nothing: of `more` (servers' tools), in whatever order, only those that read.
+
+    No bash: what a command writes cannot be foreseen.
+    """
+    return (*_SHARED, *_sorted(tool for tool in more if tool.kind == "read"), *ending)
+
+
+def working(
+    family: str, background: Background, more: Sequence[Tool] = (), ending: Sequence[Tool] = ()
+) -> tuple[Tool, ...]:
+    """To do the work with. `family` is that of the model: `gpt`, `claude` and so on."""
+    editing = APPLY_PATCH if family == _PATCHING else EDIT_FILE
+    return (*_SHARED, WRITE_FILE, BASH, *background_tools(background), editing, *_sorted(more), *ending)
+
+
+def _sorted(tools: Iterable[Tool]) -> list[Tool]:
+    return sorted(tools, key=lambda tool: tool.name)
+
+
+WORK: tuple[Tool, ...] = (*_SHARED, WRITE_FILE, EDIT_FILE, BASH)
+"""Without a phase or an order: to be replaced by `working` where an order is at hand."""

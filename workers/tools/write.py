@@ -2,14 +2,16 @@
 `write_file`: a whole new content for a file. The answer is a receipt; the content is not repeated.
 """
 
+from pydantic import Field
+
 from workers.tools.text_file import write_text
-from workers.tools.tool import Answer, Arguments, Tool
+from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
 
 class WriteFile(Arguments):
-    path: str
-    content: str
+    path: str = Field(description="of the file, below the worktree")
+    content: str = Field(description="all of the file's new content")
 
 
 def write_file(arguments: WriteFile, workplace: Workplace) -> Answer:
@@ -23,9 +25,10 @@ def receipt(size: int, name: str, iteration: int) -> str:
     return f"OK: wrote {size:,} bytes to {name} (iter {iteration})"
 
 
-WRITE_FILE = Tool(
-    name="write_file",
-    description="Creates a file or replaces all of its content. Folders are made as needed.",
-    arguments=WriteFile,
-    function=write_file,
+WRITE_FILE = typed(
+    "write_file",
+    "Creates a file or replaces all of its content. Folders are made as needed.",
+    WriteFile,
+    write_file,
+    kind="write",
 )

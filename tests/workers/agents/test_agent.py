@@ -176,12 +176,12 @@ from pathlib import Path
 from workers.llm.scripted import ScriptedModel
 from workers.loop import Brief, converse
 from workers.messages import Limits
-from workers.tools.toolset import WORK
+from workers.tools.toolset import reading
 from workers.tools.workplace import Workplace
 from workers.transcript import Transcript
 folder = Path(sys.argv[1])
-model = ScriptedModel("turns: [{calls: [{tool: list_files}]}, {pause_s: 600, say: never}]", attempt=1)
-brief = Brief(order_id="o", model="scripted", system=(), card="c", tools=WORK, limits=Limits())
+model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
+brief = Brief(order_id="o", model="scripted", system=(), card="c", tools=reading(), limits=Limits())
 place = Workplace(root=folder, tmp=folder, env={}, stop=lambda: False, left_s=lambda: 9.0)
 with Transcript(folder / "t.jsonl") as transcript:
     converse(model, brief, place, transcript, stop=lambda: False)

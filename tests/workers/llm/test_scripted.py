@@ -20,7 +20,7 @@ def test_turns_come_in_their_order() -> None:
     model = ScriptedModel(
         "turns:\n"
         "  - say: reading\n"
-        "    calls: [{tool: read_file, path: a.py, start: 3}, {tool: list_files}]\n"
+        "    calls: [{tool: read_file, path: a.py, start: 3}, {tool: glob}]\n"
         "  - calls: [{tool: finish, summary: done}]\n",
         attempt=1,
     )
@@ -28,7 +28,7 @@ def test_turns_come_in_their_order() -> None:
     assert (first.model, first.text, first.stop) == ("scripted", "reading", "calls")
     assert [(call.name, dict(call.arguments)) for call in first.calls] == [
         ("read_file", {"path": "a.py", "start": 3}),
-        ("list_files", {}),
+        ("glob", {}),
     ]
     assert len({call.id for call in first.calls}) == 2
     second = ask(model, CARD, first, results("1\tx", "a.py"))

@@ -1,13 +1,16 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
 from workers.llm.messages import ToolCall
-from workers.tools.tool import Answer, carry_out
-from workers.tools.toolset import WORK
+from workers.sandbox.background import Background
+from workers.tools.apply_patch import APPLY_PATCH
+from workers.tools.tool import Answer, Tool, carry_out
+from workers.tools.toolset import working
 from workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
@@ -30,10 +33,23 @@ def place(tmp_path: Path) -> Workplace:
 
 
 @pytest.fixture
-def use(place: Workplace) -> Use:
-    """Calls a tool as a model does."""
+def background() -> Iterator[Background]:
+    with Background() as running:
+        yield running
 
-    def call(tool: str, **arguments: JsonValue) -> Answer:
-        return carry_out(ToolCall(id="1", name=tool, arguments=arguments), WORK, place)
+
+@pytest.fixture
+def tools(background: Background) -> tuple[Tool, ...]:
+    """All there are, whatever the model's family."""
+    return (*working("claude", background), APPLY_PATCH)
+
+
+@pytest.fixture
+def use(place: Workplace, tools: tuple[Tool, ...]) -> Use:
+    """Calls a tool as the loop does; `at` changes the workplace for the call."""
+
+    def call(tool: str, at: dict[str, object] | None = None, **arguments: JsonValue) -> Answer:
+        where = replace(place, **at) if at else place  # type: ignore[arg-type]  # given by name
+        return carry_out(ToolCall(id="1", name=tool, arguments=arguments), tools, where)
 
     return call

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.tools.listing import glob_pattern
+from workers.tools.globs import glob_pattern
 from workers.tools.tool import Answer
 from workers.tools.workplace import Workplace
 
@@ -63,9 +63,9 @@ def _pipe(root: Path) -> None:
     ("made", "told"),
     [
         (_missing, "path.py: no such file; did you mean paths.py?"),
-        (_folder, "path.py: is a folder; use list_files to see what is in it"),
+        (_folder, "path.py: is a folder; use glob to see what is in it"),
         (_binary, "path.py: is binary (6 bytes); use bash with a program that knows its form"),
-        (_huge, "path.py: 1,000,000,000 bytes are too many; use bash with grep, head or sed -n"),
+        (_huge, "path.py: 1,000,000,000 bytes are too many; use grep on it, or bash with head or sed -n"),
         (_pipe, "path.py: is not a file (a pipe, socket or device); only files can be read"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_hard_link_to_outside_is_not_written_through(use: Use, place: Workplac
         "a\0b",
     ],
 )
-@pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file", "list_files"])
+@pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file", "glob", "grep", "apply_patch"])
 def test_no_path_leads_outside_the_worktree(use: Use, place: Workplace, tool: str, path: str) -> None:
     """By dots, from the root, through a link or a chain of links: refused before anything is touched."""
     outside = place.root.parent / "outside"
@@ -129,8 +129,16 @@ def test_no_path_leads_outside_the_worktree(use: Use, place: Workplace, tool: st
     (place.root / "link").symlink_to(outside)
     (place.root / "chain").symlink_to("link")
     (place.root / "file-link").symlink_to(outside / "secret")
-    given = {"write_file": {"content": "x"}, "edit_file": {"old": "secret", "new": "x"}}.get(tool, {})
-    answer = use(tool, path=path, **given)
+    given = {
+        "write_file": {"content": "x"},
+        "edit_file": {"old": "secret", "new": "x"},
+        "grep": {"pattern": "secret"},
+    }.get(tool, {})
+    if tool == "apply_patch":
+        given = {"input": f"*** Begin Patch\n*** Delete File: {path or '/'}\n*** End Patch"}
+    else:
+        given |= {"path": path}
+    answer = use(tool, **given)
     assert answer.is_error
     assert "worktree" in answer.text
     assert [(entry.name, entry.read_text()) for entry in outside.iterdir()] == [("secret", "secret\n")]
@@ -180,8 +188,17 @@ def test_an_edit_that_could_mean_several_places_is_refused(use: Use, place: Work
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("def f():\n  return 1", "", "at line 2 it differs in white space only: '    def f():'"),
-        ("def f(x):", "", "the nearest line is 2: '    def f():'"),
+        ("def f():\n  return 1", "", "nearest is lines 2-3: line 2 differs in indentation only; it is '    def f():'"),
+        ("\tdef f():\n", "", "nearest is line 2: line 2 differs in tabs and blanks only; it is '    def f():'"),
+        ("class A: \n", "", "nearest is line 1: line 1 differs in white space at its end only; it is 'class A:'"),
+        ("return  1", "", "nearest is line 3: line 3 differs in white space only; it is '        return 1'"),
+        ("def f(x):", "", "nearest is line 2: line 2 is '    def f():', you gave 'def f(x):'"),
+        (
+            "class A:\n    def g():\n        return 1\n",
+            "",
+            "lines 1-3: line 2 is '    def f():', you gave '    def g():'",
+        ),
+        ("        return 1\n    # more", "", "nearest is lines 3-4: line 4 is ''"),
         ("nothing like it at all", "", "read the file again"),
         ("", "x", "the old text is empty"),
         ("class A:", "class A:", "old and new text are the same"),
@@ -208,35 +225,6 @@ def test_an_edit_keeps_line_ends_and_other_bytes(use: Use, place: Workplace) -> 
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\ntwo\r\nlines\r\n3\r\ncaf\xe9\r\n"
 
 
-def test_files_are_listed_whole_and_by_glob(use: Use, place: Workplace) -> None:
-    """In the order of names, links not followed, git's own left out."""
-    for name in ("src/a.py", "src/deep/b.py", "src/deep/c.ts", "z.txt", ".git/config"):
-        (place.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.root / name).touch()
-    (place.root / "out").symlink_to(place.root.parent / "outside")
-    (place.root / "new\nline").touch()
-    assert use("list_files").text.split("\n") == [
-        r"'new\nline'",
-        "out",
-        "z.txt",
-        "src/a.py",
-        "src/deep/b.py",
-        "src/deep/c.ts",
-    ]
-    assert use("list_files", path="src", pattern="**/*.py").text == "src/a.py\nsrc/deep/b.py"
-    assert use("list_files", pattern="*.rs").text == "no file below . matches *.rs"
-    assert use("list_files", pattern="[z-a]").is_error
-    assert use("list_files", path="none").is_error
-
-
-def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
-    """With the word that it was."""
-    for number in range(600):
-        (place.root / f"{number:03}").touch()
-    lines = use("list_files").text.split("\n")
-    assert lines[-2:] == ["499", "[only the first 500; narrow the path or the pattern]"]
-
-
 @pytest.mark.parametrize(
     ("glob", "path", "matches"),
     [
@@ -259,3 +247,24 @@ def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
 def test_globs_match_as_in_a_shell(glob: str, path: str, matches: bool) -> None:
     """Within a folder, across folders, one of several."""
     assert (glob_pattern(glob).fullmatch(path) is not None) is matches
+
+
+def test_lent_folders_are_read_and_never_written(use: Use, place: Workplace) -> None:
+    """By absolute path; a link in them leads no further, and nothing else outside can be read."""
+    lent = place.root.parent / "lent"
+    lent.mkdir()
+    (lent / "result.md").write_text("result\n")
+    (lent / "link").symlink_to(place.root.parent / "outside" / "secret")
+    at = {"readable": (lent,)}
+    path = str(lent / "result.md")
+    assert use("read_file", at, path=path).text.startswith("     1\tresult\n")
+    assert use("read_file", at, path=str(lent / "none")).text.startswith(f"{lent}/none: no such file")
+    assert "lies outside the worktree" in use("read_file", at, path=str(lent / "link")).text
+    assert "lies outside the worktree" in use("read_file", path=path).text
+    for call in (
+        use("write_file", at, path=path, content="x"),
+        use("edit_file", at, path=path, old="result", new="x"),
+        use("apply_patch", at, input=f"*** Begin Patch\n*** Delete File: {path}\n*** End Patch"),
+    ):
+        assert "lies outside the worktree" in call.text
+    assert (lent / "result.md").read_text() == "result\n"

@@ -1,13 +1,11 @@
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from workers.llm.messages import ToolCall
-from workers.tools.tool import Answer, carry_out
-from workers.tools.toolset import WORK
+from workers.tools.tool import Answer, Tool, carry_out
 from workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
@@ -21,7 +19,7 @@ Use = Callable[..., Answer]
         ("read_file", {"path": "a", "start": 0}, "start: Input should be greater than or equal to 1"),
         ("read_file", {"path": ["a"]}, "path: Input should be a valid string"),
         ("bash", {"command": "ls", "cwd": "/"}, "cwd: Extra inputs are not permitted"),
-        ("finish", {"summary": ""}, "summary: String should have at least 1 character"),
+        ("grep", {"pattern": ""}, "pattern: String should have at least 1 character"),
         ("write_file", {"path": "a", "content": "\ud800"}, "half a character"),
         ("write_file", {"path": "\ud800", "content": ""}, "half a character"),
     ],
@@ -54,13 +52,17 @@ def test_a_command_answers_with_status_and_output(use: Use, place: Workplace) ->
     assert list(place.tmp.iterdir()) == []
 
 
-def test_a_long_output_is_shown_by_its_ends(use: Use) -> None:
-    """The end most of all; how much there was is said."""
+def test_a_long_output_is_shown_by_its_ends(use: Use, place: Workplace) -> None:
+    """The end most of all; how much there was is said, and all of it can be read."""
     text = use("bash", command="echo first; seq 100000; echo last").text
     assert len(text) < 13_000
     assert "first\n1\n2\n" in text
     assert text.endswith("100000\nlast")
-    assert "bytes in all; the middle is left out" in text
+    assert "588,906 bytes in all; the middle is left out" in text
+    (whole,) = place.outputs.iterdir()
+    assert f"read_file or grep {whole}]" in text
+    assert "     2\t1\n" in use("read_file", path=str(whole)).text
+    assert "50001: 50000" in use("grep", pattern="^50000$", path=str(whole)).text
 
 
 @pytest.mark.parametrize(
@@ -76,11 +78,10 @@ def test_how_a_command_ended_is_told(use: Use, command: str, told: str) -> None:
     assert use("bash", command=command, timeout_s=0.3).text.startswith(told)
 
 
-def test_a_command_gets_no_more_time_than_the_attempt_has(place: Workplace) -> None:
+def test_a_command_gets_no_more_time_than_the_attempt_has(use: Use) -> None:
     """The wall clock of the attempt cuts a command short, whatever the model allows it."""
-    late = replace(place, left_s=lambda: 0.2)
-    call = ToolCall(id="1", name="bash", arguments={"command": "sleep 60", "timeout_s": 1000})
-    assert carry_out(call, WORK, late).text.startswith("[killed after 0 s")
+    late = {"left_s": lambda: 0.2}
+    assert use("bash", late, command="sleep 60", timeout_s=1000).text.startswith("[killed after 0 s")
 
 
 def test_nothing_a_command_started_outlives_it(use: Use, tmp_path: Path) -> None:
@@ -90,16 +91,10 @@ def test_nothing_a_command_started_outlives_it(use: Use, tmp_path: Path) -> None
     assert os.listdir(tmp_path / "tmp") == []  # noqa: PTH208 - names only
 
 
-def test_finish_carries_the_claim(use: Use) -> None:
-    """And no other tool ends a conversation."""
-    assert use("finish", summary="all done").summary == "all done"
-    assert use("bash", command="true").summary is None
-
-
-def test_every_offer_is_a_closed_schema() -> None:
-    """Models are told each tool's arguments, and that there are no others."""
-    for tool in WORK:
-        offer = tool.offer
-        assert offer.schema["type"] == "object"
-        assert offer.schema["additionalProperties"] is False
-        assert offer.description.endswith(".")
+def test_a_call_that_is_no_call_is_not_run(place: Workplace, tools: tuple[Tool, ...]) -> None:
+    """Arguments that were not one JSON object are not guessed at."""
+    call = ToolCall(id="1", name="bash", malformed='{"command": "touch a')
+    answer = carry_out(call, tools, place)
+    assert answer.text == "not run: the arguments of bash are not one JSON object; send it again"
+    assert answer.is_error
+    assert list(place.root.iterdir()) == []

@@ -1,0 +1,93 @@
+"""Requests to a run: `cancel`, `retry`, `answer`."""
+
+import getpass
+from typing import Annotated
+
+import typer
+
+from orchestrator import inbox, runs
+from orchestrator.cli.running import Run, tell_changes
+from orchestrator.cli.say import say
+from orchestrator.hub import CannotRun
+from orchestrator.inbox import Request
+from orchestrator.journal import JournalBusy
+from orchestrator.requests import granted
+from orchestrator.runs import KeptRun
+from orchestrator.state import State
+from workers.settings import Settings
+
+Task = Annotated[str, typer.Argument(help="A task of the plan.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(cancel)
+    app.command()(retry)
+    app.command()(answer)
+
+
+def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
+    """Cancel a run, or one of its tasks. What is landing lands."""
+    _ask(run, Request(do="cancel", task=task))
+
+
+def retry(run: Run, task: Task) -> None:
+    """Try a task again that failed, was blocked, cancelled, or waits for a person; with what blocks it or it blocks."""
+    _ask(run, Request(do="retry", task=task))
+
+
+def answer(
+    run: Run,
+    task: Task,
+    text: Annotated[str, typer.Argument(help="The answer; in quotes, as one word of the command line.")],
+    by: Annotated[str | None, typer.Option("--by", help="Who answers; default: you.")] = None,
+) -> None:
+    """Answer the question with which a task waits for a person; it then goes on where it was."""
+    kept = kept_with(run, task)
+    if not text.strip():
+        raise CannotRun(f"the answer is empty; write it in quotes: forgepool answer {kept.options.run} {task} 'TEXT'")
+    state = kept.state()
+    if not state.tasks[task].question:
+        asking = ", ".join(one.id for one in state.tasks.values() if one.question)
+        others = f"these do: {asking}" if asking else "no task of it does"
+        raise CannotRun(
+            f"task '{task}' of run {kept.options.run} asks nothing, it is {state.tasks[task].phase}; {others}"
+        )
+    _ask(run, Request(do="answer", task=task, text=text, by=_person() if by is None else by))
+
+
+def kept_with(run: str, task: str | None) -> KeptRun:
+    """The run, which has the task if one is named. Raises CannotRun."""
+    kept = runs.find(Settings(), run)
+    if task is not None and task not in kept.course.tasks:
+        known = ", ".join(list(kept.course.tasks)[:10])
+        raise CannotRun(f"run {kept.options.run} has no task '{task}'; it has: {known}")
+    return kept
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _ask(run: str, request: Request) -> None:
+    """To the orchestrator if there is one, else into the journal at once."""
+    kept = kept_with(run, request.task)
+    try:
+        state, changes = kept.amend(lambda state: granted(kept.course, state, request))
+    except JournalBusy:
+        inbox.leave(kept.folder, request)
+        say(f"asked run {kept.options.run} to {request.do} {request.task or 'all its tasks'}")
+        return
+    tell_changes(kept, changes)
+    if not changes:
+        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
+    if not state.finished:
+        say(f"go on with: forgepool resume {kept.options.run}")
+
+
+def _phases(state: State, request: Request) -> str:
+    if request.task is not None:
+        return f"'{request.task}' is {state.tasks[request.task].phase}"
+    return "all its tasks have ended"

@@ -1,0 +1,81 @@
+"""
+A plan as decisions see it: indexed once, asked often.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from orchestrator.budget import Budget, Ledger
+from orchestrator.overlap import Globs
+from orchestrator.plan import Plan, Task
+from orchestrator.readiness import Graph, TaskNeeds
+from orchestrator.state import State
+from orchestrator.task_state import IN_FLIGHT, TaskState
+from workers.messages import BuiltinAgent, CliAgent, ScriptedAgent
+
+
+@dataclass(frozen=True)
+class Course:
+    """A plan, indexed for decisions. Built once a run."""
+
+    plan: Plan
+    learned_s: Mapping[str, float]
+    """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        return {task.id: task for task in self.plan.tasks}
+
+    @cached_property
+    def declared(self) -> dict[str, Globs | None]:
+        """The globs each task may write; None where it declares none."""
+        return {task.id: None if task.files is None else Globs.of(task.files) for task in self.plan.tasks}
+
+    @cached_property
+    def paid(self) -> frozenset[str]:
+        """Tasks done by models that somebody pays for."""
+        return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent))
+
+    @cached_property
+    def conversing(self) -> frozenset[str]:
+        """Tasks whose conversation another worker can go on with, wherever the first one was lost."""
+        return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | ScriptedAgent))
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(
+            [
+                TaskNeeds(
+                    id=task.id,
+                    needs=tuple(need.id for need in task.needs),
+                    writes=self.declared[task.id],
+                    reads=Globs.of(task.reads),
+                    priority=task.priority,
+                    duration_s=task.duration_s,
+                    position=position,
+                )
+                for position, task in enumerate(self.plan.tasks)
+            ],
+            learned=self.learned_s,
+            undeclared=self.plan.undeclared,
+            reads_block=self.plan.reads == "block",
+        )
+
+    def lock(self, task: TaskState) -> Globs | None:
+        """What a task in flight holds: its declared globs, and the paths it touched or was granted besides."""
+        declared = self.declared[task.id]
+        if not task.extra:
+            return declared
+        extra = Globs.exactly(task.extra)
+        return extra if declared is None else declared | extra
+
+    def in_flight(self, state: State) -> dict[str, Globs | None]:
+        return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
+
+    def budget(self, state: State) -> Budget:
+        """The run's: the plan's, unless a person has set another since."""
+        return self.plan.budget if state.budget is None else state.budget
+
+    def ledger(self, state: State) -> Ledger:
+        return Ledger.of(self.budget(state), (use for task in state.tasks.values() for use in task.uses.values()))

@@ -1,0 +1,88 @@
+"""
+The hub as a run finds it at its beginning: what it has, and the plan as it reads over the hub's tree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.plan import Plan, load_plan
+from workers.documents import read
+from workers.settings import Settings
+from worktrees.changes import tree_paths
+from worktrees.git import CommitId, GitFailed
+from worktrees.hub import HubFacts, inspect_hub
+from worktrees.mirror import Mirror, open_mirror
+
+
+class CannotRun(Exception):
+    """A run that cannot begin as asked: wrong plan or repository. One sentence with the mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The hub as a run sees it at its beginning."""
+
+    facts: HubFacts
+    mirror: Mirror
+    heads: dict[str, CommitId]
+
+    def tip_for(self, plan: Plan) -> CommitId:
+        """Where the plan's target is, or would be created."""
+        return self.heads.get(plan.target) or self.base_of(plan.base)
+
+    def base_of(self, base: str | None) -> CommitId:
+        """
+        The commit a base names: a branch, a tag, or a commit id; the default branch when there is no name.
+
+        Raises:
+            CannotRun: the hub has no such thing.
+        """
+        name = self.facts.default_branch if base in (None, "HEAD") else base
+        if name is None:
+            raise CannotRun(f"{self.facts.url} has no default branch; name a `base` in the plan")
+        if name in self.heads:
+            return self.heads[name]
+        tag = self.mirror.hub_refs(f"refs/tags/{name}", f"refs/tags/{name}^{{}}")
+        found = tag.get(f"refs/tags/{name}^{{}}") or tag.get(f"refs/tags/{name}")
+        if found is not None:
+            self.mirror.ensure(found, refs=(f"refs/tags/{name}",))
+            return found
+        self.mirror.fetch()
+        try:
+            return CommitId(self.mirror.git.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"))
+        except GitFailed as unknown:
+            branches = ", ".join(sorted(self.heads)[:8])
+            raise CannotRun(
+                f"base '{name}' is no branch, tag or commit of {self.facts.url}; branches are: {branches}"
+            ) from unknown
+
+
+def open_hub(where: str, settings: Settings) -> Hub:
+    """The hub at a path or URL, mirrored here. Raises HubUnusable, GitFailed."""
+    facts = inspect_hub(where, credential_helper=settings.git_credential_helper)
+    mirror = open_mirror(facts.url, settings.cache, credential_helper=settings.git_credential_helper)
+    heads = {ref.removeprefix("refs/heads/"): at for ref, at in mirror.hub_refs("refs/heads/*").items()}
+    return Hub(facts, mirror, heads)
+
+
+def read_plan(path: Path, hub: Hub) -> Plan:
+    """The plan, fanned out over the tree its tasks will start from. Raises DocumentWrong, CannotRun."""
+
+    def files() -> Sequence[str]:
+        target, base = _target_and_base(path)
+        tip = hub.heads.get(target) or hub.base_of(base)
+        hub.mirror.ensure(tip)
+        return tree_paths(hub.mirror.git, tip)
+
+    return load_plan(path, files=files)
+
+
+def _target_and_base(path: Path) -> tuple[str, str | None]:
+    """What a plan says of them, before it can be read as a whole: a fan-out needs the tree they name."""
+    said = read(path.read_text(encoding="utf-8"), str(path)).data
+    if not isinstance(said, dict):
+        return "", None
+    base = said.get("base")
+    target = said.get("target") or f"forgepool/{said.get('name')}"
+    return str(target), None if base is None else str(base)

@@ -1,0 +1,85 @@
+"""
+What is refused before anything is started: each is found out by trying it.
+
+An unusable target, a plan without checks, a hub that does not take our refs, a Redis that does not want us, a home
+that cannot be written.
+"""
+
+import tempfile
+
+from orchestrator import embedded, runs
+from orchestrator.hub import CannotRun, Hub
+from orchestrator.plan import Plan
+from supervisor.definitions import read_gate_file
+from supervisor.gate import GATE_FILE
+from workers.settings import Settings
+from workers.wire import connect, ping
+from worktrees.changes import FileTooLarge, read_file
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror
+from worktrees.push import Pushed, RefUpdate
+
+
+class CannotReach(Exception):
+    """Infrastructure stands in the way of a run. One sentence with the mend."""
+
+
+def refuse_unready(plan: Plan, hub: Hub) -> bool:
+    """
+    Whether the target has a gate file of its own.
+
+    Raises:
+        CannotRun: the target is checked out somewhere, or nothing says what must be green.
+    """
+    folder = hub.facts.checked_out.get(plan.target)
+    if folder is not None:
+        raise CannotRun(
+            f"branch {plan.target} is checked out in {folder}, where landing would pull the rug from under you; "
+            f"switch that folder to another branch, or give the plan another `target`"
+        )
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    try:
+        text = read_file(hub.mirror.git, tip, GATE_FILE)
+    except FileTooLarge as problem:
+        raise CannotRun(f"{GATE_FILE} of the target is too large: {problem}") from problem
+    if text is not None:
+        read_gate_file(text.decode(errors="replace"), GATE_FILE)
+    elif plan.checks in (None, ()):
+        raise CannotRun(
+            f"plan {plan.name} has no checks, and {hub.facts.default_branch or 'the target'} has no {GATE_FILE}; "
+            "nothing lands unverified: add `checks:` to either, or say `checks: none` in the plan"
+        )
+    return text is not None
+
+
+def prove_transport(settings: Settings) -> None:
+    """Before anything is made in the hub or at home: is there a Redis that will have us, or one to start?"""
+    if settings.broker_url is not None:
+        ping(connect(settings.broker_url), settings.broker_url)
+    else:
+        embedded.redis_binary(settings)
+
+
+def prove_home(settings: Settings) -> None:
+    """Writes a page and removes it: a journal that cannot be written is no beginning."""
+    folder = runs.runs_folder(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as page:
+            page.write(bytes(64 * 1024))
+            page.flush()
+    except OSError as trouble:
+        raise CannotReach(
+            f"{folder} cannot be written: {trouble.strerror}; make room there, or set FORGEPOOL_HOME to another folder"
+        ) from trouble
+
+
+def prove_writable(mirror: Mirror, run: str) -> None:
+    """Creates and removes a ref: better refused now than when the first candidate is finished."""
+    blob = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"forgepool\n"))
+    probe = f"refs/forgepool/{run}/probe"
+    said = mirror.push([RefUpdate(ref=probe, new=blob, expected=None)])
+    if not isinstance(said, Pushed):
+        raise CannotReach(f"the hub {mirror.hub} takes no refs from us: {said}; get permission to push there")
+    mirror.push([RefUpdate(ref=probe, new=None, expected=blob)])

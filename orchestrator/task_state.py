@@ -1,0 +1,148 @@
+"""
+The state of one task: where it is on its road, and what it holds. What may change it is in `state` and its steps.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator.budget import Use
+from orchestrator.events import ParkedFor
+from supervisor.messages import Certificate, CheckResult
+from workers.messages import ReasonPack, Reply, WorkResult
+
+Phase = Literal[
+    "pending",
+    "running",
+    "answered",
+    "candidate",
+    "queued",
+    "testing",
+    "judged",
+    "landing",
+    "landed",
+    "failed",
+    "blocked",
+    "cancelled",
+    "needs_human",
+]
+"""
+`pending` holds no lock and waits for needs, locks or a slot. `answered` and `judged` last no longer than one turn of
+the loop, until it is decided what follows. `candidate` waits for a lock on paths it touched undeclared.
+"""
+
+IN_FLIGHT: frozenset[Phase] = frozenset(("running", "answered", "candidate", "queued", "testing", "judged", "landing"))
+AT_GATE: frozenset[Phase] = frozenset(("testing", "judged", "landing"))
+TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
+
+MOST_TROUBLES = 12
+"""Times in a row that infrastructure may fail a task before a person is asked; with back-off about eight minutes."""
+
+
+class IllegalStep(Exception):
+    """An event that cannot happen to this task now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outstanding:
+    """A message somebody owes an answer to."""
+
+    message_id: str
+    token: str
+    kind: Literal["order", "check", "landing"]
+    task: str
+    issued_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Paths that a running attempt wants besides those it holds."""
+
+    number: int
+    paths: tuple[str, ...]
+    at: float
+    granted: bool | None = None
+    """None while it waits for an answer."""
+    why: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskState:
+    """One task as the events so far have left it."""
+
+    id: str
+    phase: Phase = "pending"
+    attempt: int = 0
+    """Orders sent so far; numbers the next one."""
+    charged: int = 0
+    """Attempts that count: those lost to infrastructure do not."""
+    troubles: int = 0
+    """Failures of infrastructure in a row."""
+    waits: int = 0
+    """Times in a row that it was to wait for a model's usage limit."""
+    not_before: float = 0.0
+    """Unix seconds before which it is not tried again, after infrastructure failed it."""
+    limit_until: float = 0.0
+    """Unix seconds at which the usage limit ends that it waits for; 0 where it waits for none."""
+    overtaken: int = 0
+    """Starts that have passed it by while only locks held it up."""
+    checks: int = 0
+    landings: int = 0
+    landing_in_doubt: bool = False
+    """A lander vanished, or the hub died on it: the target may have moved, and may still."""
+    base: str = ""
+    resumes: int | None = None
+    """Of the order under way: the attempt it goes on from."""
+    interrupted: int | None = None
+    """The attempt that the next order may go on from, on the base that one had."""
+    interrupted_base: str = ""
+    message: Outstanding | None = None
+    holder: str = ""
+    """`host/pid` of the worker that has the message, once one is seen to."""
+    result: WorkResult | None = None
+    extra: tuple[str, ...] = ()
+    """Paths held beyond the declared globs."""
+    ask: Ask | None = None
+    """What the attempt under way has asked for last."""
+    queued_at: int = 0
+    """Number of the event that first put it into the train; kept over requeues."""
+    verdict: CheckResult | None = None
+    certificates: tuple[Certificate, ...] = ()
+    commit: str = ""
+    """The commit that landed."""
+    reasons: tuple[ReasonPack, ...] = ()
+    parked_for: ParkedFor | None = None
+    question: str = ""
+    """What an agent asks a person; empty where none does."""
+    replies: tuple[Reply, ...] = ()
+    uses: dict[int, Use] = field(default_factory=dict)
+    """By attempt."""
+    detail: str = ""
+    """One sentence on how it came to be where it is."""
+    since: float = 0.0
+    first_started: float = 0.0
+    ended: float = 0.0
+    landed_on_host: str = ""
+
+    def enter(self, phase: Phase, at: float) -> None:
+        """Out of flight, whatever it held besides its declared globs is another's to take."""
+        self.phase, self.since, self.holder = phase, at, ""
+        if phase not in IN_FLIGHT:
+            self.extra, self.ask = (), None
+        if phase in TERMINAL:
+            self.ended = at
+
+    def fall_into_trouble(self, detail: str, at: float) -> None:
+        """Infrastructure failed it: nobody's fault, tried again after a pause that doubles up to a minute."""
+        self.troubles += 1
+        self.detail = detail
+        self.not_before = at + _pause_s(self.troubles)
+
+    def wait_for_limit(self, until: float, detail: str, at: float) -> None:
+        """A model's usage limit: no trouble. A reset that was stated wrongly, again and again, is asked less often."""
+        self.waits += 1
+        self.detail = detail
+        self.not_before = self.limit_until = max(until, at + _pause_s(self.waits))
+
+
+def _pause_s(times: int) -> float:
+    return min(60.0, 0.5 * 2.0 ** min(times, 10))

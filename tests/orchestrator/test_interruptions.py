@@ -1,0 +1,180 @@
+"""What was interrupted goes on where it was; a model's limit is waited out; an agent's question reaches a person."""
+
+import pytest
+from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
+
+from orchestrator.course import Course
+from orchestrator.decisions import decide
+from orchestrator.dispatch import order
+from orchestrator.events import (
+    CheckAnswered,
+    Event,
+    LandingAnswered,
+    MessageLost,
+    OrderSent,
+    TaskBlocked,
+    TaskParked,
+    TaskReplied,
+    TaskRetried,
+)
+from orchestrator.inbox import Request
+from orchestrator.requests import granted
+from orchestrator.standing import standing
+from orchestrator.state import State
+from orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from orchestrator.telling import clock, sentence
+from workers.messages import BuiltinAgent, Prior, Reply, WorkOrder
+
+ONE = course(task("a", agent=BuiltinAgent(), attempts=3), task("b", "a"), task("other"))
+LOST = MessageLost(message_id=f"{RUN}.a.1", why="gone")
+ASKS = answered("a", 1, "needs_human", question="tabs or spaces?", resumable=True)
+
+
+def next_order(of: Course, state: State, name: str = "a", *, now: float = 1e6) -> OrderSent | None:
+    events = decide(of, state, now=now, order_slots=9, draining=False)
+    return next((event for event in events if isinstance(event, OrderSent) and event.task == name), None)
+
+
+def as_sent(of: Course, state: State, event: OrderSent) -> WorkOrder:
+    follow(state, event)
+    message = state.tasks[event.task].message
+    assert message
+    return order(of, state, state.tasks[event.task], message, now=1e6, resent=False)
+
+
+def land_other(state: State) -> State:
+    """Another task lands, and moves the tip."""
+    follow(state, sent("other"), answered("other"), queued("other"), check_sent("other"))
+    follow(state, CheckAnswered(task="other", result=verdict("other")), intended("other"))
+    return follow(state, LandingAnswered(task="other", result=landing("other")))
+
+
+def parked(state: State) -> State:
+    return follow(state, *decide(ONE, state, now=1e6, order_slots=0, draining=False))
+
+
+@pytest.mark.parametrize("interruption", [LOST, answered("a", 1, "infrastructure", resumable=True)])
+def test_an_interrupted_attempt_is_gone_on_with_on_its_own_base(interruption: Event) -> None:
+    state = land_other(begun(ONE, sent("a"), interruption))
+    again = next_order(ONE, state)
+    assert again and (again.attempt, again.resumes, again.base) == (2, 1, "c0")
+    assert as_sent(ONE, state, again).resumes == 1
+    assert state.tip == "m-other-1"
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        [answered("a", 1, "infrastructure")],
+        [LOST, sent("a", 2), answered("a", 2, "infrastructure")],
+        [answered("a", 1, "infrastructure", resumable=True), sent("a", 2), answered("a", 2, "infrastructure")],
+    ],
+)
+def test_what_left_nothing_to_go_on_with_begins_on_the_tip(since: list[Event]) -> None:
+    state = land_other(begun(ONE, sent("a"), *since))
+    again = next_order(ONE, state)
+    assert again and (again.resumes, again.base) == (None, "m-other-1")
+
+
+def test_an_attempt_that_was_judged_or_given_up_by_a_person_is_not_gone_on_with() -> None:
+    failed = begun(ONE, sent("a"), answered("a", 1, "agent_failed", resumable=True))
+    follow(failed, *decide(ONE, failed, now=1e6, order_slots=0, draining=False))
+    again = next_order(ONE, failed)
+    assert again and again.resumes is None
+    retried = follow(parked(begun(ONE, sent("a"), ASKS)), TaskRetried(task="a"))
+    again = next_order(ONE, retried)
+    assert again and again.resumes is None
+
+
+def test_a_command_that_was_lost_begins_anew() -> None:
+    state = land_other(begun(ONE, sent("b"), MessageLost(message_id=f"{RUN}.b.1", why="gone")))
+    state.tasks["a"].phase = "landed"
+    again = next_order(ONE, state, "b")
+    assert again and (again.resumes, again.base) == (None, "m-other-1")
+
+
+def test_a_models_limit_is_no_trouble_and_no_attempt_however_often() -> None:
+    state = begun(ONE)
+    for attempt in range(1, MOST_TROUBLES + 5):
+        follow(state, sent("a", attempt), answered("a", attempt, "infrastructure", not_before=900.0, detail="limit"))
+        assert (state.tasks["a"].troubles, state.tasks["a"].charged) == (0, 0)
+    assert next_order(ONE, state, now=899.0) is None
+    assert next_order(ONE, state, now=900.0) is not None
+    shown = {one.task: one.detail for one in standing(ONE, state, now=200.0, live=True).tasks}
+    assert shown["a"] == f"waits until {clock(900.0, 200.0)} for the model's limit"
+
+
+def test_a_limit_whose_reset_has_passed_is_asked_less_and_less_often() -> None:
+    state = begun(ONE)
+    for attempt in range(1, 9):
+        follow(state, sent("a", attempt), answered("a", attempt, "infrastructure", not_before=1.0))
+    assert state.tasks["a"].not_before == 160.0, "a minute, not a busy loop"
+
+
+def test_a_question_parks_the_task_and_tells_how_to_answer_it() -> None:
+    state = begun(ONE, sent("a"), ASKS)
+    (event,) = decide(ONE, state, now=1e6, order_slots=0, draining=False)
+    assert event == TaskParked(task="a", question="tabs or spaces?", why="question")
+    follow(state, event)
+    command = f"forgepool answer {RUN} a TEXT"
+    assert sentence(event, run=RUN) == f"a: asks: tabs or spaces? (answer with: {command})"
+    (shown, *_) = standing(ONE, state, now=200.0, live=True).tasks
+    assert shown.question == "tabs or spaces?" and command in shown.detail
+    assert state.tasks["a"].charged == 0
+
+
+def test_an_answer_sends_the_task_on_with_all_that_was_said() -> None:
+    state = parked(begun(ONE, sent("a"), ASKS))
+    follow(state, TaskBlocked(task="b", by="a"))
+    events = granted(ONE, state, Request(do="answer", task="a", text="tabs", by="ann"))
+    first = Reply(question="tabs or spaces?", answer="tabs", by="ann")
+    assert events == [TaskReplied(task="a", reply=first), TaskRetried(task="b", afresh=False)]
+    again = next_order(ONE, land_other(follow(state, *events)))
+    assert again and (again.resumes, again.base) == (1, "c0")
+    assert as_sent(ONE, state, again).replies == (first,)
+    follow(state, answered("a", 2, "needs_human", question="how wide?", resumable=True))
+    follow(parked(state), *granted(ONE, state, Request(do="answer", task="a", text="4"))) if False else None
+    state = parked(state)
+    follow(state, *granted(ONE, state, Request(do="answer", task="a", text="4")))
+    again = next_order(ONE, state)
+    assert again and again.resumes == 2
+    assert [reply.answer for reply in as_sent(ONE, state, again).replies] == ["tabs", "4"]
+
+
+def test_nothing_is_answered_where_nothing_was_asked() -> None:
+    wish = Request(do="answer", task="a", text="tabs")
+    assert granted(ONE, begun(ONE), wish) == []
+    troubled = begun(ONE, TaskParked(task="a", question="the disk is full"))
+    assert granted(ONE, troubled, wish) == []
+    with pytest.raises(IllegalStep, match="asks nothing"):
+        follow(troubled, TaskReplied(task="a", reply=Reply(question="q", answer="r")))
+
+
+def test_a_task_is_told_what_those_it_needs_have_come_to() -> None:
+    of = course(task("a", title="Make it"), task("b"), task("c", "a", "b"))
+    of.plan.tasks[2].needs[1].__dict__["full"] = True
+    state = begun(of)
+    for name, summary in (("a", "s" * 5000), ("b", "f" * 5000)):
+        follow(state, sent(name), answered(name, paths=["x"], claimed_summary=summary), queued(name), check_sent(name))
+        follow(state, CheckAnswered(task=name, result=verdict(name)), intended(name))
+        follow(state, LandingAnswered(task=name, result=landing(name)))
+    event = next_order(of, state, "c")
+    assert event
+    assert as_sent(of, state, event).priors == (
+        Prior(task="a", title="Make it", summary="s" * 4000, commit="m-a-1", paths=("x",)),
+        Prior(task="b", full=True, title="b", summary="f" * 5000, commit="m-b-1", paths=("x",)),
+    )
+
+
+def test_what_needs_tell_is_bounded_as_a_whole() -> None:
+    names = [f"n{number}" for number in range(100)]
+    of = course(*(task(name) for name in names), task("all", *names))
+    state = begun(of)
+    for name in names:
+        state.tasks[name].phase, state.tasks[name].commit = "landed", "c"
+        state.tasks[name].result = answered(name, claimed_summary="s" * 4000).result
+    event = next_order(of, state, "all")
+    assert event
+    told = as_sent(of, state, event).priors
+    assert len(told) == 100 and all(one.commit == "c" for one in told)
+    assert [bool(one.summary) for one in told] == [True] * 64 + [False] * 36

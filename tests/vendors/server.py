@@ -1,0 +1,288 @@
+"""
+A local HTTP server that speaks the vendors' wire formats, for every test that needs a model behind real HTTP.
+
+    with VendorServer(scripted(Say(calls=[("read_file", {"path": "a.py"})]), Say(text="done"))) as server:
+        ...  # point an SDK, a CLI or our own adapter at server.url (Anthropic) or server.url + "/v1" (OpenAI)
+        assert server.invalid == []
+        assert server.seen[1].results == ["..."]
+
+One port speaks all three wires: `POST /v1/messages` (Anthropic), `POST /v1/responses` and `POST /v1/chat/completions`
+(OpenAI), streamed or in one piece as the request asks, besides `POST /v1/messages/count_tokens` and `GET /v1/models`.
+Anything may stand before `/v1` (`/team-a/v1/messages`), to tell accounts apart; `Seen.path` and `Seen.key` have it.
+
+The *brain* is a function from what was asked (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for
+what some other server sends; see `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`,
+`OVERFLOW_MIDWAY`, `MAX_TOKENS_IN_CALL`, `EMPTY`), and for `scripted`, the plain queue. It is called from a thread per
+connection.
+
+Requests are judged as the strictest vendor judges them, before the brain is asked: pairing of calls and results, roles
+that alternate, no empty text, at most four cache breakpoints and 1h before 5m, thinking and reasoning echoed unchanged
+and only to the model that gave it. One that fails is answered with 400 and noted in `invalid`; so a test that asserts
+`invalid == []` has also proved that its conversation was valid. `strict=False` leaves out what only some servers insist
+on (roles that alternate), for the real CLIs. Every valid request is kept in `seen`. Usage comes from simulated prompt
+caches over the bytes that were sent (`caches.py`). What the vendors would do and this does not: count real tokens,
+expire caches, check a schema.
+"""
+
+import contextlib
+import json
+import re
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType
+from typing import Any, Self
+
+from vendors import anthropic_wire, chat_wire, faults, responses_wire
+from vendors.answers import (
+    EMPTY,
+    MALFORMED,
+    MAX_TOKENS_IN_CALL,
+    OVERFLOW_MIDWAY,
+    REFUSAL,
+    Answer,
+    Body,
+    Brain,
+    Fault,
+    Raw,
+    Say,
+    Seen,
+    Tokens,
+    Wire,
+    arguments_text,
+    scripted,
+)
+from vendors.caches import PromptCaches
+from vendors.pieces import Piece, first_half
+
+__all__ = [
+    "EMPTY",
+    "MALFORMED",
+    "MAX_TOKENS_IN_CALL",
+    "OVERFLOW_MIDWAY",
+    "REFUSAL",
+    "Answer",
+    "Brain",
+    "Fault",
+    "Raw",
+    "Say",
+    "Seen",
+    "Tokens",
+    "VendorServer",
+    "scripted",
+]
+
+_WIRES: dict[str, tuple[Wire, ModuleType]] = {
+    "messages": ("anthropic", anthropic_wire),
+    "responses": ("openai-responses", responses_wire),
+    "chat/completions": ("openai-chat", chat_wire),
+}
+_PATH = re.compile(r"(?P<before>.*)/v1/(?P<what>[a-z_/]+)")
+# Closing a socket that lingers for zero seconds sends a reset in place of an orderly end.
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class VendorServer:
+    """Serves while it is entered. `seen`, `invalid` and `lost` may be read at any time."""
+
+    def __init__(
+        self,
+        brain: Brain,
+        *,
+        strict: bool = True,
+        keys: Sequence[str] | None = None,
+        models: Sequence[str] = ("model-1",),
+    ) -> None:
+        """Keys other than `keys` are refused with 401; None takes any, but one there must be."""
+        self.brain = brain
+        self.strict, self.keys, self.models = strict, keys, models
+        self.seen: list[Seen] = []
+        self.invalid: list[str] = []
+        self.lost: list[str] = []
+        """Requests to places where nothing is, as `METHOD path`."""
+        self.closing = threading.Event()
+        self.caches = PromptCaches()
+        self._lock = threading.Lock()
+        self._http = _Server(("127.0.0.1", 0), _Asked, bind_and_activate=True)
+        self._http.vendor = self
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Without `/v1`."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def note(self, wire: Wire, path: str, headers: dict[str, str], body: Body, raw: bytes) -> Seen:
+        with self._lock:
+            seen = Seen(wire=wire, path=path, headers=headers, body=body, raw=raw, number=len(self.seen) + 1)
+            self.seen.append(seen)
+        return seen
+
+    def refuse(self, mistake: str) -> None:
+        with self._lock:
+            self.invalid.append(mistake)
+
+    def admits(self, key: str) -> bool:
+        return bool(key) if self.keys is None else key in self.keys
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+    vendor: VendorServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no trouble here; anything else is a mistake in this server, or in a brain."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError):
+            self.vendor.refuse(f"the server itself failed: {error!r}")
+
+
+class _Asked(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing: what was asked is kept, and the test's output is its own."""
+
+    def do_HEAD(self) -> None:
+        self._json(200, {})
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if not path.endswith("/v1/models"):
+            return self._lost()
+        models = [
+            {"id": name, "object": "model", "type": "model", "created": 0, "owned_by": "local", "display_name": name}
+            | {"created_at": "2026-01-01T00:00:00Z"}
+            for name in self.server.vendor.models
+        ]
+        pages: Body = {"has_more": False, "first_id": None, "last_id": None, "models": []}
+        return self._json(200, {"object": "list", "data": models} | pages)
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        match = _PATH.fullmatch(self.path.partition("?")[0])
+        what = match["what"] if match else ""
+        if what == "messages/count_tokens":
+            return self._json(200, {"input_tokens": len(raw) // 4})
+        if what not in _WIRES:
+            return self._lost()
+        wire, words = _WIRES[what]
+        return self._answer(wire, words, json.loads(raw), raw)
+
+    def _lost(self) -> None:
+        self.server.vendor.lost.append(f"{self.command} {self.path}")
+        self._json(
+            404, {"type": "error", "error": {"type": "not_found_error", "message": f"no {self.path}", "code": None}}
+        )
+
+    def _answer(self, wire: Wire, words: ModuleType, body: Body, raw: bytes) -> None:
+        vendor = self.server.vendor
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+        if not vendor.admits(key):
+            return self._refuse(wire, Fault(kind="authentication"))
+        if mistake := words.invalid(headers, body, vendor.strict):
+            vendor.refuse(mistake)
+            return self._refuse(wire, Fault(kind="bad_request", message=mistake))
+        seen = vendor.note(wire, self.path, headers, body, raw)
+        answer = vendor.brain(seen)
+        if isinstance(answer, Say):
+            return self._say(seen, words, answer)
+        if isinstance(answer, Raw):
+            self._stream([_raw(event) for event in answer.events])
+            return self._end()
+        return self._fail(seen, words, answer)
+
+    def _say(self, seen: Seen, words: ModuleType, say: Say) -> None:
+        self.server.vendor.closing.wait(say.pause_s)
+        if seen.body.get("stream"):
+            self._stream(self._pieces(seen, words, say))
+            self._end()
+        else:
+            self._json(200, words.whole(seen.model, str(seen.number), say, self._tokens(seen, say)))
+
+    def _pieces(self, seen: Seen, words: ModuleType, say: Say) -> list[Piece]:
+        pieces: Iterator[Piece] = words.stream(seen.model, str(seen.number), say, self._tokens(seen, say))
+        return list(pieces)
+
+    def _tokens(self, seen: Seen, say: Say) -> Tokens:
+        if say.usage is not None:
+            return say.usage
+        arguments = sum(len(arguments_text(call[1])) for call in say.calls)
+        output = 1 + (len(say.text) + len(say.thinking) + arguments) // 4
+        caches = self.server.vendor.caches
+        count = caches.marked if seen.wire == "anthropic" else caches.common
+        return count(seen.body, output)
+
+    def _fail(self, seen: Seen, words: ModuleType, fault: Fault) -> None:
+        if faults.has_status(fault):
+            return self._refuse(seen.wire, fault)
+        if fault.kind == "silence":
+            self.server.vendor.closing.wait(fault.seconds)
+        if fault.kind in ("reset", "silence"):
+            return self._reset()
+        pieces = first_half(self._pieces(seen, words, fault.half))
+        if fault.kind in ("error_event", "failed_event"):
+            pieces.append(words.broken(fault))
+        self._stream(pieces)
+        if fault.kind == "silence_midway":
+            self.server.vendor.closing.wait(fault.seconds)
+        return self._reset() if fault.kind in ("reset_midway", "silence_midway") else self._end()
+
+    def _refuse(self, wire: Wire, fault: Fault) -> None:
+        self._json(faults.status(wire, fault), faults.refusal(wire, fault), dict(fault.headers))
+
+    def _json(self, status: int, body: Body, headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "request-id": "req_1", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _stream(self, pieces: list[Piece]) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("transfer-encoding", "chunked")
+        self.send_header("x-request-id", "req_1")
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(f"{len(piece.data):x}\r\n".encode() + piece.data + b"\r\n")
+            self.wfile.flush()
+
+    def _end(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _reset(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        # Now, before the server shuts the socket down in an orderly way; it closes only when the file made of it has.
+        self.rfile.close()
+        self.connection.close()
+
+
+def _raw(event: Body | str) -> Piece:
+    if isinstance(event, str):
+        return Piece(data=event.encode())
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return Piece(data=f"{name}data: {json.dumps(event)}\n\n".encode())

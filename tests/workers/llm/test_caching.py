@@ -1,0 +1,153 @@
+"""That what was sent once is found again in the vendors' caches, over whole conversations and real HTTP."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from vendors.answers import Body, Seen, Wire
+from vendors.asking import CARD, WIRES, never, provider, reply, request
+from vendors.server import Answer, Say, VendorServer
+
+from workers.llm.caching import mark
+from workers.llm.messages import Text, ToolResult, Turn, user
+from workers.llm.provider import Provider
+
+_TURNS = 30
+_BIG_TURN = 12
+"""In which there are more calls than the vendor looks back for a mark."""
+
+
+def _brain(seen: Seen) -> Answer:
+    calls: list[Any] = [("read_file", {"path": f"src/f{seen.number}_{n}.py"}) for n in range(25)]
+    return Say(
+        thinking=f"thought {seen.number}" if seen.number % 3 else "",
+        text=f"Step {seen.number}." if seen.number % 2 else "",
+        calls=calls if seen.number == _BIG_TURN else calls[:1],
+    )
+
+
+def _conversation(asked: Provider, *, turns: int = _TURNS, lasting: bool = False) -> Iterator[Turn]:
+    """The model's turns; after each come results, and every fifth time a word of the harness."""
+    said: list[Turn] = [CARD]
+    for number in range(turns):
+        turn = asked.ask(request(*said, lasting=lasting), stop=never)
+        yield turn
+        results = [ToolResult(call_id=call.id, text="x" * 200) for call in turn.calls]
+        words = [Text(text="Half of your turns are left.")] if number % 5 == 0 else []
+        said += [turn, user(*results, *words)]
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _unmarked(one) for key, one in value.items() if key != "cache_control"}
+    return value
+
+
+def _prompt(wire: Wire, body: Body) -> list[str]:
+    """Everything a cache may hold, in the order in which it is held, byte for byte."""
+    if wire == "openai-responses":
+        parts = [body["tools"], body["instructions"], *body["input"]]
+    else:
+        parts = [body["tools"], body.get("system"), *body["messages"]]
+    return [json.dumps(_unmarked(part)) for part in parts]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_only_adds_to_the_one_before(wire: Wire) -> None:
+    """Over thirty turns, every request begins with all of the one before it, byte for byte."""
+    with VendorServer(_brain) as server:
+        assert len(list(_conversation(provider(wire, server)))) == _TURNS
+    prompts = [_prompt(wire, seen.body) for seen in server.seen]
+    assert server.invalid == []
+    assert len(prompts) == _TURNS
+    for before, now in itertools.pairwise(prompts):
+        assert now[: len(before)] == before
+        assert len(now) > len(before)
+
+
+def test_nothing_beside_the_prompt_changes_either() -> None:
+    """What else is in a request (the key of its cache above all) is the same in every request of a conversation."""
+    with VendorServer(_brain) as server:
+        list(_conversation(provider("openai-responses", server), turns=4))
+    others = [{key: value for key, value in seen.body.items() if key != "input"} for seen in server.seen]
+    assert all(other == others[0] for other in others)
+    assert others[0]["prompt_cache_key"]
+
+
+def test_another_task_has_another_cache_key() -> None:
+    """One key for all would send all of them to one machine."""
+    with VendorServer(_brain) as server:
+        asked = provider("openai-responses", server)
+        for card in (CARD, user(Text(text="Another task."))):
+            asked.ask(request(card), stop=never)
+    assert len({seen.body["prompt_cache_key"] for seen in server.seen}) == 2
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_all_that_was_marked_before_is_read_from_the_cache(lasting: bool) -> None:
+    """Also after a turn that holds more blocks than are looked back for; and at most four marks are ever sent."""
+    with VendorServer(_brain) as server:
+        usages = [turn.usage for turn in _conversation(provider("anthropic", server), lasting=lasting)]
+    assert server.invalid == []  # More than four marks, or an hour's after one of five minutes, would be in it.
+    for before, now in itertools.pairwise(usages):
+        assert now.cached_tokens == before.input_tokens
+        assert now.fresh_tokens == 0
+    assert usages[-1].hit_rate > 0.9
+
+
+def test_only_the_lasting_beginning_is_kept_for_an_hour() -> None:
+    """Tools, system and task card of a conversation that will be long; its tail moves on within five minutes."""
+    with VendorServer(_brain) as server:
+        long = [turn.usage for turn in _conversation(provider("anthropic", server), turns=3, lasting=True)]
+    with VendorServer(_brain) as server:
+        short = [turn.usage for turn in _conversation(provider("anthropic", server), turns=3)]
+    assert [usage.written_1h_tokens > 0 for usage in long] == [True, False, False]
+    assert [usage.written_tokens > 0 for usage in long] == [True, True, True]
+    assert [usage.written_1h_tokens for usage in short] == [0, 0, 0]
+
+
+def test_another_task_finds_what_all_tasks_share() -> None:
+    """Tools and the first block of the system prompt come from the cache, though the rest is the task's own."""
+    with VendorServer(_brain) as server:
+        asked = provider("anthropic", server)
+        for task in ("one", "another"):
+            card = user(Text(text=f"Task {task}"))
+            turn = asked.ask(request(card, system=("What all tasks share." * 20, task)), stop=never)
+    assert turn.usage.cached_tokens > 100
+
+
+def test_openai_reports_what_it_found_by_itself() -> None:
+    """Its caches need no marks; what they held is in the usage all the same."""
+    for wire in WIRES[1:]:
+        with VendorServer(_brain) as server:
+            usages = [turn.usage for turn in _conversation(provider(wire, server), turns=5)]
+        assert usages[0].cached_tokens == 0
+        for before, now in itertools.pairwise(usages):
+            assert before.input_tokens - now.cached_tokens < 32
+
+
+def _marked(blocks: list[Body]) -> list[bool]:
+    return ["cache_control" in block for block in blocks]
+
+
+def test_without_a_system_prompt_the_tools_are_marked() -> None:
+    """Something all tasks share is marked, whatever there is of it; with neither there is no mark for it."""
+    tools, messages = [{"name": "a"}, {"name": "b"}], [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+    mark(tools, [], messages, lasting=False)
+    assert _marked(tools) == [False, True]
+    assert _marked(messages[0]["content"]) == [True]
+    mark([], [], messages, lasting=False)
+
+
+def test_no_mark_is_shared_between_requests() -> None:
+    """A request that is made anew, from the same turns, carries its own marks only."""
+    with VendorServer(_brain) as server:
+        asked = provider("anthropic", server)
+        turn = asked.ask(request(), stop=never)
+        asked.ask(request(CARD, turn, reply(turn)), stop=never)
+        asked.ask(request(), stop=never)
+    assert server.seen[0].raw == server.seen[2].raw

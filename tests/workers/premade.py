@@ -1,0 +1,85 @@
+"""A repository made in one go, orders, and transcripts as short tables: for tests of what is derived from them."""
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from workers.messages import BuiltinAgent, WorkOrder
+from workers.transcript import Answered, Entry, Said, Started
+from worktrees.git import CommitId, Git
+
+Files = Mapping[str, str | bytes | None]
+"""Path to content; None removes it; a content that begins with `-> ` is a link."""
+Call = tuple[str, dict[str, JsonValue], str]
+"""Tool, arguments and answer; an answer that begins with `!` is an error."""
+
+
+def repository(folder: Path, *commits: Files) -> tuple[Git, CommitId]:
+    """A bare repository with these commits one upon the other, and the last of them."""
+    subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True)
+    git = Git(git_dir=folder)
+    stream = b"".join(_commit(number, files) for number, files in enumerate(commits))
+    git.run("fast-import", "--quiet", stdin=stream)
+    return git, CommitId(git.text("rev-parse", "refs/heads/main"))
+
+
+def _commit(number: int, files: Files) -> bytes:
+    lines = [
+        f"commit refs/heads/main\ncommitter a <a@example.org> {1_700_000_000 + number} +0000\ndata 1\nx\n".encode()
+    ]
+    for path, content in files.items():
+        if content is None:
+            lines.append(f"D {path}\n".encode())
+            continue
+        data = content.encode() if isinstance(content, str) else content
+        mode = "120000" if data.startswith(b"-> ") else "100644"
+        data = data.removeprefix(b"-> ")
+        lines.append(f"M {mode} inline {path}\ndata {len(data)}\n".encode() + data + b"\n")
+    return b"".join(lines)
+
+
+def order(**changes: object) -> WorkOrder:
+    plain: dict[str, object] = {
+        "order_id": "night.rename.1",
+        "token": "token",
+        "run": "night",
+        "task": "rename",
+        "attempt": 1,
+        "hub": "hub",
+        "target": "main",
+        "base": "0123",
+        "title": "Call it new",
+        "agent": BuiltinAgent(),
+        "issued_at": 1.0,
+        "start_by": 2.0,
+    }
+    return WorkOrder.model_validate(plain | changes)
+
+
+def conversation(*turns: Iterable[Call] | str) -> list[Entry]:
+    """A conversation: a turn of the model is its calls, or its text; `> ` begins what the harness says."""
+    entries: list[Entry] = [Started(at=0, order_id="o", model="m", system=(), tools=())]
+    for iteration, turn in enumerate(turns, start=1):
+        if isinstance(turn, str):
+            plain = Text(text=turn.removeprefix("> "))
+            one = user(plain) if turn.startswith("> ") else Turn(role="assistant", parts=(plain,))
+            entries.append(Said(at=0, turn=one))
+            continue
+        calls = [(f"{iteration}-{place}", call) for place, call in enumerate(turn)]
+        parts = tuple(ToolCall(id=name, name=tool, arguments=arguments) for name, (tool, arguments, _) in calls)
+        entries.append(Said(at=0, turn=Turn(role="assistant", parts=parts)))
+        entries += [_answered(iteration, name, answer) for name, (_, _, answer) in calls]
+    return entries
+
+
+def _answered(iteration: int, name: str, answer: str) -> Answered:
+    result = ToolResult(call_id=name, text=answer.removeprefix("!"), is_error=answer.startswith("!"))
+    return Answered(at=0, iteration=iteration, seconds=0, result=result)
+
+
+def read(path: str, first: int = 1, last: int = 3, text: str = "x") -> Call:
+    lines = [f"{number:6}\t{text}{number}" for number in range(first, last + 1)]
+    return "read_file", {"path": path, "start": first}, "\n".join([*lines, f"[{path}: lines {first}-{last} of 99]"])

@@ -1,0 +1,81 @@
+from collections.abc import Callable
+
+import pytest
+from pydantic import JsonValue
+
+from workers.llm.messages import ToolCall
+from workers.tools.endings import ASK, commit_plan_tool, finish_tool
+from workers.tools.tool import Answer, Asked, Finish, Planned, Tool, carry_out
+from workers.tools.workplace import Workplace
+
+Use = Callable[..., Answer]
+
+
+@pytest.fixture
+def end(place: Workplace) -> Use:
+    def call(tool: Tool, **arguments: JsonValue) -> Answer:
+        return carry_out(ToolCall(id="1", name=tool.name, arguments=arguments), (tool,), place)
+
+    return call
+
+
+def test_finish_carries_the_claim(end: Use) -> None:
+    """What the model says it did, and that it is done."""
+    answer = end(finish_tool(lambda: None), summary="all done")
+    assert (answer.ends, answer.is_error) == (Finish(summary="all done"), False)
+
+
+def test_finish_is_refused_while_the_work_is_not_finished(end: Use) -> None:
+    """The harness has looked: the conversation goes on, and the model is told why; later it may finish."""
+    reasons: list[str | None] = ["nothing was changed", None]
+    tool = finish_tool(lambda: reasons.pop(0))
+    refused = end(tool, summary="all done")
+    assert (refused.text, refused.is_error, refused.ends) == ("not finished: nothing was changed", True, None)
+    assert end(tool, summary="all done").ends == Finish(summary="all done")
+
+
+def test_a_plan_names_each_of_its_files_once(end: Use) -> None:
+    """As the worktree has them, however they were written."""
+    asked: list[tuple[str, ...]] = []
+
+    def may_touch(paths: tuple[str, ...]) -> str | None:
+        asked.append(paths)
+        return None
+
+    answer = end(commit_plan_tool(may_touch), plan="do it", files_to_modify=["src/../a.py", "./a.py", "b.py"])
+    assert answer.ends == Planned(plan="do it", files=("a.py", "b.py"))
+    assert asked == [("a.py", "b.py")]
+
+
+def test_a_plan_beyond_what_the_task_may_touch_is_not_committed(end: Use) -> None:
+    tool = commit_plan_tool(lambda paths: f"{paths[0]} belongs to task 'other'")
+    answer = end(tool, plan="do it", files_to_modify=["a.py"])
+    assert answer.text == "the plan is not committed: a.py belongs to task 'other'"
+    assert (answer.is_error, answer.ends) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"plan": "x", "files_to_modify": ["../x"]}, "../x: lies outside the worktree"),
+        ({"plan": "x", "files_to_modify": [".git/config"]}, "is git's own"),
+        ({"plan": "x", "files_to_modify": []}, "files_to_modify: "),
+        ({"plan": "", "files_to_modify": ["a"]}, "plan: String should have at least 1 character"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, JsonValue], told: str) -> None:
+    """And nobody is asked for paths that no task can have."""
+
+    def may_touch(paths: tuple[str, ...]) -> str | None:
+        raise AssertionError(paths)
+
+    answer = end(commit_plan_tool(may_touch), **arguments)
+    assert answer.is_error
+    assert answer.ends is None
+    assert told in answer.text
+
+
+def test_a_question_rests_the_work(end: Use) -> None:
+    """With the question in the model's own words; an empty one is none."""
+    assert end(ASK, question="Which shelf?").ends == Asked(question="Which shelf?")
+    assert end(ASK, question="").is_error

@@ -1,0 +1,75 @@
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workers.tools.tool import Answer
+from workers.tools.workplace import Workplace
+
+Use = Callable[..., Answer]
+
+
+@pytest.fixture
+def repository(place: Workplace) -> Path:
+    """A repository whose git ignores some of what is in it."""
+    files = ("src/a.py", "src/deep/b.py", "src/deep/c.ts", "z.txt", "build/out.py", "new.py")
+    for name in files:
+        (place.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.root / name).write_text(name)
+    (place.root / ".gitignore").write_text("build/\n")
+    subprocess.run(["git", "init", "-q"], cwd=place.root, check=True)
+    subprocess.run(["git", "add", "src", "z.txt"], cwd=place.root, check=True)
+    return place.root
+
+
+def test_files_are_listed_by_path_without_what_git_ignores(use: Use, repository: Path) -> None:
+    """Committed or not makes no difference; git's own files are no files."""
+    every = [".gitignore", "new.py", "src/a.py", "src/deep/b.py", "src/deep/c.ts", "z.txt"]
+    assert use("glob").text.split("\n") == every
+    assert use("glob", pattern="**/*.py").text == "new.py\nsrc/a.py\nsrc/deep/b.py"
+    assert use("glob", path="src", pattern="*.py").text == "src/a.py"
+    assert use("glob", path="src", pattern="./**/*.{py,ts}").text == "src/a.py\nsrc/deep/b.py\nsrc/deep/c.ts"
+
+
+def test_a_file_that_is_gone_is_not_listed(use: Use, repository: Path) -> None:
+    """Git's index still has it; the worktree has not."""
+    (repository / "z.txt").unlink()
+    assert "z.txt" not in use("glob").text
+
+
+def test_the_latest_changed_come_first_when_asked(use: Use, repository: Path) -> None:
+    """A model sees at once what was worked on last."""
+    for age, name in enumerate(("src/deep/b.py", "new.py", "src/a.py")):
+        os.utime(repository / name, (1_000_000_000 - age, 1_000_000_000 - age))
+    assert use("glob", pattern="**/*.py", sort="recent").text == "src/deep/b.py\nnew.py\nsrc/a.py"
+
+
+def test_nothing_found_is_told_with_what_may_help(use: Use, repository: Path) -> None:
+    """No match is no error; a pattern that means nothing is."""
+    none = use("glob", pattern="*.rs")
+    assert none.text == (
+        "no file below . matches *.rs (files that git ignores are left out); **/*.rs looks in all folders"
+    )
+    assert not none.is_error
+    assert use("glob", pattern="[z-a]").is_error
+    assert use("glob", path="none").text == "none: no such folder; use glob without a path"
+
+
+def test_a_folder_that_is_no_repository_is_walked(use: Use, place: Workplace) -> None:
+    """Links are listed and not followed; git's own folder is left out; odd names stay on one line."""
+    (place.root / "sub" / ".git").mkdir(parents=True)
+    (place.root / "sub" / ".git" / "config").touch()
+    (place.root / "sub" / "b").touch()
+    (place.root / "out").symlink_to(place.root.parent / "outside")
+    (place.root / "new\nline").touch()
+    assert use("glob").text.split("\n") == [r"'new\nline'", "out", "sub/b"]
+
+
+def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
+    """With the word how much is missing."""
+    for number in range(600):
+        (place.root / f"{number:03}").touch()
+    lines = use("glob").text.split("\n")
+    assert lines[-2:] == ["499", "[100 more; narrow the path or the pattern]"]

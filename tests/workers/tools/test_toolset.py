@@ -1,0 +1,66 @@
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from workers.sandbox.background import Background
+from workers.tools.endings import ASK, commit_plan_tool, finish_tool
+from workers.tools.red_phase import RedPhase, confirm_red_phase_tool
+from workers.tools.tool import Answer, Arguments, Tool, ToolKind, typed
+from workers.tools.toolset import reading, working
+
+
+def named(name: str, kind: ToolKind) -> Tool:
+    return typed(name, "Does it.", Arguments, lambda arguments, workplace: Answer(text=""), kind=kind)
+
+
+MORE = (named("symbols", "read"), named("rename", "write"), named("docs", "read"))
+
+
+def offers(tools: Sequence[Tool]) -> str:
+    """As a provider would be sent them."""
+    return json.dumps([(tool.name, tool.offer.description, tool.offer.schema) for tool in tools])
+
+
+def everything() -> tuple[Tool, ...]:
+    ending = (ASK, commit_plan_tool(lambda paths: None), finish_tool(lambda: None))
+    red = confirm_red_phase_tool(RedPhase())
+    with Background() as background:
+        return (*working("gpt", background, (red,), ending), *working("claude", background)[-1:])
+
+
+def test_exploring_offers_nothing_that_could_write() -> None:
+    """Of a server's tools only those that read; no command, whatever it is meant for."""
+    tools = reading(MORE, (ASK,))
+    assert [tool.name for tool in tools] == ["read_file", "glob", "grep", "docs", "symbols", "ask"]
+    assert {tool.kind for tool in tools} == {"read", "end"}
+
+
+@pytest.mark.parametrize(("family", "edits"), [("gpt", "apply_patch"), ("claude", "edit_file"), ("qwen", "edit_file")])
+def test_each_family_edits_as_it_was_taught(family: str, edits: str) -> None:
+    with Background() as background:
+        names = [tool.name for tool in working(family, background)]
+    assert [name for name in names if name in ("edit_file", "apply_patch")] == [edits]
+    assert len(set(names)) == len(names)
+
+
+def test_the_same_phase_and_family_are_offered_the_same_bytes() -> None:
+    """In whatever order servers came up, for whichever order; and what families share comes before what they do not."""
+    with Background() as one, Background() as other:
+        assert offers(working("gpt", one, MORE)) == offers(working("gpt", other, MORE[::-1]))
+        assert offers(reading(MORE)) == offers(reading(MORE[::-1]))
+        names = [[tool.name for tool in working(family, one)] for family in ("gpt", "claude")]
+        assert names[0][:-1] == names[1][:-1]
+        assert names[0][:3] == [tool.name for tool in reading()]
+
+
+@pytest.mark.parametrize("tool", everything(), ids=lambda tool: tool.name)
+def test_every_offer_is_a_closed_schema(tool: Tool) -> None:
+    """Models are told each tool's arguments and what they are, and that there are no others."""
+    schema = tool.offer.schema
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert tool.offer.description.endswith(".")
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert [name for name, each in properties.items() if not each.get("description")] == []

@@ -1,0 +1,209 @@
+"""
+One attempt of the built-in agent, led from phase to phase.
+
+What comes next is decided in `workers.phases` from the transcript alone; here it is done: a conversation begun or gone
+on with, a plan made up where exploring led to none, the work verified. The same for an attempt that begins and for one
+that another process left in the middle.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, assert_never
+
+from workers.agents.agent import AgentAnswer, AgentEnding, Assignment
+from workers.agents.toolbox import Toolbox
+from workers.agents.words import TaskWords
+from workers.bench import Bench
+from workers.hints.hint import rendered
+from workers.hints.model import Guess
+from workers.llm.messages import Text, user
+from workers.llm.provider import ModelFailed, Provider
+from workers.loop import Brief, Outcome, Talk
+from workers.messages import PhaseName
+from workers.meter import Meter, Price, added, used
+from workers.phases import Begin, Course, End, ForcePlan, GoOn, Verify, facts, next_step
+from workers.progress import HubKeeper
+from workers.resuming import attempts_in
+from workers.summary import summarised, synthetic_plan
+from workers.tools.workplace import Workplace
+from workers.transcript import Committed, Noted, Said, Started, Transcript, now
+from workers.verify import Finding
+
+_FLUSH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Whom a phase's conversation is with."""
+
+    provider: Provider
+    name: str
+    family: str
+    price: Price
+
+
+class Models(Protocol):
+    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        """
+        Raises:
+            ModelFailed: there is none to be asked; with the sentence why.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    assignment: Assignment
+    bench: Bench
+    course: Course
+    models: Models
+    words: TaskWords
+    hints: Callable[[], Guess]
+    """Asked when PLAN begins."""
+    toolbox: Toolbox
+    transcript: Transcript
+    keeper: HubKeeper
+    meter: Meter
+    workplace: Workplace
+    stop: Callable[[], bool]
+    _model: Model | None = field(default=None)
+    _stronger: bool = False
+    _last: Outcome | None = None
+
+    def lead(self) -> AgentAnswer:
+        """Goes from step to step until there is an answer. Nothing that was started is alive then but the tools'."""
+        while True:
+            step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
+            try:
+                answer = self._take(step)
+            except ModelFailed as failed:
+                answer = self._answer("failed", str(failed), Outcome(ended="failed", detail="", trouble=failed.trouble))
+            if answer is not None:
+                return answer
+
+    def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
+        match step:
+            case Begin(phase=phase):
+                self._begin(phase)
+            case GoOn(phase=phase, say=say, stronger=stronger):
+                self._go_on(phase, say, stronger=stronger)
+            case ForcePlan(why=why):
+                self._force_plan(why)
+            case Verify():
+                return self._verify()
+            case End(ended=ended, detail=detail):
+                return self._answer(_ending(ended), detail, self._last)
+            case _:
+                assert_never(step)
+        return None
+
+    def _begin(self, phase: PhaseName) -> None:
+        model = self._open(phase, stronger=self._stronger)
+        said = self._opening(phase)
+        tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family))
+        self.transcript.append(
+            Started(
+                at=now(),
+                order_id=self.assignment.order.order_id,
+                model=model.name,
+                system=self.words.system(phase),
+                tools=tools,
+                phase=phase,
+            )
+        )
+        self.transcript.append(Said(at=now(), turn=user(Text(text=said))))
+        self._talk(phase, model)
+
+    def _opening(self, phase: PhaseName) -> str:
+        if phase == "execute":
+            entries = self.transcript.entries
+            return self.words.to_execute(entries, self.bench.changed() if entries else ())
+        guess = self.hints()
+        if guess.hints or guess.model:
+            by = f", by {guess.model}" if guess.model else ""
+            self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
+            self.meter.spent = added(self.meter.spent, used(guess.usage))
+        return self.words.to_plan(rendered(guess.hints))
+
+    def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
+        if stronger and not self._stronger:
+            self._stronger, self._model = True, None
+            said = "the same failure again: a stronger model goes on, if there is one"
+            self.transcript.append(Noted(at=now(), text=said))
+        model = self._model or self._open(phase, stronger=self._stronger)
+        if say:
+            self.transcript.append(Said(at=now(), turn=user(Text(text=say))))
+        self._talk(phase, model)
+
+    def _open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        self._model = self.models.open(phase, stronger=stronger)
+        return self._model
+
+    def _talk(self, phase: PhaseName, model: Model) -> None:
+        brief = Brief(
+            phase=phase,
+            system=self.words.system(phase),
+            tools=self.toolbox.tools(phase, model.family),
+            price=model.price,
+            lasting=phase == "execute",
+        )
+        talk = Talk(
+            provider=model.provider,
+            brief=brief,
+            workplace=self.workplace,
+            transcript=self.transcript,
+            meter=self.meter,
+            stop=self.stop,
+            keeper=self.keeper,
+        )
+        self._last = talk.lead()
+
+    def _force_plan(self, why: str) -> None:
+        summary = summarised(self.transcript.entries, root=self.words.root, tests=self.words.tests)
+        plan = synthetic_plan(summary, self.words.card, why=why)
+        self.transcript.append(Committed(at=now(), plan=plan, files=(), synthetic=True))
+
+    def _verify(self) -> AgentAnswer | None:
+        self.keeper.settle()
+        finding: Finding = self.bench.verify(stop=self.stop, left_s=self.workplace.left_s)
+        if finding.verdict == "infrastructure":
+            return self._answer("not_started", finding.detail, None)
+        if finding.verdict == "stopped":
+            return self._answer("stopped", finding.detail, None)
+        self.transcript.append(finding.entry)
+        self.keeper.keep(changed=True)
+        return None
+
+    def _answer(self, ended: AgentEnding, detail: str, last: Outcome | None) -> AgentAnswer:
+        found = facts(self.transcript.entries)
+        answer = AgentAnswer(
+            ended=ended,
+            detail=detail,
+            claimed_summary=found.summary,
+            spent=self.meter.so_far,
+            models=self._who_answered(),
+            trouble=last.trouble if last and ended == "failed" else None,
+            resets_at=last.resets_at if last and ended == "failed" else None,
+            includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
+        )
+        if ended == "asked" or answer.trouble is not None:
+            return replace(answer, resumable=self._kept())
+        return answer
+
+    def _kept(self) -> bool:
+        self.keeper.keep(changed=True)
+        return self.keeper.flush(wait_s=_FLUSH_S)
+
+    def _who_answered(self) -> tuple[str, ...]:
+        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
+        return tuple(dict.fromkeys(model for model in said if model))
+
+
+def _ending(ended: str) -> AgentEnding:
+    """Of an attempt, from how its last conversation ended."""
+    match ended:
+        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked":
+            return ended
+        case "no_change" | "verify_failed" | "out_of_scope":
+            return ended
+        case _:
+            return "failed"

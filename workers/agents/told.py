@@ -1,0 +1,68 @@
+"""
+What can be told of one task: the card with everything that git and the plan know of it, and hints at where to look.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from workers.agents.card import task_card
+from workers.agents.material import conventions, files_at_base
+from workers.agents.words import TaskWords
+from workers.bench import Bench
+from workers.hints.hint import best
+from workers.hints.model import Guess, hints_by_model
+from workers.hints.rules import hintable_paths, hints_by_rule
+from workers.llm.open import open_models
+from workers.llm.table import Table
+from workers.messages import BuiltinAgent, WorkOrder
+from workers.priors import write_priors
+from workers.skills.library import find_skill
+from workers.skills.role import Skill
+
+HINTS_ROUTE = "hints"
+"""A kind of work whose model, where the user's table has a route for it, is asked for hints besides the rules."""
+
+
+def told(order: WorkOrder, bench: Bench, agent: BuiltinAgent, tmp: Path) -> TaskWords:
+    """
+    Raises:
+        DocumentWrong: the skill it asks for is none, or is written wrongly.
+    """
+    git, base = bench.mirror.git, bench.base
+    skill = find_skill(agent.skill, git, base) if agent.skill else None
+    card = task_card(
+        order,
+        conventions=conventions(git, base),
+        priors=write_priors(order.priors, tmp, git),
+        files=_files(order, skill, bench),
+    )
+    return TaskWords(
+        card=card,
+        skill=skill,
+        red_first=agent.red_first,
+        root=str(bench.checkout.path),
+        tests=order.acceptance,
+    )
+
+
+def hinted(order: WorkOrder, bench: Bench, table: Table, *, stop: Callable[[], bool]) -> Guess:
+    """Files likely to matter, by rules, and by a model where the table has one for it; with what asking it took."""
+    git, base = bench.mirror.git, bench.base
+    found = hints_by_rule(order, git, base)
+    if HINTS_ROUTE not in table.routes:
+        return Guess(hints=found)
+    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", settings=bench.settings)
+    guess = hints_by_model(chain, order, git, base, stop=stop)
+    there = frozenset(hintable_paths(git, base))
+    return replace(guess, hints=best((*found, *guess.hints), there))
+
+
+def _files(order: WorkOrder, skill: Skill | None, bench: Bench) -> str:
+    """For who cannot look for himself: what the task names, then what seems likely."""
+    if skill is None or skill.context_mode == "autonomous":
+        return ""
+    git, base = bench.mirror.git, bench.base
+    there = frozenset(hintable_paths(git, base))
+    paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))
+    return files_at_base(git, base, [path for path in paths if path in there])

@@ -1,0 +1,49 @@
+"""
+The tools of one attempt: those that every attempt has, what runs beside it, and what the task's skill leaves of them.
+
+The same phase gives the same tools every time it is asked, byte for byte: what a provider has in its cache begins with
+them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from workers.messages import PhaseName
+from workers.sandbox.background import Background
+from workers.skills.narrowing import narrowed
+from workers.skills.role import Skill
+from workers.tools.endings import ASK, MayTouch, commit_plan_tool, finish_tool
+from workers.tools.red_phase import RedPhase, confirm_red_phase_tool
+from workers.tools.tool import Tool
+from workers.tools.toolset import reading, working
+
+
+@dataclass(slots=True, kw_only=True)
+class Toolbox:
+    background: Background
+    may_touch: MayTouch
+    unchanged: Callable[[], str | None]
+    """Why there is nothing to commit yet; None when there is something."""
+    red: RedPhase | None = None
+    """Where a failing test must have been seen before the work can be finished."""
+    skill: Skill | None = None
+    more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
+    """Other programs' tools."""
+    _made: dict[tuple[PhaseName, str], tuple[Tool, ...]] = field(default_factory=dict)
+
+    def tools(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
+        if (phase, family) not in self._made:
+            self._made[phase, family] = narrowed(self._all(phase, family), self.skill, phase)
+        return self._made[phase, family]
+
+    def _all(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
+        more = self.more.get(phase, ())
+        if phase == "plan":
+            return reading(more, (commit_plan_tool(self.may_touch), ASK))
+        red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()
+        return working(family, self.background, more, (*red, finish_tool(self._unfinished), ASK))
+
+    def _unfinished(self) -> str | None:
+        if self.red is not None and self.red.confirmed is None:
+            return "no failing test was seen yet; write one and call confirm_red_phase"
+        return self.unchanged()

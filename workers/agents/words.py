@@ -1,0 +1,67 @@
+"""
+What the model of a phase is told: the system's blocks, and the first thing that is said in its conversation.
+
+PLAN hears the task card, with hints at where to look. EXECUTE begins afresh: the card again, word for word, what was
+learned (by rules, from the transcript), the plan, and the text of the files it names as far as it was read. Nothing of
+the conversation before is handed on but by these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.excerpts import excerpts
+from workers.messages import PhaseName
+from workers.phases import facts
+from workers.prompts.blocks import system_blocks
+from workers.skills.role import Skill
+from workers.summary import rendered, summarised
+from workers.transcript import Committed, Entry
+
+_OVERFLOWED = (
+    "Your conversation before this one grew too long and was ended. What you did to the files is still there: "
+    "look at it (`git diff`), then go on from where it stopped."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWords:
+    card: str
+    """The task, word for word."""
+    skill: Skill | None = None
+    red_first: bool = False
+    root: str = ""
+    """The worktree's folder, for paths that a model wrote in full."""
+    tests: tuple[str, ...] = ()
+    """Commands known to be tests."""
+
+    def system(self, phase: PhaseName) -> tuple[str, ...]:
+        return system_blocks(phase, red_first=self.red_first, skill=self.skill)
+
+    def to_plan(self, hints: str) -> str:
+        """`hints`: the section on files likely to matter; empty where there are none."""
+        return "\n\n".join(part for part in (self.card.rstrip("\n"), hints) if part) + "\n"
+
+    def to_execute(self, entries: Sequence[Entry], changed: tuple[str, ...]) -> str:
+        """`changed`: paths that are not as the base has them."""
+        found = facts(entries)
+        parts = [self.card.rstrip("\n")]
+        if entries:
+            summary = summarised(entries, root=self.root, tests=self.tests, changed=changed)
+            parts.append(f"## What was learned\n\n{rendered(summary).rstrip()}")
+            plan = [_plan(found.plan)] if found.plan else []
+            # A plan made up by the harness names no files: then all that was read may matter.
+            wanted = found.plan.files if found.plan and found.plan.files else [one.path for one in summary.files_read]
+            parts += [*plan, self._texts(entries, wanted)]
+        if found.overflows:
+            parts.append(_OVERFLOWED)
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _texts(self, entries: Sequence[Entry], paths: Sequence[str]) -> str:
+        texts = excerpts(entries, paths, root=self.root)
+        return f"## Files as they were read\n\n{texts}" if texts else ""
+
+
+def _plan(plan: Committed) -> str:
+    files = "\n".join(f"- {path}" for path in plan.files)
+    named = f"\n\nFiles to modify:\n{files}" if files else ""
+    return f"## The committed plan\n\n{plan.plan.strip()}{named}"

@@ -1,0 +1,114 @@
+"""
+What one order works with: its checkout, private folders that go when it ends, and the harness' own eyes on the work.
+
+Agents get the folders. The built-in agent's phases also ask what is changed, whether it is any good, and whether more
+paths may be touched; nothing here believes what a model says.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workers.messages import WorkOrder
+from workers.sandbox.private import Private, private
+from workers.settings import Settings
+from workers.verify import Finding, accept
+from worktrees.changes import changes, touched_paths
+from worktrees.checkout import Checkout, Unusable, lease_checkout
+from worktrees.git import CommitId, TreeId
+from worktrees.mirror import Mirror
+
+Stop = Callable[[], bool]
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    order: WorkOrder
+    settings: Settings
+    mirror: Mirror
+    checkout: Checkout
+    own: Private
+    logs: Path
+    granted: set[str] = field(default_factory=set)
+    """Paths the orchestrator has let this attempt touch."""
+    green: TreeId | None = None
+    """The files last found to be in order."""
+
+    @property
+    def agent_log(self) -> Path:
+        return self.logs / "agent.log"
+
+    @property
+    def transcript(self) -> Path:
+        return self.logs / "transcript.jsonl"
+
+    @property
+    def base(self) -> CommitId:
+        return CommitId(self.order.base)
+
+    def changed(self) -> tuple[str, ...]:
+        """
+        Every path that is not as the base has it.
+
+        Raises:
+            Unusable: the checkout holds nothing a commit could be made of.
+        """
+        return touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
+
+    def unchanged(self) -> str | None:
+        """Why there is nothing to commit, as a sentence for the model; None when there is something."""
+        try:
+            return None if self.changed() else "no file that git keeps is changed; do the task's work first"
+        except Unusable as problem:
+            return str(problem)
+
+    def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> str | None:
+        """Whether the attempt may change these paths, asked of the orchestrator: None, or why not."""
+        wanted = tuple(path for path in paths if path not in self.granted)
+        owns = self.order.files or self.order.may_ask_paths
+        if not wanted or not owns or self.settings.broker_url is None:
+            return None
+        from workers.asking import ask_paths
+        from workers.wire import connect
+
+        with connect(self.settings.broker_url) as client:
+            answer = ask_paths(client, self.order, wanted, stop=stop, left_s=left_s)
+        if not answer.granted:
+            return answer.why
+        self.granted.update(wanted)
+        return None
+
+    def verify(self, *, stop: Stop, left_s: Callable[[], float]) -> Finding:
+        """Scope, then the acceptance commands, on what the agent has left so far."""
+        try:
+            tree = self.checkout.snapshot()
+        except Unusable as problem:
+            return Finding(verdict="red", detail=str(problem))
+        paths = touched_paths(changes(self.mirror.git, self.base, tree))
+        refused = self.may_touch(paths, stop=stop, left_s=left_s)
+        if refused is not None:
+            return Finding(verdict="out_of_scope", detail=refused, paths=paths)
+        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, stop=stop)
+        if finding.verdict == "green":
+            self.green = tree
+        return finding
+
+
+@contextmanager
+def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Bench]:
+    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    logs = settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
+    logs.mkdir(parents=True, exist_ok=True)
+    checkouts = settings.cache / "checkouts"
+    with private(order.env) as own, lease_checkout(mirror, CommitId(order.base), checkouts) as checkout:
+        yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+
+
+def unprintable(paths: tuple[str, ...]) -> str | None:
+    """The first of the paths that messages cannot carry, as it may be shown."""
+    for path in paths:
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            return os.fsencode(path).decode(errors="backslashreplace")
+    return None

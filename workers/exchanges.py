@@ -1,0 +1,65 @@
+"""
+A transcript as what was asked for and what came of it: each tool call beside its one result.
+
+Facts for whoever judges a conversation. Nothing here says what they mean, and nothing of it is taken from a view: what
+a model is shown may lack half of it.
+"""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from workers.llm.messages import ToolCall, ToolResult
+from workers.transcript import Answered, Entry, Said, Started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    iteration: int
+    """The number of the model's turn it belongs to, from 1, counted over the entries given."""
+    call: ToolCall
+    result: ToolResult
+
+    @property
+    def worked(self) -> bool:
+        return not self.result.is_error
+
+
+def exchanges(entries: Iterable[Entry]) -> list[Exchange]:
+    """Oldest first. A call that was never answered, because the worker was killed, is none."""
+    found: list[Exchange] = []
+    iteration = 0
+    waiting: dict[str, ToolCall] = {}
+    for entry in entries:
+        if isinstance(entry, Said) and entry.turn.role == "assistant":
+            iteration += 1
+            waiting = {call.id: call for call in entry.turn.calls}
+        elif isinstance(entry, Answered) and (call := waiting.pop(entry.result.call_id, None)) is not None:
+            found.append(Exchange(iteration=iteration, call=call, result=entry.result))
+    return found
+
+
+def iterations(entries: Iterable[Entry]) -> int:
+    """How often the model has answered."""
+    return sum(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries)
+
+
+def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """What was said since the conversation under way began."""
+    for at in range(len(entries) - 1, -1, -1):
+        if isinstance(entries[at], Started):
+            return entries[at:]
+    return entries
+
+
+def text_argument(arguments: Mapping[str, object], name: str) -> str:
+    """An argument as text; empty where the model sent none, or something else."""
+    value = arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def normal_path(path: str, root: str = "") -> str:
+    """One spelling for one file: `./a//b/../c.py` and `<root>/a/c.py` are `a/c.py`. Links are not followed."""
+    plain = posixpath.normpath(path.strip()) if path.strip() else ""
+    inside = f"{root.rstrip('/')}/"
+    return plain.removeprefix(inside) if root else plain

@@ -1,0 +1,41 @@
+"""One model behind one door, as plain values: what an adapter needs to be told. Nothing here is read from anywhere."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+_VERSION = re.compile(r"/v\d+\w*(/|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    model: str
+    """As the vendor calls it."""
+    api_key: str = field(default="", repr=False)
+    """Empty for a server that wants none."""
+    base_url: str | None = None
+    """With or without `/v1`; None is the vendor's own."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    max_output_tokens: int | None = None
+    """The most for one answer where a request does not say; None is the vendor's choice."""
+    silence_s: float = 120.0
+    """Seconds without a byte after which there will be no answer."""
+    effort: str | None = None
+    """How hard the model should think, in the vendors' words (`none`, `minimal`, `low` ... `max`); None leaves it."""
+    name: str = ""
+    """What it is called in sentences; empty is the model's name."""
+
+    @property
+    def called(self) -> str:
+        return self.name or self.model
+
+
+def versioned(base_url: str) -> str:
+    """The address with the version the wire has in it, `/v1` where it names none."""
+    bare = base_url.rstrip("/")
+    return bare if _VERSION.search(urlsplit(bare).path) else f"{bare}/v1"
+
+
+def unversioned(base_url: str) -> str:
+    return base_url.rstrip("/").removesuffix("/v1")

@@ -1,0 +1,98 @@
+"""
+Where models are opened: the table, the keys of this process and its Redis become a chain that can be asked.
+
+The one place where a wire's name becomes the adapter that speaks it. Adapters, and with them the vendors' kits, are
+made when they are first asked.
+"""
+
+from functools import partial
+from typing import assert_never
+
+from workers.llm.breaker import Breaker
+from workers.llm.chain import Chain, Contender
+from workers.llm.endpoint import Endpoint
+from workers.llm.prices import tariff
+from workers.llm.provider import ModelFailed, Provider
+from workers.llm.router import Candidate, Question, choose
+from workers.llm.table import Table
+from workers.messages import PhaseName
+from workers.settings import Settings, secret
+from workers.wire import Redis, connect
+
+_NO_KEY = "none"
+"""What is sent to a server that wants no key: the kits insist on one."""
+_NO_PRICE = "its price is not known, and money is limited; give it a `price` in models.yaml"
+
+
+def open_models(
+    table: Table,
+    *,
+    task_type: str,
+    phase: PhaseName,
+    model: str | None = None,
+    escalated: bool = False,
+    capped: bool = False,
+    settings: Settings,
+) -> Chain:
+    """
+    Who is to be asked in a conversation. `capped`: its cost is limited, so that nobody without a known price is asked.
+
+    Raises:
+        ModelFailed: the model that a person named is none.
+    """
+    question = Question(task_type=task_type, phase=phase, model=model, escalated=escalated)
+    choice = choose(table, question, keys=keys_present(table))
+    if isinstance(choice, str):
+        raise ModelFailed(choice, trouble="unavailable")
+    return Chain(
+        contenders=tuple(_contender(table, candidate, capped) for candidate in choice.candidates),
+        breaker=Breaker(client=_client(settings)),
+        why=choice.why,
+        loyal=not escalated,
+    )
+
+
+def keys_present(table: Table) -> frozenset[str]:
+    """The names of the table's variables that hold a key here."""
+    return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
+
+
+def _contender(table: Table, candidate: Candidate, capped: bool) -> Contender:
+    charged = tariff(table, candidate)
+    wanting = candidate.wanting
+    if not wanting and capped and charged.worst_case_usd(1, 1) is None:
+        wanting = _NO_PRICE
+    return Contender(candidate=candidate, tariff=charged, open=partial(_adapter, table, candidate), wanting=wanting)
+
+
+def _adapter(table: Table, candidate: Candidate) -> Provider:
+    account, model = table.accounts[candidate.account], table.models[candidate.model]
+    endpoint = Endpoint(
+        model=candidate.id,
+        api_key=secret(account.key) or "" if account.key else _NO_KEY,
+        base_url=account.base_url,
+        headers=account.headers,
+        max_output_tokens=model.max_output_tokens,
+        silence_s=account.silence_s,
+        effort=model.effort,
+        name=candidate.model,
+    )
+    match account.wire:
+        case "anthropic":
+            from workers.llm.anthropic import AnthropicMessages
+
+            return AnthropicMessages(endpoint)
+        case "openai-responses":
+            from workers.llm.openai_responses import OpenAIResponses
+
+            return OpenAIResponses(endpoint)
+        case "openai-chat":
+            from workers.llm.openai_chat import OpenAIChat
+
+            return OpenAIChat(endpoint)
+        case other:
+            assert_never(other)
+
+
+def _client(settings: Settings) -> Redis | None:
+    return connect(settings.broker_url) if settings.broker_url else None

@@ -1,0 +1,32 @@
+"""The client of OpenAI's kit, for both of its wires."""
+
+import weakref
+from typing import TYPE_CHECKING
+
+from workers.llm.endpoint import Endpoint, versioned
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+_VENDOR = "https://api.openai.com/v1"
+_CONNECT_S = 10.0
+_NO_KEY = "none"
+
+
+def client(endpoint: Endpoint, owner: object) -> "OpenAI":
+    """
+    A client that is closed when its owner is gone. Nothing of it comes from the environment: a key or an address there
+    may be meant for something else.
+    """
+    import openai
+
+    made = openai.OpenAI(
+        # The kit insists on a key, also for a server that wants none.
+        api_key=endpoint.api_key or _NO_KEY,
+        base_url=versioned(endpoint.base_url or _VENDOR),
+        default_headers=dict(endpoint.headers),
+        timeout=openai.Timeout(endpoint.silence_s, connect=min(_CONNECT_S, endpoint.silence_s)),
+        max_retries=0,
+    )
+    weakref.finalize(owner, made.close)
+    return made

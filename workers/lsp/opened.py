@@ -1,0 +1,36 @@
+"""
+The files a server was shown, as it was last told they are.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.lsp.answers import NoAnswer
+
+_MOST_BYTES = 10 * 1024 * 1024
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file's text at a version; versions count up with each change that is told."""
+
+    version: int
+    text: str
+
+
+def text_of(path: Path) -> str | None:
+    """
+    A file as it can be told: each byte that is not UTF-8 is one character that cannot be had. None: there is no such file.
+
+    Raises:
+        NoAnswer: it is too large.
+    """
+    try:
+        data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else None
+    except OSError:
+        return None
+    if data is None:
+        raise NoAnswer(f"{path.name}: is too large; use grep")
+    return _HALF.sub("�", data.decode(errors="surrogateescape"))

@@ -1,0 +1,203 @@
+"""
+Work under way, kept in the hub: after each turn the attempt's files and its transcript, together in one commit.
+
+Who goes on with an interrupted attempt, on whatever host, finds both as they were at the same moment. Keeping happens
+beside the conversation: the files are photographed while the model thinks, and pushed when the one before is through.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from workers.messages import WorkOrder
+from workers.refs import progress_ref
+from workers.transcript import Kept, Transcript, now
+from worktrees.candidate import write_commit
+from worktrees.checkout import Checkout, Unusable
+from worktrees.git import CommitId, Git, GitFailed, TreeId
+from worktrees.mirror import Mirror
+from worktrees.push import Pushed, RefUpdate, Stale
+
+log = structlog.get_logger()
+
+_FILES, _TRANSCRIPT = "files", "transcript.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is kept of an attempt."""
+
+    attempt: int
+    base: CommitId
+    """The commit the attempt began from."""
+    commit: CommitId
+    files: TreeId
+    transcript: bytes
+
+
+class Keeper(Protocol):
+    """Who keeps work under way."""
+
+    def keep(self, *, changed: bool) -> None:
+        """Notes that a turn is complete; `changed`: that its tools may have changed files."""
+
+    def settle(self) -> None:
+        """Waits until the files may change again."""
+
+
+class Forgetful:
+    """Keeps nothing."""
+
+    def keep(self, *, changed: bool) -> None:
+        return
+
+    def settle(self) -> None:
+        return
+
+
+class HubKeeper:
+    """
+    Keeps an attempt's work in the hub, from a thread for photographs and one for pushes.
+
+    A hub that is away costs nothing but the chance to go on from the turns since; the next push has them all.
+    """
+
+    def __init__(self, order: WorkOrder, checkout: Checkout, transcript: Transcript, *, tip: CommitId | None) -> None:
+        self._order, self._checkout, self._transcript = order, checkout, transcript
+        self._ref = progress_ref(order.run, order.task, order.attempt)
+        self._tip = tip
+        self._files: TreeId | None = None
+        self._due: tuple[int, bool] | None = None
+        self._commit: tuple[CommitId, int] | None = None
+        self._noted_size = self._pushed_size = 0
+        self._changed = threading.Condition()
+        self._closing = False
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for name, work in (("photographs", self._photograph_all), ("pushes", self._push_all))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def keep(self, *, changed: bool) -> None:
+        self._transcript.append(Kept(at=now()))
+        size = self._transcript.size
+        with self._changed:
+            self._due = (size, changed or (self._due or (0, False))[1])
+            self._noted_size = size
+            self._changed.notify_all()
+
+    def settle(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._due is None or self._closing)
+
+    def flush(self, *, wait_s: float) -> bool:
+        """Whether all that was noted is in the hub, or is so before this time is over."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._due is None and self._commit is None, timeout=wait_s)
+            return done and self._pushed_size == self._noted_size
+
+    def close(self) -> None:
+        """Ends the threads; a push under way is waited for, what is not begun is dropped."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _photograph_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due is not None or self._closing)
+                if self._closing or self._due is None:
+                    return
+                size, changed = self._due
+            commit = self._photograph(size, changed)
+            with self._changed:
+                if self._due is not None and self._due[0] == size:
+                    self._due = None
+                self._commit = (commit, size) if commit else self._commit
+                self._changed.notify_all()
+
+    def _photograph(self, size: int, changed: bool) -> CommitId | None:
+        """The commit for a transcript of so many bytes; None where git would not, which the next turn makes good."""
+        git = self._checkout.mirror.git
+        try:
+            if changed or self._files is None:
+                self._files = self._checkout.snapshot()
+            text = self._transcript.path.read_bytes()[:size]
+            blob = git.text("hash-object", "-w", "--stdin", stdin=text)
+            entries = f"040000 tree {self._files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
+            tree = TreeId(git.text("mktree", stdin=entries.encode()))
+            said = f"Work under way: {self._order.order_id}\n"
+            base = CommitId(self._order.base)
+            return write_commit(git, tree=tree, parents=(base,), message=said, at=int(time.time()))
+        except (GitFailed, Unusable, OSError) as trouble:
+            log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
+            return None
+
+    def _push_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._commit is not None or self._closing)
+                if self._closing or self._commit is None:
+                    return
+                commit, size = self._commit
+            pushed = self._push(commit)
+            with self._changed:
+                if self._commit == (commit, size):
+                    self._commit = None
+                self._pushed_size = size if pushed else self._pushed_size
+                self._changed.notify_all()
+
+    def _push(self, commit: CommitId) -> bool:
+        try:
+            said = self._checkout.mirror.push([RefUpdate(ref=self._ref, new=commit, expected=self._tip)])
+        except GitFailed as trouble:
+            log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
+            return False
+        match said:
+            case Pushed():
+                self._tip = commit
+                return True
+            case Stale(actual=actual):
+                # A push whose answer was lost, or an earlier delivery's: the lease says that now this one counts.
+                self._tip = actual
+            case _:
+                log.info("progress.not_kept", order_id=self._order.order_id, why=str(said))
+        return False
+
+
+@contextmanager
+def kept(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: CommitId | None) -> Iterator[HubKeeper]:
+    keeper = HubKeeper(order, checkout, transcript, tip=tip)
+    try:
+        yield keeper
+    finally:
+        keeper.close()
+
+
+def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> Progress | None:
+    """
+    What the hub keeps of an attempt, or None.
+
+    Raises:
+        GitFailed: the hub could not be asked.
+    """
+    ref = progress_ref(run, task, attempt)
+    commit = mirror.hub_refs(ref).get(ref)
+    if commit is None:
+        return None
+    mirror.fetch(f"+{ref}:{ref}")
+    base, files = mirror.git.text("rev-parse", f"{commit}^", f"{commit}:{_FILES}").split()
+    text = _blob(mirror.git, commit)
+    return Progress(attempt=attempt, base=CommitId(base), commit=commit, files=TreeId(files), transcript=text)
+
+
+def _blob(git: Git, commit: CommitId) -> bytes:
+    return git.run("cat-file", "blob", f"{commit}:{_TRANSCRIPT}").stdout

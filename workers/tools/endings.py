@@ -1,0 +1,67 @@
+"""
+The tools that end a conversation: `commit_plan`, `finish`, `ask`. What they say is the model's word; the harness looks
+for itself before it lets the conversation end.
+"""
+
+from collections.abc import Callable
+
+from pydantic import Field
+
+from workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Tool, typed
+from workers.tools.workplace import Workplace
+
+MayTouch = Callable[[tuple[str, ...]], str | None]
+"""Whether a task may change these paths: None, or the sentence why not. May take long: somebody may hold them now."""
+
+
+class FinishArguments(Arguments):
+    summary: str = Field(min_length=1, description="what was done, in a sentence or two")
+
+
+class AskArguments(Arguments):
+    question: str = Field(min_length=1, description="one question that a person can answer without this conversation")
+
+
+class CommitPlanArguments(Arguments):
+    plan: str = Field(min_length=1, description="what will be done and why, step by step, with the facts it rests on")
+    files_to_modify: tuple[str, ...] = Field(
+        description="paths of every file to be changed, created or removed; empty where nothing has to be changed"
+    )
+
+
+def finish_tool(unfinished: Callable[[], str | None]) -> Tool:
+    """`unfinished` says why the work cannot be finished yet, such as that nothing was changed; None when it can."""
+
+    def finish(arguments: FinishArguments, workplace: Workplace) -> Answer:
+        why = unfinished()
+        if why is not None:
+            return Answer(text=f"not finished: {why}", is_error=True)
+        return Answer(text="OK: finished", ends=Finish(summary=arguments.summary))
+
+    said = "Ends the work. Call it once, alone, when everything that was asked is done."
+    return typed("finish", said, FinishArguments, finish, kind="end")
+
+
+def commit_plan_tool(may_touch: MayTouch) -> Tool:
+    def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> Answer:
+        files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
+        why = may_touch(files)
+        if why is not None:
+            return Answer(text=f"the plan is not committed: {why}", is_error=True)
+        return Answer(text="OK: committed", ends=Planned(plan=arguments.plan, files=files))
+
+    said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
+    return typed("commit_plan", said, CommitPlanArguments, commit_plan, kind="end")
+
+
+def _ask(arguments: AskArguments, workplace: Workplace) -> Answer:
+    return Answer(text="OK: asked; the work rests until a person has answered", ends=Asked(question=arguments.question))
+
+
+ASK = typed(
+    "ask",
+    "Asks a person, and lets the work rest until the answer is there. Only where the task cannot be done without it.",
+    AskArguments,
+    _ask,
+    kind="end",
+)

@@ -1,0 +1,73 @@
+"""
+What the output of a test command says: did a test run and fail, or did the run break before one could? Pure.
+
+The exit status alone cannot tell the two apart; the words that test runners have for them can.
+"""
+
+import re
+
+_FAILED = {
+    "pytest": r"^=* ?[1-9]\d* failed\b.* in \d[\d.]*|^FAILED \S+::",
+    "unittest": r"^FAILED \((?:.*, )?failures=[1-9]",
+    "go test": r"^\s*--- FAIL: ",
+    "cargo test": r"^test result: FAILED\..* [1-9]\d* failed;",
+    "jest or vitest": r"^\s*Tests:? +(?:.*\W)?[1-9]\d* failed",
+    "mocha": r"^\s*[1-9]\d* failing\b",
+    "node": r"^(?:#|ℹ) fail [1-9]",
+    "TAP": r"^\s*not ok \d+(?!.*# (?:TODO|SKIP))",
+    "Maven": r"Tests run: \d+, (?:Failures: [1-9]|Failures: \d+, Errors: [1-9])",
+    "Gradle": r"^\d+ tests? completed, [1-9]\d* failed",
+    "RSpec": r"^\d+ examples?, [1-9]\d* failure",
+    "PHPUnit": r"^Tests: \d+, .*(?:Failures|Errors): [1-9]",
+    "minitest": r"^\d+ (?:runs|tests), \d+ assertions, (?:[1-9]\d* failures|\d+ failures, [1-9]\d* errors)",
+    "dotnet": r"^\s*(?:Failed! +- +)?Failed: +[1-9]",
+    "ctest": r"\b[1-9]\d* tests? failed out of \d+",
+}
+"""How runners say that at least one test ran and failed."""
+
+_BROKEN = {
+    "the tests could not be collected": r"\berrors? during collection\b|^_* ?ERROR collecting ",
+    "pytest was called wrongly": r"^ERROR: (?:file or directory )?not found|^ERROR: usage|^py\.?test.*: error: ",
+    "pytest itself broke": r"^INTERNALERROR>",
+    "no test was collected": r"\bno tests ran\b|\bcollected 0 items\b|^Ran 0 tests",
+    "no test was found": r"\bno tests? (?:files? )?found\b|\[no test files\]",
+    "a test module could not be imported": r"\bFailed to import test module\b",
+    "the tests could not be built": r"\[(?:build|setup) failed\]|\bcould not compile\b|\bcompilation (?:error|failed)",
+    "a test file could not be loaded": r"\bTest suite failed to run\b|^\s*FAIL .*\[.*\]$",
+    "a test's preparation broke": r"^=* ?(?:.*, )?[1-9]\d* errors? in \d[\d.]*",
+}
+"""How they say that there was nothing that could fail."""
+
+_ERRORS_ONLY = r"^FAILED \(errors=[1-9]"
+"""Of unittest: tests that raised, or modules that could not be imported, which it counts as tests."""
+
+_BROKEN_SCRIPT = (
+    r"^\s*(?:\w+: )?(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)\b"
+    r"|\bCannot find module\b|\bsyntax error\b|\bcommand not found\b|: not found$|\bNo such file or directory\b"
+)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def plain(output: str) -> str:
+    """Without colours, and with plain line ends."""
+    return _COLOUR.sub("", output).replace("\r\n", "\n")
+
+
+def failed_by(output: str) -> str | None:
+    """The runner that says that a test ran and failed; None when none does."""
+    named = next((runner for runner, words in _FAILED.items() if re.search(words, output, re.MULTILINE)), None)
+    if named is None and re.search(_ERRORS_ONLY, output, re.MULTILINE) and why_broken(output) is None:
+        return "unittest"
+    return named
+
+
+def why_broken(output: str) -> str | None:
+    """What kept the tests from running, in words; None when nothing of the kind is told."""
+    found = (why for why, words in _BROKEN.items() if re.search(words, output, re.MULTILINE | re.IGNORECASE))
+    return next(found, None)
+
+
+def looks_broken(output: str) -> bool:
+    """Whether a script of no known runner seems to have broken, not failed."""
+    return re.search(_BROKEN_SCRIPT, output, re.MULTILINE) is not None
