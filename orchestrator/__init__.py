@@ -9,12 +9,18 @@ only then sends the messages they stand for (`dispatch`). A task goes
     pending -> running -> answered -> candidate -> queued -> testing -> judged -> landing -> landed
 
 and may leave that road for `failed`, `blocked`, `cancelled` or `needs_human`. From `running` to `landing` it is
-**in flight** and holds the **lock** of the paths it may write: its declared globs, and what it touched besides.
+**in flight** and holds the **lock** of the paths it may write: its declared globs, and what it touched or was granted
+besides.
 
-Deciding is pure (`decisions`, `readiness`, `reception`, `retries`, `requests`, `recovery` but for its questions to
-the hub): plan, state and clock in, events out. So the random-event tests ask the very functions a night's run asks.
-Acting is elsewhere: `journal` (SQLite), `link` (Redis, by way of `workers`), `embedded` (the private Redis and
-workers of a one-machine run), `session` (what surrounds the loop), `cli` (words in, sentences out).
+What a model may use is **reserved** of the run's **budget** when an order is sent, and settled at its answer. An order
+that was interrupted is gone on with by the next one, on the base it had. An agent's question parks its task until a
+person has answered it.
+
+Deciding is pure (`decisions` with `starts`, `locks`, `readiness`, `budget` and `retries`; `reception`; `requests`;
+`recovery` but for its questions to the hub): plan, state and clock in, events out. So the random-event tests ask the
+very functions a night's run asks. Acting is elsewhere: `journal` (SQLite), `link` (Redis, by way of `workers`),
+`embedded` (the private Redis and workers of a one-machine run), `session` (what surrounds the loop), `cli` (words in,
+sentences out).
 
 Why not a database server, or Celery's result backend, as the memory: a run has one writer, and SQLite beside it
 survives the loss of power without anybody to look after. What is in Redis may be gone at any moment, and is.

@@ -27,6 +27,11 @@ class Bill:
     """Under way, or lost: what they used is not in here."""
 
     @property
+    def counts(self) -> bool:
+        """Whether anything was used that is worth a number."""
+        return bool(self.input_tokens or self.output_tokens) or self.cost_usd != 0.0
+
+    @property
     def cached_share(self) -> float:
         """0 to 1."""
         return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
@@ -52,9 +57,12 @@ def bill(uses: Iterable[Use]) -> Bill:
 
 
 def bill_words(of: Bill) -> str:
-    """`claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`; empty where no model was used."""
-    if not of.models and not of.input_tokens and not of.output_tokens:
-        return ""
+    """
+    `claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`. The models alone where nothing was counted, as with
+    the scripted one; empty where no model was used.
+    """
+    if not of.counts:
+        return ", ".join(of.models)
     cached = f" ({of.cached_share:.0%} cached)" if of.cached_tokens else ""
     tokens = f"{of.input_tokens:,} tokens in{cached}, {of.output_tokens:,} out, {cost_words(of)}"
     return f"{', '.join(of.models)}: {tokens}" if of.models else tokens

@@ -52,25 +52,27 @@ def admitted(course: Course, state: State) -> list[Event]:
 
 
 def answered_asks(course: Course, state: State, now: float) -> list[Event]:
-    """The first asking that can be answered now; one at a time, as what is granted to one is held from the next."""
-    asking = [(task.ask.at, task.id, task, task.ask) for task in state.in_phase("running") if _waits(task) and task.ask]
-    for _, _, task, ask in sorted(asking, key=lambda one: one[:2]):
-        answer = _answer(course, state, task, ask, now)
-        if answer is not None:
-            return [answer]
-    return []
+    """
+    One question that can be answered now: what is granted to one is held from the next, and who is refused waits no
+    more. The oldest is granted first; the youngest is refused first, as it closed the circle.
+    """
+    asking = [(task, task.ask) for task in state.in_phase("running") if task.ask is not None and _waits(task)]
+    asking.sort(key=lambda one: (one[1].at, one[0].id))
+    found: list[Event] = [answer for task, ask in asking if (answer := _answer(course, state, task, ask, now))]
+    granted = next((one for one in found if isinstance(one, PathsGranted)), None)
+    return found[-1:] if granted is None else [granted]
 
 
 def asked_of(course: Course, state: State, task: TaskState) -> str | None:
     """The task that holds what a running attempt has asked for, and waits for."""
     if task.phase != "running" or task.ask is None or not _waits(task):
         return None
-    holders = _holding(course, state, task, _beyond(course, task, task.ask.paths))
+    holders = _holding(course, state, task, beyond(course, task, task.ask.paths))
     return holders[0].id if holders else None
 
 
 def _answer(course: Course, state: State, task: TaskState, ask: Ask, now: float) -> Event | None:
-    wanted = _beyond(course, task, ask.paths)
+    wanted = beyond(course, task, ask.paths)
     if wanted and not may_ask(course, task.id):
         why = f"{_some(wanted)} is outside its `files`, and the plan says `scope: strict`"
         return PathsRefused(task=task.id, attempt=task.attempt, why=why)
@@ -125,9 +127,10 @@ def _waits_on(course: Course, state: State, task: TaskState, wanted: TaskState) 
 
 def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
     """The paths a candidate touched that its lock does not cover."""
-    return () if task.result is None else _beyond(course, task, task.result.paths)
+    return () if task.result is None else beyond(course, task, task.result.paths)
 
 
-def _beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
+def beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Of these paths, those that a task in flight does not hold."""
     held = course.lock(task)
     return tuple(path for path in paths if held is None or not held.covers(path))

@@ -33,7 +33,8 @@ from orchestrator.events import (
 )
 from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
-from orchestrator.reception import received
+from orchestrator.locks import beyond
+from orchestrator.reception import asked_by, received
 from orchestrator.requests import granted
 from orchestrator.state import State
 from orchestrator.task_state import IllegalStep, TaskState
@@ -146,7 +147,7 @@ class Loop:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
         for answer in self.link.answers(wait_s=_WAIT_S):
             if isinstance(answer, PathsAsked):
-                self._repeat(answer)
+                self._reply_at_once(answer)
             for event in received(self.course, self.state, answer):
                 superseded = self._superseded_by(event)
                 try:
@@ -157,11 +158,15 @@ class Loop:
                 if superseded:
                     self.link.fence(superseded)
 
-    def _repeat(self, question: PathsAsked) -> None:
-        """A question that was answered before, and is asked again, as the answer got lost."""
-        task = self.state.task_of(question.order_id)
-        if task is not None and task.ask is not None and task.ask.number == question.number:
+    def _reply_at_once(self, question: PathsAsked) -> None:
+        """To one that was answered before, and whose answer got lost; and where nothing new is asked for."""
+        task = asked_by(self.state, question)
+        if task is None:
+            return
+        if task.ask is not None and task.ask.number == question.number:
             self._reply(task)
+        elif not beyond(self.course, task, question.paths):
+            self.link.reply(question.order_id, question.number, PathsAnswer(granted=True))
 
     def _reply(self, task: TaskState) -> None:
         """Tells an attempt what is journaled of its question."""

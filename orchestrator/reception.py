@@ -14,8 +14,10 @@ from orchestrator.events import (
     OrderAnswered,
     PathsAsked,
 )
+from orchestrator.locks import beyond
 from orchestrator.readiness import ready
 from orchestrator.state import State
+from orchestrator.task_state import TaskState
 from supervisor.messages import CheckResult, Landing
 from workers import asking
 from workers.answers import Started
@@ -30,7 +32,7 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
         case Started():
             return _taken(state, answer)
         case asking.PathsAsked():
-            return _asked(state, answer)
+            return _asked(course, state, answer)
         case WorkResult():
             return _worked(course, state, answer)
         case CheckResult():
@@ -48,10 +50,18 @@ def _taken(state: State, note: Started) -> list[Event]:
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
 
-def _asked(state: State, question: asking.PathsAsked) -> list[Event]:
-    """A question that is open or answered already is none; nor is one that a later question has overtaken."""
+def asked_by(state: State, question: asking.PathsAsked) -> TaskState | None:
+    """The task whose attempt under way asks this; None for one that is over."""
     task = state.task_of(question.order_id)
-    if task is None or task.message is None or task.message.token != question.token:
+    return task if task is not None and task.message and task.message.token == question.token else None
+
+
+def _asked(course: Course, state: State, question: asking.PathsAsked) -> list[Event]:
+    """
+    Nothing, where it holds the paths already, where the question is open or answered, or a later one has overtaken it.
+    """
+    task = asked_by(state, question)
+    if task is None or not beyond(course, task, question.paths):
         return []
     if task.ask is not None and task.ask.number >= question.number:
         return []

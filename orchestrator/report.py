@@ -51,7 +51,7 @@ def _bill(kept: KeptRun, state: State) -> Iterator[str]:
     if said or budget:
         yield from ("", "## Models", "")
     if said:
-        yield f"- in all, {said}"
+        yield f"- in all: {said}"
     if whole.unpriced_attempts:
         known = f"{counted(whole.unpriced_attempts, 'attempt')} by models without a known price"
         yield f"- {known}: each counts against a budget in USD with all that was reserved for it"

@@ -73,8 +73,10 @@ def _of_task(event: e.Event) -> str | None:
             return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
         case e.OrderAnswered():
             return _answered(event)
-        case e.PathsAsked() | e.PathsGranted() | e.PathsRefused():
-            return _paths(event)
+        case e.PathsGranted():
+            return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
+        case e.PathsRefused():
+            return f"{event.task}: does not get what it asked for: {event.why}"
         case e.LockExtended():
             return f"{event.task}: also holds {_some(event.paths)}, which it changed undeclared"
         case e.CheckAnswered():
@@ -83,16 +85,6 @@ def _of_task(event: e.Event) -> str | None:
             return _landed(event)
         case _:
             return _ended(event)
-
-
-def _paths(event: e.PathsAsked | e.PathsGranted | e.PathsRefused) -> str | None:
-    match event:
-        case e.PathsAsked():
-            return f"{event.task}: asks for {_some(event.paths)}"
-        case e.PathsGranted():
-            return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
-        case e.PathsRefused():
-            return f"{event.task}: does not get what it asked for: {event.why}"
 
 
 def _some(paths: tuple[str, ...]) -> str:

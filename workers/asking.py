@@ -16,7 +16,7 @@ from workers.wire import BrokerAway, Redis
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
 """Most questions are answered at once; who must wait longer looks less often."""
-_ASK_AGAIN_S = 5.0
+_ASK_AGAIN_S = 2.0
 _KEEP_S = 24 * 3600
 
 

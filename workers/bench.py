@@ -80,8 +80,8 @@ class Bench:
         self.granted.update(wanted)
         return None
 
-    def verify(self, *, stop: Stop, left_s: Callable[[], float]) -> Finding:
-        """Scope, then the acceptance commands, on what the agent has left so far."""
+    def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> Finding:
+        """Scope, then the acceptance commands and some more, on what the agent has left so far."""
         try:
             tree = self.checkout.snapshot()
         except Unusable as problem:
@@ -90,7 +90,7 @@ class Bench:
         refused = self.may_touch(paths, stop=stop, left_s=left_s)
         if refused is not None:
             return Finding(verdict="out_of_scope", detail=refused, paths=paths)
-        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, stop=stop)
+        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, also=also, stop=stop)
         if finding.verdict == "green":
             self.green = tree
         return finding

@@ -67,12 +67,16 @@ class Talk:
     stop: Callable[[], bool]
     keeper: Keeper = field(default_factory=Forgetful)
     _silent: int = 0
+    _changed: bool = False
+    """Whether tools may have changed files since the work was last kept."""
 
     def lead(self) -> Outcome:
         """Leads it to its end, every turn and every result in the transcript as soon as there is one."""
         outcome: Outcome | None = None
         while outcome is None:
             outcome = self._over() or self._round()
+            if outcome is None:
+                self._keep()
         # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
         if outcome.ended == "failed":
             outcome = self._cut_short() or outcome
@@ -85,7 +89,14 @@ class Talk:
                 spent=self.meter.so_far,
             )
         )
+        self._keep()
         return outcome
+
+    def _keep(self) -> None:
+        """A round that was cut short may have left half of what it was to do: who goes on begins before it."""
+        if self._cut_short() is None:
+            self.keeper.keep(changed=self._changed)
+            self._changed = False
 
     def say(self, text: str) -> None:
         self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
@@ -122,10 +133,8 @@ class Talk:
             return turn
         self.meter.count(turn.usage)
         self.transcript.append(Said(at=now(), turn=turn))
-        outcome = self._follow(turn)
-        changed = any(self._kind(call) not in ("read", "end") for call in turn.calls)
-        self.keeper.keep(changed=changed)
-        return outcome
+        self._changed = self._changed or any(self._kind(call) not in ("read", "end") for call in turn.calls)
+        return self._follow(turn)
 
     def _ask(self) -> Turn | Outcome:
         request = Request(

@@ -126,9 +126,9 @@ def _outcome_of(answer: AgentAnswer) -> Outcome:
 
 def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
     """An agent whose model gave no answer has not failed: time, another host or a person can mend that."""
-    if answer.trouble in PASSING or answer.trouble in ("usage_limit", "unavailable"):
+    if answer.trouble in PASSING or answer.trouble == "usage_limit" or answer.resets_at is not None:
         return "infrastructure"
-    return "needs_human" if answer.trouble == "authentication" else "agent_failed"
+    return "needs_human" if answer.trouble in ("authentication", "unavailable") else "agent_failed"
 
 
 def _left_behind(bench: Bench, told: dict[str, Any]) -> tuple[TreeId, tuple[str, ...]]:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from workers.messages import PhaseName, Reply
-from workers.transcript import Committed, Entry, Finished, Said, Started, Verified
+from workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
 
 ENDED_WELL = "finished"
+_LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")
+"""Ends that another attempt takes as they are; what went wrong otherwise is what it is there to try again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,9 @@ def facts(entries: Sequence[Entry]) -> Facts:
                 found.summary = summary or found.summary
                 found.questions += ended == "asked"
                 found.overflows += ended == "overflow" and found.phase == "execute"
+            case Resumed():
+                if found.ended not in _LEADS_ON:
+                    found.ended = ""
             case Committed():
                 found.plan = entry
             case Verified(ok=ok):

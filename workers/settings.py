@@ -41,6 +41,15 @@ class Settings(BaseSettings):
     models: Path | None = None
     """The file that says which models there are, beside those that are known anyway; found when not given."""
 
+    tools: Path | None = None
+    """The file that says which language servers and MCP servers agents may use; found when not given."""
+
+    @property
+    def tools_file(self) -> Path | None:
+        """The file named, or the user's own `tools.yaml` where there is one."""
+        own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / "tools.yaml"
+        return self.tools or (own if own.is_file() else None)
+
     @property
     def models_file(self) -> Path | None:
         """The file named, or the user's own `models.yaml` where there is one."""

@@ -46,9 +46,17 @@ class Finding:
         return Verified(at=now(), ok=ok, detail=self.detail, output=output, fingerprint=print_, outside=self.paths)
 
 
-def accept(order: WorkOrder, folder: Path, env: Mapping[str, str], logs: Path, *, stop: Callable[[], bool]) -> Finding:
-    """Runs the task's own acceptance commands on what the agent left, up to the first red one."""
-    for number, command in enumerate(order.acceptance, start=1):
+def accept(
+    order: WorkOrder,
+    folder: Path,
+    env: Mapping[str, str],
+    logs: Path,
+    *,
+    also: tuple[str, ...] = (),
+    stop: Callable[[], bool],
+) -> Finding:
+    """Runs the task's own acceptance commands, and some more, on what the agent left, up to the first red one."""
+    for number, command in enumerate((*order.acceptance, *also), start=1):
         ended = run(
             Command(
                 argv=shell(command),
@@ -62,7 +70,7 @@ def accept(order: WorkOrder, folder: Path, env: Mapping[str, str], logs: Path, *
         )
         if not ended.succeeded:
             return _red(command, ended)
-    return Finding(verdict="green", detail="the acceptance commands are green" if order.acceptance else "")
+    return Finding(verdict="green", detail="the acceptance commands are green" if order.acceptance or also else "")
 
 
 def _red(command: str, ended: Ended) -> Finding:

@@ -3,9 +3,10 @@ One checkout for one order or one check: leased from a pool, exact at the start,
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from worktrees.config import restore_config
@@ -33,6 +34,8 @@ class Checkout:
     mirror: Mirror
     lock_fd: int
     """Holds the lease. A child that inherits it keeps the slot leased for as long as it lives."""
+    alone: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    """Held while the snapshots' index is used: threads of the holder may want one at once."""
 
     @property
     def path(self) -> Path:
@@ -62,10 +65,11 @@ class Checkout:
         if self.path.is_symlink() or not self.path.is_dir():
             raise Unusable(f"the worktree {self.path} is gone; the work in it is lost")
         restore_config(self.mirror.path)
-        begin_work(self.slot)
-        said = self.git.run("add", "-A", ok=range(-64, 256))
-        _refuse_unusable(said)
-        tree = TreeId(self.git.text("write-tree"))
+        with self.alone:
+            begin_work(self.slot)
+            said = self.git.run("add", "-A", ok=range(-64, 256))
+            _refuse_unusable(said)
+            tree = TreeId(self.git.text("write-tree"))
         self._refuse_gitlinks(tree)
         return tree
 
@@ -77,8 +81,9 @@ class Checkout:
             GitFailed: the mirror has no such tree, or the folder could not be written.
         """
         restore_config(self.mirror.path)
-        begin_work(self.slot)
-        self.git.run("read-tree", "--reset", "-u", tree)
+        with self.alone:
+            begin_work(self.slot)
+            self.git.run("read-tree", "--reset", "-u", tree)
 
     def altered(self) -> tuple[str, ...]:
         """

@@ -14,6 +14,7 @@ from orchestrator.cli.say import out, printable, say
 from orchestrator.hub import CannotRun
 from orchestrator.journal import is_being_written
 from orchestrator.runs import KeptRun
+from orchestrator.telling import counted
 from workers.agents.narration import Line, lines
 from workers.llm.recording import as_script
 from workers.settings import Settings
@@ -107,7 +108,9 @@ def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
     state = kept.state()
     sent = state.tasks[task].attempt
     if attempt is not None and attempt > sent:
-        raise CannotRun(f"task '{task}' of run {kept.options.run} has had {sent} attempts; give one of these")
+        raise CannotRun(
+            f"task '{task}' of run {kept.options.run} has had {counted(sent, 'attempt')}; give one of these"
+        )
     for number in [attempt] if attempt is not None else range(sent, 0, -1):
         for source in _places(kept, task, number):
             return source

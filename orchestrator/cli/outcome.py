@@ -7,6 +7,7 @@ from orchestrator.cli.say import out, say, say_json, table
 from orchestrator.runs import KeptRun
 from orchestrator.standing import Standing, TaskStanding, standing
 from orchestrator.state import State
+from orchestrator.telling import answer_with
 
 
 def exit_status(state: State, ending: str) -> int:
@@ -38,22 +39,26 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> 
 
 def tell_table(now: Standing) -> None:
     """What models used has columns only where some were."""
-    by_models = bool(bill_words(now.used))
+    by_models = now.used.counts
     columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
     out().print(table(columns, [_row(task, by_models=by_models) for task in now.tasks]))
 
 
 def tell_use(now: Standing) -> None:
-    """What the models of a run used, and how its budget stands."""
-    for said in (bill_words(now.used), *(f"budget: {one}" for one in budget_words(now.budget))):
-        if said:
-            say(said)
+    """Who is asked what, which models were used, and how the budget stands; in lines that can be copied."""
+    for task in now.tasks:
+        if task.question:
+            say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
+    if said := bill_words(now.used):
+        say(f"models: {said}")
+    for one in budget_words(now.budget):
+        say(f"budget: {one}")
 
 
 def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
     used = task.used
     cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.2f}"
-    spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if bill_words(used) else ("", "")
+    spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if used.counts else ("", "")
     return (
         task.task,
         str(task.attempts),
@@ -61,5 +66,5 @@ def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
         (task.commit or "")[:12],
         "" if task.seconds is None else f"{task.seconds:.1f}",
         *(spent if by_models else ()),
-        task.detail,
+        f"asks: {task.question}" if task.question else task.detail,
     )

@@ -54,9 +54,19 @@ def _own_variable_by_default(premises: Premises) -> Path:
     return premises.plan(SIMPLE, defaults={"env": {"FORGEPOOL_BROKER_URL": "redis://elsewhere"}})
 
 
+def _unknown_program(premises: Premises) -> Path:
+    return premises.plan({"one": {"agent": {"cli": "cluade"}}})
+
+
+def _no_budget(premises: Premises) -> Path:
+    return premises.plan(SIMPLE, budget={"usd": 0})
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (_unknown_program, ("plan.yaml:8:", "'claude', 'codex', 'opencode' or 'aider'", "'cluade'")),
+        (_no_budget, ("plan.yaml:6:", "'usd' of 'budget'", "greater than 0")),
         (_nowhere, ("nowhere.yaml", "no such file")),
         (_a_folder, ("repo", "cannot be read: Is a directory")),
         (_no_text, ("latin.yaml", "UTF-8")),

@@ -10,7 +10,9 @@ from servers import RedisServer
 from orchestrator.link import Link
 from orchestrator.state import State
 from orchestrator.watch import Findings, Watch
+from workers import asking
 from workers.answers import answer, tell
+from workers.asking import PathsAnswer, PathsAsked
 from workers.leases import Lease, claim
 from workers.wire import Redis, connect
 
@@ -159,6 +161,14 @@ def test_an_answer_that_cannot_be_read_does_not_hide_the_next(redis: Redis, link
         redis.xadd(f"forgepool:answers:{RUN}", {"m": text})
     tell(redis, RUN, result("a"))
     assert list(link.answers(wait_s=0.01)) == [result("a")]
+
+
+def test_a_question_comes_with_the_answers_and_its_reply_finds_who_asked(redis: Redis, link: Link) -> None:
+    asked = PathsAsked(order_id=MESSAGE, token="t", number=3, paths=("x",))
+    tell(redis, RUN, asked)
+    assert list(link.answers(wait_s=0.01)) == [asked]
+    link.reply(MESSAGE, 3, PathsAnswer(granted=True))
+    assert asking._answer(redis, asked) == PathsAnswer(granted=True)
 
 
 def test_a_run_that_has_ended_leaves_nothing_behind(redis: Redis, link: Link) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.budget import Budget
 from orchestrator.fanout import CannotFanOut, TaskEntry, for_each
 from orchestrator.overlap import parse
 from orchestrator.plan import (
@@ -23,7 +24,7 @@ from orchestrator.plan import (
     read_expanded,
 )
 from supervisor.definitions import CheckDefinition
-from workers.messages import CommandAgent, Limits, ScriptedAgent
+from workers.messages import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {command: make}}\ntasks:\n"
 """Four lines, so that the first task is on line 5."""
@@ -139,6 +140,38 @@ def test_what_a_short_plan_leaves_out() -> None:
     assert found.tasks[0].title == "a"
 
 
+@pytest.mark.parametrize(
+    ("written", "agent"),
+    [
+        ("{builtin: {}}", BuiltinAgent()),
+        (
+            "{builtin: {model: m, models: {plan: p}, red_first: true, hints: false, skill: tester}}",
+            BuiltinAgent(model="m", models={"plan": "p"}, red_first=True, hints=False, skill="tester"),
+        ),
+        ("{cli: claude}", CliAgent(program="claude")),
+        ("{cli: {program: codex, model: m}}", CliAgent(program="codex", model="m")),
+        ("{command: make}", CommandAgent(run="make")),
+    ],
+)
+def test_an_agent_is_written_in_one_of_these_ways(written: str, agent: object) -> None:
+    assert plan(f"  - id: a\n    agent: {written}\n").tasks[0].agent == agent
+
+
+def test_file_hints_are_left_out_where_a_task_says_so() -> None:
+    head = HEAD.replace("{command: make}", "{builtin: {}}")
+    hinted, bare = plan("  - id: a\n  - {id: b, disable_file_hints: true}\n", head=head).tasks
+    assert (hinted.agent, bare.agent) == (BuiltinAgent(), BuiltinAgent(hints=False))
+
+
+def test_what_may_be_used_is_said_for_a_task_and_for_the_run() -> None:
+    head = HEAD.replace("tasks:", "budget: {usd: 20, tokens: 5000000}\ntasks:")
+    found = plan("  - id: a\n    limits: {tokens: 9000, cost_usd: 0.5}\n", head=head)
+    assert found.budget == Budget(usd=20.0, tokens=5_000_000)
+    assert found.tasks[0].limits == Limits(tokens=9000, cost_usd=0.5)
+    assert plan("  - id: a\n").budget == Budget()
+    assert read_expanded(dump_plan(found)) == found
+
+
 def test_checks_none_is_told_from_silence() -> None:
     assert plan("  - id: a\n", head=HEAD.replace("tasks:", "checks: none\ntasks:")).checks == "none"
     assert plan("  - id: a\n").checks is None
@@ -202,6 +235,28 @@ def test_checks_none_is_told_from_silence() -> None:
             "6: task 'a' has a script that cannot be used: no.yaml: there is no such file",
         ),
         (
+            "  - id: a\n    agent: {cli: cluade}\n",
+            "6: 'cli' of 'agent' of task 'a' must be 'claude', 'codex', 'opencode' or 'aider', is 'cluade'",
+        ),
+        ("  - id: a\n    agent: {cli: {model: m}}\n", "6: 'cli' of 'agent' of task 'a' lacks the key 'program'"),
+        (
+            "  - id: a\n    agent: {builtin: opus}\n",
+            "6: 'builtin' of 'agent' of task 'a' must be a mapping of keys to values, is 'opus'",
+        ),
+        (
+            "  - id: a\n    agent: {builtin: {models: {paln: x}}}\n",
+            "6: 'models' of 'builtin' of 'agent' of task 'a' has an unknown key 'paln'; did you mean 'plan'?",
+        ),
+        (
+            "  - id: a\n    agent: {builtin: {}, cli: codex}\n",
+            "6: 'agent' of task 'a' must have one of the keys 'builtin',",
+        ),
+        ("  - id: a\n    limits: {tokens: 0}\n", "6: 'tokens' of 'limits' of task 'a' must be greater than 0, is 0"),
+        (
+            "  - id: a\n    disable_file_hints: no\n",
+            "6: 'disable_file_hints' of task 'a' must be true or false, is 'no'",
+        ),
+        (
             "  - id: a\n    agent:\n",
             "5: task 'a' has no agent; write 'agent: {builtin: {}}' there or in 'defaults'",
         ),
@@ -241,6 +296,9 @@ def test_a_mistake_in_a_task_is_told_with_its_line(tasks: str, sentence: str) ->
         ),
         ("checks: nothing", "3: 'checks' must be a list or a mapping or none, is 'nothing'"),
         ("checks: []", "3: 'checks' is empty; name at least one command that must pass"),
+        ("budget: 5", "3: 'budget' must be a mapping of keys to values, is 5"),
+        ("budget: {usd: 0}", "3: 'usd' of 'budget' must be greater than 0.0, is 0"),
+        ("budget: {eur: 1}", "3: 'budget' has an unknown key 'eur'; known keys are: tokens, usd"),
         ("landing: rebase", "3: 'landing' must be 'merge' or 'squash', is 'rebase'"),
         ("defaults: {id: x}", "3: 'defaults' has an unknown key 'id'; known keys are: "),
         (

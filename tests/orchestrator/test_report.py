@@ -7,12 +7,13 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, intended, landing, queued, sent, task, verdict
 
 from orchestrator import events as e
+from orchestrator.budget import Budget
 from orchestrator.journal import Recorded
 from orchestrator.report import report_lines
 from orchestrator.runs import KeptRun, Options
 from orchestrator.standing import standing
 from orchestrator.telling import sentence, telling_line
-from workers.messages import ReasonPack
+from workers.messages import BuiltinAgent, ReasonPack, Reply, Spent
 
 ONE = course(task("a", files=["x"]), task("b", "a", files=["y"]), task("c", files=["x"]), task("d", files=["z"]))
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'test' exited with 1", log_tail="x\nE   assert 0\n")
@@ -77,18 +78,76 @@ def test_what_ends_a_task_or_costs_it_something_is_told() -> None:
         e.TaskParked(task="b", question="q"),
         e.TaskCancelled(task="b"),
         e.TaskRetried(task="b"),
+        e.TaskRetried(task="b", afresh=False),
+        e.TaskParked(task="b", question="q", why="question"),
+        e.TaskReplied(task="b", reply=Reply(question="q", answer="r", by="ann")),
+        e.BudgetSet(budget=Budget(usd=3.0, tokens=5)),
+        e.PathsAsked(task="b", attempt=1, number=1, paths=("x",)),
+        e.PathsGranted(task="b", attempt=1, paths=("x",)),
+        e.PathsRefused(task="b", attempt=1, why="w"),
         e.TaskReturned(task="b", reason=REASON),
         e.GateHalted(why="w"),
         e.MessageLost(message_id=f"{RUN}.a.1", why="gone"),
         e.RunPaused(why="w"),
         e.PartRestarted(part="redis"),
     ]
-    silent = {"entry.queued", "check.sent", "landing.intended", "message.taken"}
+    silent = {"paths.asked", "entry.queued", "check.sent", "landing.intended", "message.taken"}
     for event in told:
         said = sentence(event)
         quiet = event.kind in silent or (event.kind == "order.answered" and event.result.outcome != "candidate")
         assert quiet or (said and "\n" not in said), event.kind
     assert sentence(told[6]) == "a: landed as m-a-1"
+
+
+def spent_by(model: str, **said: Any) -> list[e.Event]:
+    used = Spent(turns=3, input_tokens=9000, cached_tokens=6000, output_tokens=500, **said)
+    return [sent("a"), answered("a", 1, "no_change", spent=used, models=(model,))]
+
+
+def reported(of: Any, state: Any, folder: Path) -> str:
+    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    return "\n".join(report_lines(KeptRun(folder, options, of.plan, of), state, []))
+
+
+def test_what_models_used_and_cost_is_reported_by_task_and_in_all(tmp_path: Path) -> None:
+    of = course(task("a", agent=BuiltinAgent()), task("b"), budget=Budget(usd=20.0))
+    state = begun(of, *spent_by("m-1", cost_usd=1.5))
+    text = reported(of, state, tmp_path)
+    used = "m-1: 9,000 tokens in (67% cached), 500 out, 1.50 USD"
+    assert f"  - {used}" in text and f"- in all: {used}" in text
+    assert "- budget: 1.50 of 20.00 USD spent or reserved" in text
+    now = standing(of, state, now=1.0, live=True).as_json()
+    (first, second) = now["tasks"]  # type: ignore[misc]  # a JSON value
+    assert first["used"]["models"] == ("m-1",) and first["used"]["cost_usd"] == 1.5
+    assert second["used"]["input_tokens"] == 0
+    assert now["budget"] == {"cap": {"usd": 20.0, "tokens": None}, "usd": 1.5, "tokens": 9500}
+
+
+def test_a_cost_that_is_not_known_is_never_told_as_nothing(tmp_path: Path) -> None:
+    of = course(task("a", agent=BuiltinAgent()))
+    state = begun(of, *spent_by("local", cost_usd=None))
+    text = reported(of, state, tmp_path)
+    assert "local: 9,000 tokens in (67% cached), 500 out, cost unknown" in text
+    assert "1 attempt by models without a known price" in text
+    assert standing(of, state, now=1.0, live=True).used.cost_usd is None
+
+
+def test_a_scripted_model_is_called_what_it_is_and_costs_nothing(tmp_path: Path) -> None:
+    state = begun(ONE, sent("a"), answered("a", 1, "no_change", models=("scripted",)))
+    assert "- in all: scripted\n" in reported(ONE, state, tmp_path) + "\n"
+    assert not standing(ONE, state, now=1.0, live=True).used.counts
+
+
+def test_where_no_model_worked_nothing_is_said_of_models(tmp_path: Path) -> None:
+    assert "## Models" not in reported(ONE, begun(ONE, *STEPS), tmp_path)
+
+
+def test_who_waits_for_paths_or_for_money_says_so() -> None:
+    asks = e.PathsAsked(task="a", attempt=1, number=1, paths=("z",))
+    assert lines(begun(ONE, sent("a"), sent("d"), asks))["a"][1] == "waits for 'd', which holds what it asked for"
+    of = course(task("a", agent=BuiltinAgent()), budget=Budget(usd=1.0))
+    state = begun(of, *spent_by("m", cost_usd=0.99), e.TaskReturned(task="a", reason=REASON))
+    assert standing(of, state, now=1.0, live=True).tasks[0].detail.startswith("waits for what orders under way")
 
 
 def test_the_telling_line_of_a_failure_is_the_assertion() -> None:

@@ -6,46 +6,22 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "worktrees"))
+sys.path.append(str(Path(__file__).parent))
 
-from repositories import git, write
+from host_kit import Host as AnyHost
+from repositories import git
 
 from workers.messages import CommandAgent, WorkOrder, WorkResult
 from workers.orders import carry_out
-from workers.settings import Settings
 
 
-class Host:
-    """A host with a hub beside it."""
+class Host(AnyHost):
+    """Whose agents are commands."""
 
-    def __init__(self, folder: Path) -> None:
-        self.hub, work = folder / "hub.git", folder / "person"
-        git(folder, "init", "-q", "-b", "main", str(work))
-        write(work, {"a": "1\n", "b": "1\n"})
-        git(work, "add", "-A")
-        git(work, "commit", "-q", "-m", "first")
-        git(folder, "clone", "-q", "--bare", str(work), str(self.hub))
-        self.base = git(self.hub, "rev-parse", "main")
-        self.settings = Settings(home=folder / "home", cache=folder / "cache", host="here")
+    def order(self, run: str = "", **said: Any) -> WorkOrder:
+        return super().order(agent=CommandAgent(run=run), **said)
 
-    def order(self, run: str, **said: Any) -> WorkOrder:
-        usual: dict[str, Any] = {
-            "order_id": "r.t.1",
-            "token": "tok",
-            "run": "r",
-            "task": "t",
-            "attempt": 1,
-            "hub": str(self.hub),
-            "target": "main",
-            "base": self.base,
-            "title": "Change a",
-            "agent": CommandAgent(run=run),
-            "issued_at": 1000.0,
-            "start_by": 2000.0,
-        }
-        return WorkOrder(**(usual | said))
-
-    def carry_out(self, run: str, **said: Any) -> WorkResult:
+    def carry_out(self, run: str = "", **said: Any) -> WorkResult:
         return carry_out(self.order(run, **said), self.settings, stop=lambda: False)
 
 

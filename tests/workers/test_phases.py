@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from workers.llm.messages import Text, Turn, user
 from workers.messages import PhaseName, Reply, Spent
 from workers.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
-from workers.transcript import Committed, Entry, Finished, Said, Started, Verified
+from workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
 
 REPLY = Reply(question="which?", answer="the left one", by="ann")
 
@@ -122,6 +122,15 @@ def test_a_question_rests_until_it_is_answered() -> None:
         assert "the left one" in answered.say and "(ann)" in answered.say
         again = step(*asked, told(), said(), ended("asked", "and now?"), replies=(REPLY,))
         assert again == End("asked", "and now?")
+
+
+def test_who_resumes_tries_again_what_went_wrong_and_nothing_else() -> None:
+    """An interruption is no end; a plan, a question and a claim stay what they are."""
+    resumed = Resumed(at=0.0, order_id="r.t.2")
+    for how in ("failed", "stopped"):
+        assert step(*PLANNED, started("execute"), said(), ended(how), resumed) == GoOn("execute")
+    assert step(*PLANNED, resumed) == Begin("execute")
+    assert step(*DONE, resumed) == Verify()
 
 
 def test_other_ends_are_the_attempts_end() -> None:

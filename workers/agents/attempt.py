@@ -30,6 +30,8 @@ from workers.transcript import Committed, Noted, Said, Started, Transcript, now
 from workers.verify import Finding
 
 _FLUSH_S = 60.0
+_STOPPING_S = 2.0
+"""Who is stopped has lost its lease, or its process is about to end: not much time to put away what is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,7 @@ class Attempt:
 
     def _opening(self, phase: PhaseName) -> str:
         if phase == "execute":
+            self.keeper.settle()
             entries = self.transcript.entries
             return self.words.to_execute(entries, self.bench.changed() if entries else ())
         guess = self.hints()
@@ -164,7 +167,10 @@ class Attempt:
 
     def _verify(self) -> AgentAnswer | None:
         self.keeper.settle()
-        finding: Finding = self.bench.verify(stop=self.stop, left_s=self.workplace.left_s)
+        red = self.toolbox.red.confirmed if self.toolbox.red else None
+        # The test that was seen to fail must be seen to pass.
+        also = (red.command,) if red else ()
+        finding: Finding = self.bench.verify(also=also, stop=self.stop, left_s=self.workplace.left_s)
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":
@@ -185,6 +191,8 @@ class Attempt:
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
         )
+        if ended == "stopped":
+            self.keeper.flush(wait_s=_STOPPING_S)
         if ended == "asked" or answer.trouble is not None:
             return replace(answer, resumable=self._kept())
         return answer

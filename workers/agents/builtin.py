@@ -19,6 +19,7 @@ from workers.agents.told import hinted, told
 from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords
 from workers.bench import Bench
+from workers.exchanges import exchanges, text_argument
 from workers.hints.model import Guess
 from workers.llm.provider import ModelFailed
 from workers.llm.scripted import MODEL, ScriptedModel
@@ -31,8 +32,7 @@ from workers.progress import kept
 from workers.resuming import begin
 from workers.sandbox.background import Background
 from workers.settings import Settings
-from workers.summary import summarised
-from workers.tools.red_phase import Red, RedPhase
+from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
 from workers.transcript import Entry, Transcript
 
@@ -160,9 +160,11 @@ def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
     """What was confirmed before an interruption stays confirmed."""
     if not words.red_first:
         return None
-    if not summarised(entries).red_phase_confirmed:
+    confirmed = [one for one in exchanges(entries) if one.call.name == CONFIRM and one.worked]
+    if not confirmed:
         return RedPhase()
-    return RedPhase(confirmed=Red(command="", status=1, tail="", iteration=0))
+    command = text_argument(confirmed[-1].call.arguments, "command")
+    return RedPhase(confirmed=Red(command=command, status=1, tail=confirmed[-1].result.text, iteration=0))
 
 
 def _workplace(assignment: Assignment, meter: Meter, stop: Stop) -> Workplace:

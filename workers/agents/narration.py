@@ -180,7 +180,7 @@ def _usage(usage: Usage) -> str:
 
 
 def _spent(spent: Spent) -> str:
-    turns = f"{spent.turns} turns, {spent.seconds:.1f} s"
+    turns = f"{spent.turns} turn{'' if spent.turns == 1 else 's'}, {spent.seconds:.1f} s"
     return turns if not spent.tokens else f"{turns}, {spent.tokens:,} tokens, {_cost(spent.cost_usd)}"
 
 

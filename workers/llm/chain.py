@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from workers.llm.breaker import Breaker, Pair, Probe, Shut, Verdict
+from workers.llm.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
 from workers.llm.messages import Turn
 from workers.llm.prices import Tariff
-from workers.llm.provider import Hear, ModelFailed, Provider, Request, Trouble, deaf
+from workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Trouble, deaf
 from workers.llm.retry import Patience, Retrying, Time
 from workers.llm.router import Candidate
 
@@ -64,7 +64,7 @@ class Chain:
     patience: Patience = field(default_factory=Patience)
     time: Time = field(default_factory=Time)
     _opened: dict[Contender, Provider] = field(default_factory=dict)
-    _out: dict[Contender, str] = field(default_factory=dict)
+    _out: dict[Contender, ModelFailed] = field(default_factory=dict)
     """Who is not asked again about this conversation, and why."""
     _stays_with: Contender | None = None
 
@@ -83,8 +83,9 @@ class Chain:
     def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
         Raises:
-            ModelFailed: `overflow`, `stopped` and `no_turn` as they come; else `usage_limit`, when limits alone stand
-                in the way, or `unavailable`, both with the earliest time at which asking again may help.
+            ModelFailed: `overflow`, `stopped` and `no_turn` as they come. Where waiting may help, `usage_limit`, if
+                limits alone stand in the way, or `unavailable`, with the earliest time. Where it does not,
+                `authentication` or `bad_request`, if somebody refused so, or `unavailable`, if nobody can be asked.
         """
         passed: list[_Passed] = []
         verdicts = self.breaker.look(one.pair for one in self.contenders)
@@ -108,12 +109,13 @@ class Chain:
         return next((one for one in self.contenders if one.candidate.model == last and not self._ruled_out(one)), None)
 
     def _ruled_out(self, contender: Contender) -> str:
-        return contender.wanting or self._out.get(contender, "")
+        return contender.wanting or str(self._out.get(contender, ""))
 
     def _reason_against(self, contender: Contender, verdict: Verdict) -> _Passed | None:
         """Why it is not asked now; None when it is."""
         if why := self._ruled_out(contender):
-            return _Passed(contender=contender, why=why)
+            out = self._out.get(contender)
+            return _Passed(contender=contender, why=why, trouble=out.trouble if out else "unavailable")
         if isinstance(verdict, Probe) and not self.breaker.claim(contender.pair):
             verdict = self.breaker.look([contender.pair])[contender.pair]
         if isinstance(verdict, Shut):
@@ -141,9 +143,12 @@ class Chain:
 
     def _fell(self, contender: Contender, failure: ModelFailed) -> _Passed:
         if failure.trouble in _FOR_GOOD:
-            self._out[contender] = str(failure)
+            self._out[contender] = failure
+            return _Passed(contender=contender, why=str(failure), trouble=failure.trouble)
         verdict = self.breaker.look([contender.pair])[contender.pair]
         until = verdict.until if isinstance(verdict, Shut) else failure.resets_at
+        if until is None and failure.trouble in PASSING:
+            until = self.time.clock() + FIRST_PAUSE_S
         return _Passed(contender=contender, why=str(failure), trouble=failure.trouble, until=until)
 
     def _noted(self, contender: Contender, failure: ModelFailed) -> bool:
@@ -162,13 +167,20 @@ def _nobody(passed: list[_Passed]) -> ModelFailed:
     said = "; ".join(
         f"{one.contender.candidate.model} ({one.contender.candidate.account}): {_told(one)}" for one in passed
     )
-    able = [one for one in passed if one.until is not None or one.trouble != "unavailable"]
-    limited = bool(able) and all(one.until is not None and one.trouble in _LIMITS for one in able)
     return ModelFailed(
         f"no model can be asked: {said}" if said else "no model can be asked: none is configured; see docs/models.md",
-        trouble="usage_limit" if limited else "unavailable",
+        trouble=_trouble_of_all(passed),
         resets_at=min((one.until for one in passed if one.until is not None), default=None),
     )
+
+
+def _trouble_of_all(passed: list[_Passed]) -> Trouble:
+    dated = [one for one in passed if one.until is not None]
+    if dated:
+        return "usage_limit" if all(one.trouble in _LIMITS for one in dated) else "unavailable"
+    refusals = {one.trouble for one in passed} & _FOR_GOOD
+    # A key comes first: it is what a person can mend.
+    return "authentication" if "authentication" in refusals else next(iter(refusals), "unavailable")
 
 
 def _told(passed: _Passed) -> str:

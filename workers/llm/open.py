@@ -43,7 +43,7 @@ def open_models(
     question = Question(task_type=task_type, phase=phase, model=model, escalated=escalated)
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
-        raise ModelFailed(choice, trouble="unavailable")
+        raise ModelFailed(choice, trouble="bad_request")
     return Chain(
         contenders=tuple(_contender(table, candidate, capped) for candidate in choice.candidates),
         breaker=Breaker(client=_client(settings)),

@@ -6,6 +6,7 @@ alone. A turn keeps its text and its calls; reasoning only a vendor can read, us
 what the tools answered: replayed, they answer for themselves.
 """
 
+import re
 from collections.abc import Iterable
 
 import yaml
@@ -13,6 +14,7 @@ import yaml
 from workers.llm.messages import ToolCall, Turn
 from workers.transcript import Entry, Said, Started
 
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _HEADER = """\
 # Recorded from {model} ({order_id}), {turns}.
 # A replay: no model is asked, whatever it is shown. The same calls are made again, in the same order; what the tools
@@ -68,8 +70,16 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    block = "\n" in text and not any(line != line.rstrip() for line in text.split("\n"))
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if block else None)
+    """
+    Quoted, unless it is a plain word or lines that lose nothing by being written as they are.
+
+    A script cannot have the character 0, as no file and no command can.
+    """
+    text = text.replace("\0", "\ufffd")
+    lines = text.split("\n")
+    block = len(lines) > 1 and all(line.isprintable() and line == line.rstrip() for line in lines)
+    style = "|" if block else None if _WORD.fullmatch(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

@@ -8,9 +8,9 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lsprotocol import types
 from pydantic import JsonValue
@@ -53,12 +53,15 @@ class Conversation:
         self._opened: dict[Path, Opened] = {}
         self._published: dict[Path, tuple[int, tuple[Finding, ...]]] = {}
         """What was said of a file without being asked, and how often something was."""
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
         self._busy: set[str | int] = set()
         self._pulls = False
-        self._client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(self._take_findings)
-        self._client.feature(types.CLIENT_REGISTER_CAPABILITY)(self._take_registrations)
-        self._client.feature(types.PROGRESS)(self._take_progress)
+        """Whether it says what is wrong with a file when it is asked; else it says so when it likes."""
+        self._tells_of_all = False
+        # Functions of their own: pygls writes on them.
+        self._client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: self._take_findings(params))
+        self._client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: self._take_registrations(params))
+        self._client.feature(types.PROGRESS)(lambda params: self._take_progress(params))
 
     async def begin(self) -> None:
         """
@@ -67,10 +70,10 @@ class Conversation:
         """
         reader, writer = await self._dialogue.connect()
         self._client.protocol.set_writer(writer)
-        listening = run_async(stop_event=threading.Event(), reader=reader, protocol=self._client.protocol)
-        self._listening = asyncio.ensure_future(_until_the_end(listening))
+        self._listening = asyncio.ensure_future(self._listen(reader))
         found = await self._answered(self._client.initialize_async(wire.introduction(self._server, self._root)))
         self._pulls = found.capabilities.diagnostic_provider is not None
+        self._tells_of_all = bool(found.capabilities.workspace_symbol_provider)
         self._client.initialized(types.InitializedParams())
         self._client.workspace_did_change_configuration(
             types.DidChangeConfigurationParams(settings=dict(self._server.settings))
@@ -104,17 +107,18 @@ class Conversation:
                 raise NoAnswer(f"{path.name}: no such file")
             language = self._server.files.get(path.suffix, "")
             document = types.TextDocumentItem(uri=path.as_uri(), language_id=language, version=1, text=text)
-            self._opened[path] = Opened(1, text)
+            self._opened[path] = Opened(1, text, self._heard(path))
             self._client.text_document_did_open(types.DidOpenTextDocumentParams(text_document=document))
         return self._opened[path].text
 
     async def settled(self) -> None:
         """Waits until the server has nothing more in hand that it told of, such as reading the whole project."""
-        async with self._news:
-            await self._news.wait_for(lambda: not self._busy or self._listening.done())
+        await self._until(lambda: not self._busy)
 
     async def symbols(self, name: str) -> tuple[Symbol, ...]:
-        """Of the whole project, those whose name is like this one."""
+        """Of the whole project, those whose name is like this one; none where the server does not tell of all of it."""
+        if not self._tells_of_all:
+            return ()
         params = types.WorkspaceSymbolParams(query=name)
         return tuple(wire.workspace_symbols(await self._answered(self._client.workspace_symbol_async(params))))
 
@@ -141,23 +145,123 @@ class Conversation:
 
     async def findings(self, path: Path) -> tuple[Finding, ...]:
         """What is wrong with a file, as it is now."""
-        known = self._opened.get(path)
         self.show(path)
-        if self._pulls:
-            params = types.DocumentDiagnosticParams(text_document=_document(path))
-            report = await self._answered(self._client.text_document_diagnostic_async(params))
-            found = report.items if isinstance(report, types.RelatedFullDocumentDiagnosticReport) else ()
-            return wire.findings(found, path)
-        return await self._said_of(path, 0 if known is None else self._asked_at.get(path, 0))
+        if not self._pulls:
+            return await self._said_of(path)
+        params = types.DocumentDiagnosticParams(text_document=_document(path))
+        report = await self._answered(self._client.text_document_diagnostic_async(params))
+        found = report.items if isinstance(report, types.RelatedFullDocumentDiagnosticReport) else ()
+        return wire.findings(found, path)
 
-    async def _said_of(self, path: Path, before: int) -> tuple[Finding, ...]:
-        """What the server says by itself, once it has said something since the file was told and then fallen silent."""
-        async with self._news:
-            await self._news.wait_for(lambda: self._count(path) > before or self._listening.done())
-        count = before
-        while self._count(path) != count:
-            count = self._count(path)
+    async def _said_of(self, path: Path) -> tuple[Finding, ...]:
+        """What the server says by itself, once it has spoken since the file was told, and then fallen silent."""
+        told = self._opened[path]
+        await self._until(lambda: self._heard(path) > told.heard)
+        heard = told.heard
+        while self._heard(path) != heard:
+            heard = self._heard(path)
             await asyncio.sleep(_QUIET_S)
-        if self._listening.done():
-            raise Gone
         return self._published[path][1]
+
+    def _heard(self, path: Path) -> int:
+        return self._published.get(path, (0, ()))[0]
+
+    def _tell_again(self, path: Path, opened: Opened) -> None:
+        try:
+            text = text_of(path)
+        except NoAnswer:
+            text = None
+        if text is None:
+            self._client.text_document_did_close(types.DidCloseTextDocumentParams(text_document=_document(path)))
+            del self._opened[path]
+        elif text != opened.text:
+            self._opened[path] = Opened(opened.version + 1, text, self._heard(path))
+            params = types.DidChangeTextDocumentParams(
+                text_document=types.VersionedTextDocumentIdentifier(uri=path.as_uri(), version=opened.version + 1),
+                content_changes=[types.TextDocumentContentChangeWholeDocument(text=text)],
+            )
+            self._client.text_document_did_change(params)
+
+    async def _answered(self, answer: Awaitable[T]) -> T:
+        """
+        Raises:
+            Gone: there is nobody left to answer.
+            NoAnswer: the server would not.
+        """
+        asked = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait({asked, self._listening}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise Gone
+            return asked.result()
+        except JsonRpcException as refused:
+            raise NoAnswer(f"{self._server.name} says: {refused.message}") from refused
+        finally:
+            asked.cancel()
+
+    def _take_findings(self, params: types.PublishDiagnosticsParams) -> None:
+        path = wire.path_of(params.uri)
+        opened = self._opened.get(path) if path is not None else None
+        if path is None or (opened is not None and params.version is not None and params.version < opened.version):
+            return
+        self._published[path] = (self._heard(path) + 1, wire.findings(params.diagnostics, path))
+        self._wake()
+
+    def _take_progress(self, params: types.ProgressParams) -> None:
+        kind = _kind(params.value)
+        if kind == "begin":
+            self._busy.add(params.token)
+        elif kind == "end":
+            self._busy.discard(params.token)
+        self._wake()
+
+    def _take_registrations(self, params: types.RegistrationParams) -> None:
+        """Servers may say later what they can do."""
+        self._pulls = self._pulls or any(each.method == "textDocument/diagnostic" for each in params.registrations)
+
+    async def _until(self, so: Callable[[], bool]) -> None:
+        while not so():
+            if self._listening.done():
+                raise Gone
+            await self._news.wait()
+
+    def _wake(self) -> None:
+        """Whoever waits for something looks whether it is so now."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Ends when the server does, or when it says what is no message."""
+        with contextlib.suppress(Exception):
+            await run_async(stop_event=threading.Event(), reader=reader, protocol=self._client.protocol)
+        asyncio.get_running_loop().call_soon(self._wake)
+
+
+def _client(server: LanguageServer) -> LanguageClient:
+    """Answers what servers ask of an editor."""
+    client = LanguageClient("forgepool", "1")
+
+    def configuration(params: types.ConfigurationParams) -> list[JsonValue]:
+        return [_section(server.settings, each.section or "") for each in params.items]
+
+    client.feature(types.WORKSPACE_CONFIGURATION)(configuration)
+    for asked in (types.WINDOW_WORK_DONE_PROGRESS_CREATE, types.CLIENT_UNREGISTER_CAPABILITY):
+        client.feature(asked)(lambda params: None)  # these need nothing but an answer
+    return client
+
+
+def _section(settings: Mapping[str, JsonValue], name: str) -> JsonValue:
+    """A part of the settings, by a name with dots."""
+    here: JsonValue = dict(settings)
+    for part in filter(None, name.split(".")):
+        here = here.get(part) if isinstance(here, dict) else None
+    return here
+
+
+def _kind(value: object) -> object:
+    """A progress report is of no type the protocol's types know."""
+    return value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
+
+
+def _document(path: Path) -> types.TextDocumentIdentifier:
+    return types.TextDocumentIdentifier(uri=path.as_uri())

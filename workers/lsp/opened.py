@@ -18,11 +18,13 @@ class Opened:
 
     version: int
     text: str
+    heard: int
+    """How often the server had said, when it was told this text, what is wrong with the file."""
 
 
 def text_of(path: Path) -> str | None:
     """
-    A file as it can be told: each byte that is not UTF-8 is one character that cannot be had. None: there is no such file.
+    A file as it can be told, each byte that is not UTF-8 as one character; None when there is no such file.
 
     Raises:
         NoAnswer: it is too large.

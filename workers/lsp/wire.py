@@ -1,5 +1,7 @@
 """
-The protocol's forms made into answers of ours, and what we tell a server of ourselves. Imported with the first question.
+The protocol's forms made into answers of ours, and what we tell a server of ourselves.
+
+Imported with the first question: the protocol's types are heavy.
 """
 
 import os

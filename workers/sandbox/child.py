@@ -87,22 +87,23 @@ def start(
     output: int,
     pass_fds: tuple[int, ...],
     family: Kin,
-    reading: int = subprocess.DEVNULL,
+    stdin: Path | int | None = None,
     errors: int | None = None,
 ) -> Child:
     """
-    Starts a program, known to its family from the start: with empty input and both outputs into `output`, unless it is
-    told what it is `reading`, and where its `errors` go.
+    Starts a program, known to its family from the start: both outputs into `output`, unless its `errors` go elsewhere.
+
+    Its input is a file or a descriptor; without one it is empty.
 
     Raises:
         OSError, ValueError: it cannot be started; nothing runs.
     """
-    with family.starting(), _plain_signals():
+    with _input(stdin) as given, family.starting(), _plain_signals():
         process = subprocess.Popen(
             argv,
             cwd=cwd,
             env=family.environment(env),
-            stdin=reading,
+            stdin=given,
             stdout=output,
             stderr=output if errors is None else errors,
             pass_fds=pass_fds,
@@ -110,6 +111,15 @@ def start(
         )
         family.register(process.pid)
     return Child(process)
+
+
+@contextlib.contextmanager
+def _input(given: Path | int | None) -> Iterator[int]:
+    if isinstance(given, Path):
+        with given.open("rb") as file:
+            yield file.fileno()
+    else:
+        yield subprocess.DEVNULL if given is None else given
 
 
 @contextlib.contextmanager

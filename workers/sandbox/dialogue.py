@@ -48,7 +48,7 @@ class Dialogue:
                 output=his_output,
                 pass_fds=(),
                 family=self._family,
-                reading=his_input,
+                stdin=his_input,
                 errors=his_errors,
             )
             ours.pop_all()

@@ -11,6 +11,7 @@ import fcntl
 import os
 import selectors
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _READ_BYTES = 1024 * 1024
 _POLL_S = 0.2
 _GRACE_S = 2.0
 
+Take = Callable[[bytes], None]
 How = Literal["exit", "timeout", "idle", "stopped", "not_started"]
 
 
@@ -47,6 +49,8 @@ class Command:
     keep_bytes: int = 64 * 1024 * 1024
     """The log's bound. The command never waits for it: what exceeds it is counted and dropped."""
     pass_fds: tuple[int, ...] = ()
+    stdin: Path | None = None
+    """A file that is its standard input; without one that is empty."""
     watch: Path | None = None
     """
     A folder: something changed in it, at any depth, is as good as output. Looked at only when output
@@ -88,14 +92,15 @@ def shell(script: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", script)
 
 
-def run(command: Command, *, stop: Callable[[], bool] = never) -> Ended:
+def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[bytes], None] | None = None) -> Ended:
     """
     Runs a command to its end, its limits, or until `stop()` says so (asked about five times a second).
 
-    Standard input is empty. At a limit the command gets SIGTERM and two seconds; at any end everything it
-    started gets SIGKILL, daemons in sessions of their own included. Children the caller had before are left
-    alone; one it starts meanwhile, from another thread, is too, unless that child opens a session of its
-    own.
+    `hear` is given all output as it comes, in pieces of any size, what the log has no room for included.
+    Standard input is empty, or the command's file. At a limit the command gets SIGTERM and two seconds; at any end
+    everything it started gets SIGKILL, daemons in sessions of their own included. Children the caller had before are
+    left alone, and git at work for it in another thread; another child it starts meanwhile is too, unless that opens a
+    session of its own.
     """
     began = time.monotonic()
     try:
@@ -114,14 +119,16 @@ def run(command: Command, *, stop: Callable[[], bool] = never) -> Ended:
                     output=writing.fileno(),
                     pass_fds=command.pass_fds,
                     family=family,
+                    stdin=command.stdin,
                 )
         except (OSError, ValueError, IndexError) as trouble:
             return _not_started(command, _why_not(command, trouble))
+        take = output.take if hear is None else _both(output.take, hear)
         try:
-            how = _attend(command, child, reading, output, stop)
+            how = _attend(command, child, reading, take, stop)
         finally:
             status, left = _end(child, family)
-            _drain(reading, output)
+            _drain(reading, take)
             output.close()
     return Ended(
         how=how,
@@ -136,6 +143,23 @@ def run(command: Command, *, stop: Callable[[], bool] = never) -> Ended:
     )
 
 
+def _both(one: Take, other: Take) -> Take:
+    def take(data: bytes) -> None:
+        one(data)
+        other(data)
+
+    return take
+
+
+@contextlib.contextmanager
+def _input(path: Path | None) -> Iterator[int]:
+    if path is None:
+        yield subprocess.DEVNULL
+        return
+    with path.open("rb") as file:
+        yield file.fileno()
+
+
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, FileIO]]:
     """Reading end, never blocking, and writing end; wide, for fewer wake-ups in a flood of output."""
@@ -148,7 +172,7 @@ def _pipe() -> Iterator[tuple[int, FileIO]]:
         yield reading, far_end
 
 
-def _attend(command: Command, child: Child, pipe: int, output: Output, stop: Callable[[], bool]) -> How:
+def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool]) -> How:
     """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
     watch = Watch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
     how: How = "exit"
@@ -161,7 +185,7 @@ def _attend(command: Command, child: Child, pipe: int, output: Output, stop: Cal
         while True:
             next_s = watch.next_s() if kill_at is None else max(0.0, kill_at - time.monotonic())
             for key, _ in selector.select(min(longest_s, next_s)):
-                if key.fd == pipe and not _read(pipe, output, watch):
+                if key.fd == pipe and not _read(pipe, take, watch):
                     selector.unregister(pipe)
             if child.exited() or (kill_at is not None and time.monotonic() >= kill_at):
                 return how
@@ -170,14 +194,14 @@ def _attend(command: Command, child: Child, pipe: int, output: Output, stop: Cal
                 child.signal_group(signal.SIGTERM)
 
 
-def _read(pipe: int, output: Output, watch: Watch) -> bool:
+def _read(pipe: int, take: Take, watch: Watch) -> bool:
     """False at the end of the output."""
     try:
         data = os.read(pipe, _READ_BYTES)
     except BlockingIOError:
         return True
     if data:
-        output.take(data)
+        take(data)
         watch.active()
     return bool(data)
 
@@ -197,16 +221,18 @@ def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
     return status, tuple(sorted(left))
 
 
-def _drain(pipe: int, output: Output) -> None:
+def _drain(pipe: int, take: Take) -> None:
     """What is still in the pipe; no more, should a stranger hold its other end."""
     with contextlib.suppress(BlockingIOError):
         while data := os.read(pipe, _READ_BYTES):
-            output.take(data)
+            take(data)
 
 
 def _why_not(command: Command, trouble: Exception) -> str:
     if not command.cwd.is_dir():
         return f"folder {command.cwd}: not there; the command runs in an existing folder"
+    if command.stdin is not None and not command.stdin.is_file():
+        return f"file {command.stdin}: not there; it is to be the command's input"
     reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else str(trouble)
     program = command.argv[0] if command.argv else ""
     return f"program {program!r}: {reason}; give a program found on the command's PATH"

@@ -18,6 +18,7 @@ from workers.tools.tool import Answer, Arguments, Tool, typed
 from workers.tools.verdicts import failed_by, looks_broken, plain, why_broken
 from workers.tools.workplace import Workplace
 
+CONFIRM = "confirm_red_phase"
 _TAIL_CHARACTERS = 4000
 _PYTEST = re.compile(r"(?:^|[\s/;&|])py\.?test\b(?![^;&|]*[;&|])")
 """Called last, so that its status is the command's."""
@@ -74,7 +75,7 @@ def confirm_red_phase_tool(seen: RedPhase) -> Tool:
         "Runs a test that must fail before the code is written that makes it pass, and confirms that it does. "
         "A test that passes, or a run that breaks before a test can fail, is not confirmed."
     )
-    return typed("confirm_red_phase", said, ConfirmRedPhase, confirm, kind="run")
+    return typed(CONFIRM, said, ConfirmRedPhase, confirm, kind="run")
 
 
 def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:

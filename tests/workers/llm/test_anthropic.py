@@ -10,7 +10,7 @@ from vendors.shapes import assert_shaped
 from workers.llm.anthropic import body
 from workers.llm.endpoint import Endpoint
 from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.llm.provider import Delta, LlmEvent
+from workers.llm.provider import Delta, LlmEvent, ModelFailed
 
 _READ: Any = ("read_file", {"path": "a.py"})
 
@@ -107,6 +107,22 @@ def test_a_request_is_what_the_kits_own_type_allows() -> None:
     assert asked["output_config"] == {"effort": "high"}
 
 
+@pytest.mark.parametrize(
+    ("effort", "said"),
+    [
+        ("none", {"thinking": {"type": "disabled"}}),
+        ("minimal", {"output_config": {"effort": "low"}}),
+        ("max", {"output_config": {"effort": "max"}}),
+        (None, {}),
+    ],
+)
+def test_effort_is_said_in_the_vendors_words(effort: str | None, said: dict[str, Any]) -> None:
+    """It knows fewer of them than the others, and none for no thought at all."""
+    asked = body(Endpoint(model="m", effort=effort), request())
+    assert_shaped("anthropic", asked)
+    assert {key: asked[key] for key in ("thinking", "output_config") if key in asked} == said
+
+
 def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
     """Empty texts, an empty turn, two turns of the user in a row, ids no vendor knows, words before results."""
     with VendorServer(scripted(Say(text="ok"))) as server:
@@ -117,6 +133,7 @@ def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
     assert answer["content"][2]["input"] == {}
     assert [block["type"] for block in results["content"]] == ["tool_result", "tool_result", "text", "text"]
     assert results["content"][0]["tool_use_id"] == answer["content"][1]["id"]
+    assert results["content"][0]["content"] == "(no output)"
     assert results["content"][1]["is_error"] is True
     assert (empty["content"][0]["text"], last["content"][0]["text"]) == ("(no answer)", "(nothing)")
 
@@ -158,6 +175,22 @@ def test_another_servers_short_ways_are_understood() -> None:
     turn = _one(Raw(events=[_START, *blocks, *_END]))
     assert [call.arguments for call in turn.calls] == [{"path": "a"}]
     assert (turn.model, turn.stop, turn.usage.output_tokens) == ("other", "calls", 5)
+
+
+_NO_REASON = {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 5}}
+_NEVER_BEGUN = {"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[_START, _END[0]], [_START, _END[1]], [_START, _NO_REASON, _END[1]], [_START, _NEVER_BEGUN, *_END]],
+    ids=["no end", "no delta", "no reason", "no beginning"],
+)
+def test_a_turn_counts_with_its_end_and_its_reason_alone(events: list[Any]) -> None:
+    """Half an answer may look like a whole one, as a stream whose pieces belong nowhere may."""
+    with pytest.raises(ModelFailed) as failed:
+        _one(Raw(events=events))
+    assert failed.value.trouble == "truncated"
 
 
 def test_a_character_in_two_halves_is_one() -> None:

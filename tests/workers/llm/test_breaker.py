@@ -154,6 +154,11 @@ def test_a_try_that_fails_doubles_the_pause_up_to_ten_minutes(fleet: Fleet) -> N
     assert pauses == [30, 60, 120, 240, 480, 600, 600]
 
 
+def test_calls_that_were_under_way_when_the_pause_began_do_not_make_it_longer(fleet: Fleet) -> None:
+    fleet.fail(OPUS, times=3 * breaker.MOST_FAILURES)
+    assert fleet.shut_for_s(OPUS) == 30.0
+
+
 def test_a_try_that_nobody_hears_of_again_is_followed_by_another(fleet: Fleet) -> None:
     fleet.fail(OPUS, times=breaker.MOST_FAILURES)
     fleet.now += 30

@@ -271,6 +271,7 @@ def test_a_usage_limit_is_known_by_its_words_where_there_is_no_code(status: int,
         (502, "Bad gateway", "server"),
         (408, "Timeout", "server"),
         (422, "Unprocessable", "bad_request"),
+        (502, "<html>" + "usage limits, maximum context length" * 20, "server"),
     ],
 )
 def test_the_rest_is_known_by_its_status(status: int, said: str, kind: str) -> None:

@@ -102,6 +102,7 @@ def test_any_conversation_of_ours_is_taken_by_a_strict_server() -> None:
     roles = ["system", "user", "assistant", "tool", "tool", "user", "assistant", "user"]
     assert [message["role"] for message in messages] == roles
     assert [json.loads(call["function"]["arguments"]) for call in messages[2]["tool_calls"]] == [{"path": "é"}, {}]
+    assert [message["content"] for message in messages[3:5]] == ["(no output)", "no"]
     assert messages[5]["content"] == "First a word.\n\nAnd another."
 
 

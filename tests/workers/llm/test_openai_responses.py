@@ -122,8 +122,29 @@ def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
 
 def test_an_item_told_of_only_at_the_end_is_part_of_the_turn() -> None:
     """Some servers leave the events between out, and most of the usage."""
-    item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hello\ud83d"}]}
+    item = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hello\ud83d"}],
+    }
     response = {"id": "r", "model": "served", "status": "completed", "output": [item], "usage": {"input_tokens": 3}}
     with VendorServer(scripted(Raw(events=[{"type": "response.completed", "response": response}]))) as server:
         turn = provider(_WIRE, server).ask(request(), stop=never)
     assert (turn.text, turn.model, turn.usage.input_tokens, turn.usage.output_tokens) == ("Hello\ufffd", "served", 3, 0)
+
+
+def test_items_told_of_before_the_end_need_no_second_telling() -> None:
+    """An end without them is the end of all the same; and reasoning that is not sealed cannot be sent back."""
+    message = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+    reasoning = {"type": "reasoning", "id": "r", "summary": []}
+    events = [
+        *(
+            {"type": "response.output_item.done", "output_index": place, "item": item}
+            for place, item in enumerate([reasoning, message])
+        ),
+        {"type": "response.completed", "response": {"id": "r", "model": "served", "status": "completed", "output": []}},
+    ]
+    with VendorServer(scripted(Raw(events=events))) as server:
+        turn = provider(_WIRE, server).ask(request(), stop=never)
+    assert turn.parts == (Text(text="Hello"),)

@@ -129,3 +129,11 @@ def test_the_file_is_the_one_named_or_the_users_own(tmp_path: Path, monkeypatch:
 def test_a_file_that_is_named_and_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentWrong, match="there is no such file"):
         read_table(tmp_path / "none.yaml")
+
+
+def test_the_example_in_the_documentation_is_a_table(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
+    lines = text.partition("A table of your own")[2].partition("\n|")[0].splitlines()
+    table = read_table(own(tmp_path, "\n".join(line[4:] for line in lines if line.startswith("    "))))
+    assert table.budget == "coder" and table.models["coder"].price is not None
+    assert table.routes["code"].phases == {"plan": "claude-fable-5-2"}

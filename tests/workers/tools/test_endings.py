@@ -59,7 +59,7 @@ def test_a_plan_beyond_what_the_task_may_touch_is_not_committed(end: Use) -> Non
     [
         ({"plan": "x", "files_to_modify": ["../x"]}, "../x: lies outside the worktree"),
         ({"plan": "x", "files_to_modify": [".git/config"]}, "is git's own"),
-        ({"plan": "x", "files_to_modify": []}, "files_to_modify: "),
+        ({"plan": "x"}, "files_to_modify: Field required"),
         ({"plan": "", "files_to_modify": ["a"]}, "plan: String should have at least 1 character"),
     ],
 )

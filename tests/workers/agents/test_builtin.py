@@ -1,0 +1,370 @@
+"""The built-in agent, from order to candidate, against a server that speaks the vendors' wire formats."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from host_kit import Host
+from vendors.answers import Brain, Fault, Say, Seen, Wire
+from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
+
+from workers.messages import BuiltinAgent, Limits, Reply, ScriptedAgent, WorkResult
+from workers.transcript import Committed, Resumed, Said, Started, Tried, Verified
+
+WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
+KEY = "THE_TEST_KEY"
+FILES = {"a.py": "def old():\n    return 1\n", "b.py": "x = 1\n"}
+
+PLAN = ("commit_plan", {"plan": "Rename it, in a.py alone.", "files_to_modify": ["a.py"]})
+RENAME = ("bash", {"command": "sed -i s/old/new/ a.py"})
+FINISH = ("finish", {"summary": "renamed"})
+
+
+def planning(seen: Seen) -> bool:
+    return "commit_plan" in seen.tools
+
+
+def plain(seen: Seen) -> Say:
+    """Reads, plans, renames, finishes."""
+    if planning(seen):
+        return (
+            Say(text="I look first.", calls=[("read_file", {"path": "a.py"})])
+            if not seen.answered
+            else Say(calls=[PLAN])
+        )
+    return Say(thinking="easy", calls=[RENAME]) if not seen.answered else Say(calls=[FINISH])
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setenv(KEY, "k-1")
+    return Host(tmp_path, FILES)
+
+
+Serve = Callable[..., VendorServer]
+
+
+@pytest.fixture
+def serve(host: Host, request: pytest.FixtureRequest) -> Serve:
+    """A server with two models of one account, `m` and the stronger `n`; the host's table knows them and no others."""
+
+    def go(brain: Brain, wire: Wire = "anthropic") -> VendorServer:
+        server = VendorServer(brain, models=["m", "n"])
+        server.__enter__()
+        request.addfinalizer(lambda: server.__exit__(None, None, None))
+        host.settings = host.settings.model_copy(update={"models": table(host, server, wire)})
+        return server
+
+    return go
+
+
+def table(host: Host, server: VendorServer, wire: Wire, key: str = KEY) -> Path:
+    url = server.url if wire == "anthropic" else f"{server.url}/v1"
+    price = "{input: 1, cached: 0.1, written: 1.25, output: 5}"
+    model = f"account: local, family: test, window_tokens: 100000, max_output_tokens: 4000, price: {price}"
+    path = host.folder / "models.yaml"
+    path.write_text(
+        f"accounts:\n  local: {{wire: {wire}, key: {key}, base_url: '{url}'}}\n"
+        f"models:\n  m: {{{model}}}\n  n: {{{model}, strength: 3}}\n"
+        "routes:\n  code: {primary: m, then: [n], reason: a test, source: here, date: '2026-11-01'}\nbudget: m\n"
+    )
+    return path
+
+
+def work(host: Host, **said: Any) -> WorkResult:
+    usual = {"agent": BuiltinAgent(), "title": "Rename old", "acceptance": ("grep -q new a.py",)}
+    return host.carry_out(**(usual | said))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_task_goes_through_its_phases(host: Host, serve: Serve, wire: Wire) -> None:
+    """Whatever is spoken: plan, work, verification, candidate; every request one the strictest vendor takes."""
+    server = serve(plain, wire)
+    done = work(host)
+    assert (done.outcome, done.paths, done.claimed_summary, done.models) == ("candidate", ("a.py",), "renamed", ("m",))
+    assert host.content(done.commit, "a.py") == "def new():\n    return 1"
+    assert server.invalid == []
+    entries = host.transcript()
+    assert [entry.phase for entry in entries if isinstance(entry, Started)] == ["plan", "execute"]
+    (plan,) = [entry for entry in entries if isinstance(entry, Committed)]
+    assert plan.files == ("a.py",)
+    turns = [entry.turn for entry in entries if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    assert done.spent.turns == len(turns) == len(server.seen) == 4
+    assert done.spent.input_tokens == sum(turn.usage.input_tokens for turn in turns) > 0
+    assert done.spent.cost_usd is not None and done.spent.cost_usd > 0
+
+
+def test_execute_begins_afresh_with_the_card_and_what_was_learned(host: Host, serve: Serve) -> None:
+    """The card word for word, the plan, the text that was read; nothing of the conversation before."""
+    server = serve(plain)
+    work(host, description="Everything that says `old` is to say new.")
+    first, last = server.seen[0], server.seen[-1]
+    assert "write_file" not in first.tools and "bash" not in first.tools
+    card = first.texts[0].partition("## File Hints")[0].strip()
+    assert card in last.texts[0] and "Everything that says `old`" in card
+    assert "Rename it, in a.py alone." in last.texts[0]
+    assert "def old():" in last.texts[0]
+    assert "I look first." not in last.texts[0].split("## What was learned")[0]
+    assert len(last.texts) == 1
+
+
+def test_what_is_red_goes_back_and_is_mended(host: Host, serve: Serve) -> None:
+    """The output of the acceptance command is what EXECUTE hears next."""
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        steps = [RENAME, FINISH, ("write_file", {"path": "b.py", "content": "y = 2\n"}), FINISH]
+        return Say(calls=[steps[seen.answered]])
+
+    server = serve(brain)
+    done = work(host, acceptance=("grep -n y b.py || { echo there is no y; exit 1; }",))
+    assert done.outcome == "candidate"
+    assert any("there is no y" in text for text in server.seen[-1].texts)
+    assert [entry.ok for entry in host.transcript() if isinstance(entry, Verified)] == [False, True]
+    assert server.invalid == []
+
+
+def test_the_same_failure_again_brings_a_stronger_model_and_then_the_end(host: Host, serve: Serve) -> None:
+    """Three times the same is enough."""
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        return Say(calls=[FINISH if seen.answered else RENAME])
+
+    server = serve(brain)
+    done = work(host, acceptance=("grep -q never a.py",))
+    assert (done.outcome, done.models) == ("verify_failed", ("m", "n")), done.detail
+    assert "3 times, in the same way" in done.detail
+    assert server.invalid == []
+
+
+def test_a_plan_that_changes_nothing_ends_as_no_change(host: Host, serve: Serve) -> None:
+    """With its words, and without EXECUTE."""
+    server = serve(lambda seen: Say(calls=[("commit_plan", {"plan": "It is renamed already.", "files_to_modify": []})]))
+    done = work(host)
+    assert done.outcome == "no_change" and "It is renamed already." in done.detail
+    assert len(server.seen) == 1
+
+
+def test_finish_is_refused_while_nothing_is_changed(host: Host, serve: Serve) -> None:
+    """A claim is not work."""
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        return Say(calls=[[FINISH], [RENAME], [FINISH]][seen.answered])
+
+    server = serve(brain)
+    assert work(host).outcome == "candidate"
+    assert "not finished: no file that git keeps is changed" in server.seen[-1].results[0]
+
+
+def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve) -> None:
+    """The harness runs the test itself; a text that says it failed is not enough."""
+    test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
+    calls = [
+        ("write_file", {"path": "test_a.py", "content": test}),
+        ("confirm_red_phase", {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"}),
+        FINISH,
+        ("bash", {"command": "echo 'x = 2' > b.py"}),
+        FINISH,
+    ]
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        return Say(
+            calls=[
+                [RENAME],
+                [FINISH],
+                [("bash", {"command": "git checkout a.py"})],
+                *[[one] for one in calls[:2]],
+                [RENAME],
+                [FINISH],
+            ][seen.answered]
+        )
+
+    server = serve(brain)
+    done = work(host, agent=BuiltinAgent(red_first=True))
+    assert done.outcome == "candidate", done.detail
+    results = server.seen[-1].results
+    assert "no failing test was seen yet" in results[1]
+    assert results[4].startswith("OK: confirmed"), results[4]
+
+
+def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve: Serve, tmp_path: Path) -> None:
+    """From the turn that was kept last, with the files as they were, and each token counted once."""
+    stopping: list[bool] = []
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        if seen.answered == 2 and not stopping:
+            stopping.append(True)
+            return Say(text="too late", calls=[("bash", {"command": "echo lost > lost"})])
+        steps = [RENAME, ("bash", {"command": "echo 'y = 2' >> b.py"}), ("read_file", {"path": "b.py"}), FINISH]
+        return Say(calls=[steps[seen.answered]])
+
+    server = serve(brain)
+    first = work(host, stop=lambda: bool(stopping))
+    assert first.outcome != "candidate"
+    before = len(server.seen)
+    host.settings = host.settings.model_copy(update={"home": tmp_path / "h2", "cache": tmp_path / "c2", "host": "two"})
+    done = work(host, attempt=2, resumes=1)
+    assert (done.outcome, done.host, done.includes) == ("candidate", "two", (1,)), done.detail
+    again = server.seen[before]
+    assert not planning(again) and again.answered == 2, "it does not begin anew"
+    assert host.content(done.commit, "a.py").startswith("def new") and "y = 2" in host.content(done.commit, "b.py")
+    assert "lost" not in done.paths
+    assert server.invalid == []
+    counted = [entry for entry in host.transcript(2) if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    assert done.spent.turns == len(counted) == len(server.seen) - 1, "the lost turn was used on the other host"
+
+
+def test_turns_lost_on_this_host_are_counted(host: Host, serve: Serve) -> None:
+    """They were paid for, though they are asked for again."""
+    stopping: list[bool] = []
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        if seen.answered == 1 and not stopping:
+            stopping.append(True)
+        return Say(calls=[FINISH if seen.answered else RENAME])
+
+    server = serve(brain)
+    work(host, stop=lambda: bool(stopping))
+    done = work(host, attempt=2, resumes=1)
+    assert done.outcome == "candidate", done.detail
+    (resumed,) = [entry for entry in host.transcript(2) if isinstance(entry, Resumed)]
+    assert done.spent.turns == len(server.seen)
+    assert resumed.lost.turns <= 1
+
+
+def test_a_second_delivery_of_the_same_attempt_goes_on_too(host: Host, serve: Serve) -> None:
+    """It does not plan again."""
+    stopping: list[bool] = []
+
+    def brain(seen: Seen) -> Say:
+        if not planning(seen) and not stopping:
+            stopping.append(True)
+        return plain(seen)
+
+    server = serve(brain)
+    work(host, stop=lambda: bool(stopping))
+    done = work(host, resent=True)
+    assert (done.outcome, done.includes) == ("candidate", ()), done.detail
+    assert sum(planning(seen) for seen in server.seen) == 2
+
+
+def test_progress_of_another_base_is_not_gone_on_with(host: Host, serve: Serve) -> None:
+    """Its files are not this attempt's."""
+    serve(plain)
+    first = work(host)
+    again = work(host, attempt=2, resumes=1, base=first.commit, acceptance=())
+    assert again.includes == ()
+
+
+def test_a_question_rests_and_its_answer_goes_on(host: Host, serve: Serve) -> None:
+    """The conversation that asked hears the answer; its work is there."""
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        steps = [RENAME, ("ask", {"question": "new or newer?"}), FINISH]
+        return Say(calls=[steps[seen.answered]])
+
+    server = serve(brain)
+    asked = work(host)
+    assert (asked.outcome, asked.question, asked.resumable) == ("needs_human", "new or newer?", True)
+    reply = Reply(question="new or newer?", answer="new is fine", by="ann")
+    done = work(host, attempt=2, resumes=1, replies=(reply,))
+    assert (done.outcome, done.includes) == ("candidate", (1,)), done.detail
+    assert "new is fine" in server.seen[-1].texts[-1]
+    assert server.invalid == []
+
+
+def test_a_key_that_is_not_there_needs_a_person(host: Host, serve: Serve) -> None:
+    """With the name of the variable to be set; the task is not to blame."""
+    server = serve(plain)
+    host.settings = host.settings.model_copy(update={"models": table(host, server, "anthropic", key="NOT_SET")})
+    done = work(host)
+    assert (done.outcome, server.seen) == ("needs_human", []), done
+    assert "NOT_SET" in done.question and done.question == done.detail
+
+
+def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
+    """Nothing failed: the order is to be tried again then, and goes on from where it is."""
+    limited = [True]
+
+    def brain(seen: Seen) -> Say | Fault:
+        return plain(seen) if planning(seen) or not limited else Fault(kind="usage_limit")
+
+    server = serve(brain)
+    waiting = work(host)
+    assert (waiting.outcome, waiting.resumable) == ("infrastructure", True), waiting
+    assert waiting.not_before is not None and waiting.not_before > time.time()
+    assert any(isinstance(entry, Tried) for entry in host.transcript())
+    limited.clear()
+    done = work(host, attempt=2, resumes=1)
+    assert (done.outcome, done.includes) == ("candidate", (1,)), done.detail
+    assert sum(planning(seen) for seen in server.seen) == 2
+    assert server.invalid == []
+
+
+def test_a_refusal_is_a_refusal(host: Host, serve: Serve) -> None:
+    """Not a failure of the task's, nor silence."""
+    serve(lambda seen: REFUSAL)
+    assert work(host).outcome == "refused"
+
+
+def test_an_overflow_of_execute_begins_it_afresh_with_what_was_done(host: Host, serve: Serve) -> None:
+    """Once; what was written is there, and said to be."""
+    overflowed: list[bool] = []
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        if seen.answered == 1 and not overflowed:
+            overflowed.append(True)
+            return OVERFLOW_MIDWAY
+        return Say(calls=[FINISH if overflowed else RENAME])
+
+    server = serve(brain)
+    assert work(host).outcome == "candidate"
+    last = server.seen[-1].texts[0]
+    assert "grew too long" in last and "a.py" in last.split("files_written")[1]
+    assert server.invalid == []
+
+
+def test_limits_of_money_hold(host: Host, serve: Serve) -> None:
+    """Not a call more than they pay for."""
+    server = serve(lambda seen: Say(calls=[("read_file", {"path": f"{seen.answered}.py"})]))
+    done = work(host, limits=Limits(cost_usd=0.01))
+    assert done.outcome == "limits_spent" and "0.01 USD" in done.detail, done
+    assert done.spent.cost_usd is not None and done.spent.cost_usd <= 0.01
+    assert server.seen
+
+
+def test_a_script_with_a_plan_is_led_through_both_phases(host: Host) -> None:
+    """The scripted model is held to the same phases, where its author wrote turns for them."""
+    script = (
+        "turns:\n"
+        "  - phase: plan\n"
+        "    calls: [{tool: commit_plan, plan: rename, files_to_modify: [a.py]}]\n"
+        "  - phase: execute\n"
+        "    calls: [{tool: edit_file, path: a.py, old: old, new: new}]\n"
+        "  - phase: execute\n"
+        "    calls: [{tool: finish, summary: renamed}]\n"
+    )
+    done = work(host, agent=ScriptedAgent(script=script))
+    assert (done.outcome, done.models) == ("candidate", ("scripted",)), done.detail
+    assert [entry.phase for entry in host.transcript() if isinstance(entry, Started)] == ["plan", "execute"]

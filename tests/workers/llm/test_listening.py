@@ -1,0 +1,69 @@
+"""Reading a stream in a thread of its own, and leaving it."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from vendors.asking import never
+
+from workers.llm.endpoint import Endpoint
+from workers.llm.listening import attend
+from workers.llm.openai_client import client
+from workers.llm.provider import ModelFailed
+
+
+class _Endless:
+    """A stream as the kits have them, that never ends of itself."""
+
+    def __init__(self) -> None:
+        self.begun, self.closed = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[int]:
+        number = 0
+        self.begun.set()
+        while not self.closed.wait(0.001):
+            yield (number := number + 1)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_who_goes_away_closes_the_stream() -> None:
+    """A vendor that is still answering is told that nobody listens, and stops at what it costs so far."""
+    stream = _Endless()
+    events = attend(lambda: stream, never)
+    assert [next(events), next(events)] == [1, 2]
+    events.close()
+    assert stream.closed.wait(5)
+
+
+def test_who_is_stopped_closes_the_stream() -> None:
+    """Also in the middle of what comes without a pause."""
+    stream = _Endless()
+    with pytest.raises(ModelFailed) as failed:
+        list(attend(lambda: stream, stream.begun.is_set))
+    assert failed.value.trouble == "stopped"
+    assert stream.closed.wait(5)
+
+
+def test_what_goes_wrong_in_reading_is_raised_to_who_asked() -> None:
+    """And not in a thread where nobody listens."""
+
+    def unopened() -> _Endless:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        next(attend(unopened, never))
+
+
+def test_a_client_is_closed_with_its_owner() -> None:
+    """Nobody else does it, and its connections would be left open."""
+
+    class Owner:
+        pass
+
+    owner = Owner()
+    made = client(Endpoint(model="m"), owner)
+    assert not made.is_closed()
+    del owner
+    assert made.is_closed()

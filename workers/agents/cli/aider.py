@@ -1,0 +1,136 @@
+"""
+aider: one message, plain text out. Seen with 0.86.2.
+
+It has no events, and status 0 whatever happens. Its report of tokens, printed after each answer of the model, is what
+comes closest to an end that is told; its numbers are rounded to two or three digits.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Hopeless, Remarked, Spoke, Used
+from workers.agents.cli.lines import clipped
+from workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
+from workers.agents.cli.wordings import failure
+from workers.llm.messages import Text, Usage
+
+_ADDRESSES = {
+    OPENAI.address: ("OPENAI_API_BASE", "https://api.openai.com/v1"),
+    ANTHROPIC.address: ("ANTHROPIC_API_BASE", "https://api.anthropic.com"),
+}
+_BANNER = re.compile(
+    r"Aider v|(Main |Weak )?[Mm]odel: |Git repo: |Repo-map: |Analytics have|Detected dumb|Update git (name|email)"
+    r"|https://aider\.chat/|HTTPSConnectionPool|Warning|Added .* to the chat|Applied edit to|Retrying in|Use /help"
+)
+_REPORT = re.compile(
+    r"Tokens: (?P<sent>[\d.,]+[kM]?) sent(?:, (?P<write>[\d.,]+[kM]?) cache write)?"
+    r"(?:, (?P<hit>[\d.,]+[kM]?) cache hit)?, (?P<received>[\d.,]+[kM]?) received\."
+    r"(?: Cost: \$(?P<cost>[\d.]+) message, \$[\d.]+ session\.)?"
+)
+_ERROR = re.compile(r"litellm\.\w*(Error|Timeout|Exception)\b|Model \S+ has hit a token limit")
+_GAVE_UP = re.compile(r"Only \d+ reflections allowed|Empty response received from LLM")
+_TIMES = {"k": 1_000, "M": 1_000_000}
+
+
+def invoke(job: Job) -> Invocation:
+    argv = [job.executable, "--message-file", str(job.prompt), "--yes-always", "--no-stream", "--no-pretty"]
+    argv += [
+        "--no-auto-commits",
+        "--no-dirty-commits",
+        "--no-gitignore",
+        "--no-check-update",
+        "--no-show-release-notes",
+    ]
+    argv += ["--analytics-disable", "--no-show-model-warnings", "--no-suggest-shell-commands", "--no-detect-urls"]
+    for option in ("chat-history-file", "input-history-file", "llm-history-file"):
+        argv += [f"--{option}", str(job.tmp / f"aider-{option}")]
+    for name, (variable, usual) in _ADDRESSES.items():
+        # Said last, so that no `.env` of the repository names another server, which would be sent the key.
+        argv += ["--set-env", f"{variable}={job.given.get(name, usual)}"]
+    if job.model is not None:
+        argv += ["--model", job.model]
+    keys = {name: value for name, value in job.given.items() if name not in _ADDRESSES}
+    return Invocation(argv=tuple(argv), env={**keys, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "1000"})
+
+
+class AiderReader:
+    def __init__(self, job: Job) -> None:
+        self._speaker = job.speaker
+        self._said: list[str] = []
+        self._error: list[str] = []
+        self._gave_up = ""
+        self._answers = 0
+
+    def read(self, line: str) -> Iterable[Event]:
+        if self._error:
+            return self._go_on_with_error(line)
+        if _ERROR.match(line):
+            self._error.append(line)
+            return self._on_error()
+        if match := _REPORT.match(line):
+            return self._answered(match)
+        if _GAVE_UP.match(line):
+            self._gave_up = line
+            return (Closed(failure=Failure(said=line)),)
+        if _BANNER.match(line) or not (line.strip() or self._said):
+            return (Remarked(text=line),) if line.strip() else ()
+        self._said.append(line)
+        return ()
+
+    def _go_on_with_error(self, line: str) -> Iterator[Event]:
+        """An error lasts until an empty line."""
+        if line.strip() and not _BANNER.match(line):
+            self._error.append(line)
+            yield from self._on_error()
+        else:
+            self._error = []
+
+    def _on_error(self) -> Iterator[Event]:
+        found = failure(" ".join(self._error))
+        yield Closed(failure=found)
+        if found.trouble == "usage_limit":
+            # It would go on asking, for a minute or for hours.
+            yield Hopeless(failure=found)
+
+    def _answered(self, report: re.Match[str]) -> Iterator[Event]:
+        """What was printed since the last report is the answer."""
+        self._answers += 1
+        text, self._said = clipped("\n".join(self._said).strip()), []
+        turn = str(self._answers)
+        if text:
+            yield Spoke(parts=(Text(text=text),), turn=turn, model=self._speaker)
+        yield Used(usage=_usage(report), turn=turn)
+        gave_up, self._gave_up = self._gave_up, ""
+        if gave_up:
+            yield Closed(failure=Failure(said=gave_up))
+        else:
+            yield Closed(summary=text) if text else Closed(failure=SPEECHLESS)
+
+
+def _usage(report: re.Match[str]) -> Usage:
+    cost = report["cost"]
+    return Usage(
+        input_tokens=_count(report["sent"]),
+        cached_tokens=_count(report["hit"]),
+        written_tokens=_count(report["write"]),
+        output_tokens=_count(report["received"]),
+        # Left out where it knows no price.
+        cost_usd=None if cost is None else float(cost),
+    )
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return 0
+    digits = text.rstrip("kM").replace(",", "")
+    return round(float(digits) * _TIMES.get(text[-1], 1)) if re.fullmatch(r"\d+(\.\d+)?", digits) else 0
+
+
+AIDER = Program(
+    name="aider",
+    install="uv tool install --python 3.12 aider-chat",
+    vendors=vendors_by_prefix,
+    invoke=invoke,
+    reader=AiderReader,
+    litter=".aider*",
+)

@@ -1,0 +1,188 @@
+"""
+One attempt by one of the programs: found, given its task and its keys, run, read, judged.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from workers.agents.agent import AgentAnswer, Assignment
+from workers.agents.cli.aider import AIDER
+from workers.agents.cli.claude import CLAUDE
+from workers.agents.cli.codex import CODEX
+from workers.agents.cli.judgement import Judgement, Told, judged
+from workers.agents.cli.opencode import OPENCODE
+from workers.agents.cli.program import Invocation, Job, Program
+from workers.agents.cli.prompt import write_prompt
+from workers.agents.cli.record import Record
+from workers.agents.command import task_variables, write_reasons
+from workers.agents.narration import narrated
+from workers.llm.messages import Text, user
+from workers.messages import CliAgent, CliProgram
+from workers.sandbox.private import private
+from workers.sandbox.process import Command, Ended, run
+from workers.settings import secret
+from workers.transcript import Finished, Said, Started, Transcript, now
+from worktrees.trees import is_folder, remove_rubbish
+
+PROGRAMS: Mapping[CliProgram, Program] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
+
+_TAIL_CHARACTERS = 16_000
+_VERSION_S = 30.0
+_OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_", "OPENCODE_", "AIDER_", "LITELLM_")
+"""What the names of variables begin with that programs take orders from: the host's affair, not a plan's."""
+Lookup = Callable[[str], str | None]
+
+
+def perform_cli(assignment: Assignment, *, stop: Callable[[], bool], lookup: Lookup = secret) -> AgentAnswer:
+    """`lookup` has the host's keys and servers' addresses, by the names of their variables."""
+    agent = assignment.order.agent
+    if not isinstance(agent, CliAgent):
+        raise TypeError(f"a '{agent.kind}' agent is no command line agent; call what performs it")
+    program = PROGRAMS[agent.program]
+    executable = shutil.which(program.name, path=assignment.env.get("PATH"))
+    if executable is None:
+        missing = f"{program.name} is not on the worker's PATH; install it there: {program.install}"
+        return AgentAnswer(ended="not_started", detail=missing)
+    given = _given(program, agent.model, lookup)
+    if not any(name in given for name in _keys(program, agent.model)):
+        return _keyless(program, agent.model)
+    return _perform(assignment, program, _job(assignment, agent, executable, given), stop)
+
+
+def installed(path: str | None) -> dict[str, str]:
+    """The programs found on a PATH, each with its version; `unknown` where it does not tell one in half a minute."""
+    found = {name: shutil.which(name, path=path) for name in PROGRAMS}
+    return {name: _version(executable) for name, executable in found.items() if executable is not None}
+
+
+def _version(executable: str) -> str:
+    with private({}) as own:
+        argv, log = (executable, "--version"), own.tmp / "version.log"
+        ended = run(Command(argv=argv, cwd=own.tmp, env=own.env, log=log, timeout_s=_VERSION_S))
+    number = re.search(r"\d+\.\d+\.\d+\S*", ended.tail) if ended.succeeded else None
+    return number[0] if number else "unknown"
+
+
+def _keys(program: Program, model: str | None) -> tuple[str, ...]:
+    return tuple(key for vendor in program.vendors(model) for key in vendor.keys)
+
+
+def _given(program: Program, model: str | None, lookup: Lookup) -> dict[str, str]:
+    """Keys of the vendor whose model it is, and of nobody else."""
+    names = [name for vendor in program.vendors(model) for name in (*vendor.keys, vendor.address) if name]
+    return {name: value for name in names if (value := lookup(name)) is not None}
+
+
+def _keyless(program: Program, model: str | None) -> AgentAnswer:
+    names = " or ".join(_keys(program, model))
+    detail = f"{program.name} has no key; set {names} where the worker runs"
+    return AgentAnswer(ended="failed", detail=detail, trouble="authentication")
+
+
+def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str]) -> Job:
+    return Job(
+        executable=executable,
+        model=agent.model,
+        title=assignment.order.title,
+        worktree=assignment.worktree,
+        home=assignment.home,
+        tmp=assignment.tmp,
+        prompt=write_prompt(assignment),
+        limits=assignment.order.limits,
+        given=given,
+    )
+
+
+def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[[], bool]) -> AgentAnswer:
+    invocation = program.invoke(job)
+    before = _litter(program, job.worktree)
+    with Transcript(assignment.transcript) as transcript:
+        order = assignment.order
+        started = Started(at=now(), order_id=order.order_id, model=job.speaker, system=(), tools=())
+        transcript.append(started)
+        transcript.append(Said(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
+        record = Record(transcript, program.reader(job), order.limits, _secrets(program, job))
+        ended = _run(assignment, invocation, record, stop)
+        _remove(_litter(program, job.worktree) - before)
+        judgement = _judge(program, job, ended, record)
+        spent = record.spent(ended.seconds)
+        transcript.append(
+            Finished(
+                at=now(),
+                ended=judgement.ended,
+                detail=judgement.detail,
+                summary=judgement.summary,
+                spent=spent,
+            )
+        )
+        return AgentAnswer(
+            ended=judgement.ended,
+            detail=judgement.detail,
+            log_tail=_write_log(transcript, assignment.log),
+            claimed_summary=judgement.summary,
+            spent=spent,
+            models=tuple(record.models),
+            trouble=judgement.trouble,
+            resets_at=judgement.resets_at,
+        )
+
+
+def _run(assignment: Assignment, invocation: Invocation, record: Record, stop: Callable[[], bool]) -> Ended:
+    order = assignment.order
+    env = _without(assignment.env) | task_variables(order, write_reasons(order, assignment.tmp))
+    env |= invocation.env
+    ended = run(
+        Command(
+            argv=invocation.argv,
+            cwd=assignment.worktree,
+            env=env,
+            # What it prints may hold its key: kept only without it, in the transcript.
+            log=assignment.tmp / "output.log",
+            timeout_s=order.limits.wall_s,
+            idle_s=order.limits.idle_s,
+            keep_bytes=order.limits.output_bytes,
+            pass_fds=assignment.pass_fds,
+            watch=assignment.worktree,
+            stdin=invocation.stdin,
+        ),
+        stop=lambda: record.enough or stop(),
+        hear=record.hear,
+    )
+    record.end()
+    return ended
+
+
+def _without(env: Mapping[str, str]) -> dict[str, str]:
+    """The task's environment, without what would lead a program, and this host's key with it, to another server."""
+    return {name: value for name, value in env.items() if not name.startswith(_OURS)}
+
+
+def _secrets(program: Program, job: Job) -> list[str]:
+    return [value for name, value in job.given.items() if name in _keys(program, job.model)]
+
+
+def _judge(program: Program, job: Job, ended: Ended, record: Record) -> Judgement:
+    told = Told(closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks))
+    return judged(program.name, ended, told, keys=_keys(program, job.model))
+
+
+def _litter(program: Program, worktree: Path) -> set[Path]:
+    return set(worktree.glob(program.litter)) if program.litter else set()
+
+
+def _remove(paths: set[Path]) -> None:
+    for path in paths:
+        if is_folder(path):
+            remove_rubbish(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _write_log(transcript: Transcript, log: Path) -> str:
+    """The transcript as a person reads it, where a command's log would be; answers its end."""
+    text = narrated(transcript.entries)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text, encoding="utf-8", errors="replace")
+    return text[-_TAIL_CHARACTERS:]

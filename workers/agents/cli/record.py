@@ -1,0 +1,161 @@
+"""
+A program's output as it comes: cut into lines, keys taken out, read, written into the transcript, counted.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from workers.agents.cli.events import (
+    Closed,
+    Event,
+    Failure,
+    Hopeless,
+    Reader,
+    Remarked,
+    Returned,
+    Spoke,
+    Used,
+    UsedInAll,
+)
+from workers.agents.cli.lines import clipped
+from workers.llm.messages import ToolCall, Turn, Usage
+from workers.messages import Limits, Spent
+from workers.transcript import Answered, Noted, Said, Transcript, now
+
+_MOST_LINE_BYTES = 16 * 1024 * 1024
+_REMARKS = 40
+_LEAST_SECRET = 6
+"""Characters; what is shorter is no key, and would spoil whatever it is taken out of."""
+
+
+class Record:
+    """Lives as long as the run. `hear` may be given pieces of any size; `end` once, when there is no more."""
+
+    def __init__(self, transcript: Transcript, reader: Reader, limits: Limits, secrets: Iterable[str]) -> None:
+        self._transcript, self._reader, self._limits = transcript, reader, limits
+        self._secrets = [secret for secret in secrets if len(secret) >= _LEAST_SECRET]
+        self._line = bytearray()
+        self._skipping = False
+        self._uses: dict[str, Usage] = {}
+        self._in_all: Usage | None = None
+        self._turn: str | None = None
+        self._called_at: dict[str, float] = {}
+        self.turns = 0
+        self.models: list[str] = []
+        self.remarks: deque[str] = deque(maxlen=_REMARKS)
+        self.closed: Closed | None = None
+        self.over: str | None = None
+        """The limit that is passed, as the end of a sentence."""
+        self.hopeless: Failure | None = None
+
+    def hear(self, data: bytes) -> None:
+        while (end := data.find(b"\n")) >= 0:
+            self._keep(data[:end])
+            self._end_line()
+            data = data[end + 1 :]
+        self._keep(data)
+
+    def end(self) -> None:
+        """What came without the end of its line counts as one."""
+        self._end_line()
+
+    @property
+    def enough(self) -> bool:
+        """Whether the program is to be ended: it is over a limit, or tries in vain."""
+        return self.over is not None or self.hopeless is not None
+
+    def spent(self, seconds: float) -> Spent:
+        """Nothing was used where no model has answered; what was used and not told is not known."""
+        usage = self._in_all if self._in_all is not None else _sum(self._uses.values())
+        cost = usage.cost_usd if self._in_all is not None or self._uses else None if self.turns else 0.0
+        return Spent(
+            seconds=seconds,
+            turns=self.turns,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost_usd=cost,
+        )
+
+    def _keep(self, data: bytes) -> None:
+        if len(self._line) + len(data) > _MOST_LINE_BYTES:
+            self._line.clear()
+            self._skipping = True
+        if not self._skipping:
+            self._line += data
+
+    def _end_line(self) -> None:
+        if self._skipping:
+            self._skipping = False
+            return self._take(Remarked(text=f"a line of more than {_MOST_LINE_BYTES:,} bytes was left out"))
+        line = self._line.decode(errors="replace").rstrip("\r")
+        self._line.clear()
+        for secret in self._secrets:
+            line = line.replace(secret, "[key]")
+        for event in self._reader.read(line):
+            self._take(event)
+        return None
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Spoke():
+                self._spoke(event)
+            case Returned(result=result):
+                self.closed = self._turn = None
+                began = self._called_at.pop(result.call_id, now())
+                answered = Answered(at=now(), iteration=max(1, self.turns), seconds=now() - began, result=result)
+                self._transcript.append(answered)
+            case Used(usage=usage, turn=turn):
+                self._uses[turn] = usage
+            case UsedInAll(usage=usage):
+                self._in_all = usage
+            case Remarked(text=text):
+                self._remark(text)
+            case Closed():
+                self.closed = event
+            case Hopeless(failure=failure):
+                self.hopeless = failure
+        self.over = self.over or self._passed()
+
+    def _spoke(self, event: Spoke) -> None:
+        self.closed = None
+        if self._turn is None or (event.turn and event.turn != self._turn):
+            self.turns += 1
+        self._turn = event.turn or self._turn or ""
+        if event.model and event.model not in self.models:
+            self.models.append(event.model)
+        self._called_at |= {part.id: now() for part in event.parts if isinstance(part, ToolCall)}
+        # What this piece cost is told later, or never; the whole is in `Finished`.
+        turn = Turn(role="assistant", parts=event.parts, id=event.turn, model=event.model, usage=Usage(cost_usd=None))
+        self._transcript.append(Said(at=now(), turn=turn))
+
+    def _remark(self, text: str) -> None:
+        if text.strip():
+            self.remarks.append(clipped(text))
+            self._transcript.append(Noted(at=now(), text=clipped(text)))
+
+    def _passed(self) -> str | None:
+        """A limit of what models use; only what is told while the program runs can be kept to."""
+        limits, spent = self._limits, self.spent(0.0)
+        if self.closed is not None and self.closed.failure is None:
+            return None
+        if limits.turns is not None and self.turns > limits.turns:
+            return f"used its {limits.turns} turns without finishing"
+        if limits.tokens is not None and spent.tokens > limits.tokens:
+            return f"used more than its {limits.tokens:,} tokens"
+        if limits.cost_usd is not None and (spent.cost_usd or 0.0) > limits.cost_usd:
+            return f"cost more than its {limits.cost_usd:g} USD"
+        return None
+
+
+def _sum(uses: Iterable[Usage]) -> Usage:
+    total = Usage()
+    for use in uses:
+        unknown = total.cost_usd is None or use.cost_usd is None
+        total = Usage(
+            input_tokens=total.input_tokens + use.input_tokens,
+            cached_tokens=total.cached_tokens + use.cached_tokens,
+            output_tokens=total.output_tokens + use.output_tokens,
+            cost_usd=None if unknown else (total.cost_usd or 0.0) + (use.cost_usd or 0.0),
+        )
+    return total
