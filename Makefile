@@ -26,7 +26,7 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py
-	$(BIN)/python benchmarks/worktrees.py
+	$(BIN)/python benchmarks/checkouts.py
 	$(BIN)/python benchmarks/road.py
 
 install: $(READY)

@@ -42,7 +42,7 @@ class Bench:
 
     @property
     def transcript(self) -> Path:
-        return self.logs / "transcript.jsonl"
+        return transcript_path(self.order, self.settings)
 
     @property
     def base(self) -> CommitId:
@@ -98,12 +98,21 @@ class Bench:
 
 @contextmanager
 def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Bench]:
-    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
-    logs = settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
+    logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
     with private(order.env) as own, lease_checkout(mirror, CommitId(order.base), checkouts) as checkout:
         yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+
+
+def transcript_path(order: WorkOrder, settings: Settings) -> Path:
+    """Where this host keeps the attempt's conversation."""
+    return _logs(order, settings) / "transcript.jsonl"
+
+
+def _logs(order: WorkOrder, settings: Settings) -> Path:
+    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    return settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
 
 
 def unprintable(paths: tuple[str, ...]) -> str | None:

@@ -23,7 +23,10 @@ def run_order(encoded: str) -> None:
         return carry_out(order, Settings(), stop=stop)
 
     def failed(why: str) -> Message:
+        from workers.resuming import told_so_far
+
         return WorkResult(
+            **told_so_far(order, Settings()),
             order_id=order.order_id,
             token=order.token,
             outcome="infrastructure",

@@ -14,6 +14,7 @@ from workers.bench import Bench, set_up, unprintable
 from workers.candidates import Candidate, publish, published
 from workers.llm.provider import PASSING
 from workers.messages import Outcome, WorkOrder, WorkResult
+from workers.resuming import told_so_far
 from workers.settings import Settings
 from workers.verify import Finding, accept
 from worktrees.changes import changes, touched_paths
@@ -54,7 +55,8 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
     except NotDone as ended:
         return blank.model_copy(update={**ended.said, "finished_at": time.time()})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, OSError) as trouble:
-        return blank.model_copy(update={"detail": str(trouble), "finished_at": time.time()})
+        so_far = told_so_far(order, settings)
+        return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
 
 
 def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:

@@ -8,11 +8,13 @@ where this host still has their transcript.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from workers.bench import Bench
-from workers.messages import Limits, Spent
+from workers.bench import Bench, transcript_path
+from workers.messages import Limits, Spent, WorkOrder
 from workers.meter import Meter
 from workers.progress import Progress, read_progress
+from workers.settings import Settings
 from workers.transcript import (
     Entry,
     Resumed,
@@ -21,6 +23,7 @@ from workers.transcript import (
     TranscriptWrong,
     now,
     parse_transcript,
+    read_transcript,
 )
 from worktrees.git import CommitId
 
@@ -43,8 +46,7 @@ def begin(bench: Bench) -> Beginning:
     path = bench.transcript
     delivered_before = path.exists() or bench.order.resent
     own = _kept(bench, bench.order.attempt) if delivered_before else None
-    earlier = bench.order.resumes
-    found = own or (_kept(bench, earlier) if earlier is not None else None)
+    found = own or _kept_earlier(bench)
     left = _left_here(bench, found) if found else b""
     _set_aside(path)
     if found is None:
@@ -61,6 +63,33 @@ def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
     ids = [entry.order_id for entry in entries if isinstance(entry, Started | Resumed)]
     found = dict.fromkeys(int(one.rpartition(".")[2]) for one in ids)
     return tuple(one for one in found if one != but)
+
+
+def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
+    """What a result without an answer of the agent's says: what its models used until then, as the transcript has it."""
+    path = transcript_path(order, settings)
+    try:
+        entries = read_transcript(path)
+    except (OSError, TranscriptWrong):
+        entries = []
+    if not entries:
+        return {}
+    includes = attempts_in(entries, but=order.attempt)
+    # Who finds nothing in the hub to go on with begins anew: there is no harm in looking.
+    return {"spent": Meter.of(Limits(), entries).spent, "includes": includes, "resumable": True}
+
+
+def _kept_earlier(bench: Bench) -> Progress | None:
+    """
+    Of the attempt that the order names; where that was interrupted before it had put anything into the hub, of the one
+    that it went on with itself. Not of one that came back with reasons: what it did was judged.
+    """
+    newest = bench.order.resumes
+    if newest is None:
+        return None
+    judged = max((reason.attempt for reason in bench.order.reasons), default=0)
+    attempts = range(newest, judged, -1)
+    return next((found for attempt in attempts if (found := _kept(bench, attempt)) is not None), None)
 
 
 def _kept(bench: Bench, attempt: int) -> Progress | None:

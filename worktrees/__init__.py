@@ -17,7 +17,7 @@ milliseconds on any tree, and depends on nothing but the commits; with pinned id
 on the same base give the same commit everywhere. So a crash costs nothing: compose again and compare.
 
 Why not a new worktree for every order? On 5,000 files `git worktree add` and `remove` take many times as long as
-bringing a used folder back (`benchmarks/worktrees.py` measures it). What makes reuse safe is that a slot is not
+bringing a used folder back (`benchmarks/checkouts.py` measures it). What makes reuse safe is that a slot is not
 believed: its index is kept where the agent cannot write, its `.git` file and administrative folder are written
 anew, files of another mode, owner or link count are made anew, pipes and sockets (which git does not see) are
 removed, and a slot that resists is deleted.

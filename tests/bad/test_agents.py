@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from premises import Premises, Said, Tasks
 
 LANDED = ("innocent", "daemon", "after-daemon", "flood", "read-only", "committer", "replacer", "odd-names", "outside")
@@ -173,3 +174,24 @@ def test_a_file_whose_name_is_no_text_is_the_agents_failure(premises: Premises) 
     assert said.status == 1
     assert said.outcomes() == {"one": "failed", "two": "landed"}
     assert "UTF-8" in said.details()["one"]
+
+
+def test_an_agent_that_asks_holds_up_its_own_task_until_a_person_has_answered(premises: Premises) -> None:
+    turns = [
+        {"calls": [{"tool": "ask", "question": "which word?"}]},
+        {
+            "when": {"shown_contains": "blue"},
+            "calls": [{"tool": "write_file", "path": "asks.txt", "content": "blue\n"}],
+        },
+        {"calls": [{"tool": "finish", "summary": "written"}]},
+    ]
+    (premises.folder / "turns.yaml").write_text(yaml.safe_dump({"turns": turns}))
+    asks = {"agent": {"scripted": "turns.yaml"}, "files": ["asks.txt"]}
+    said = premises.run(premises.plan({"asks": asks, "other": "echo 1 > other.txt"}), "--json")
+    assert said.status == 1
+    assert said.outcomes() == {"asks": "needs_human", "other": "landed"}
+    name = premises.run_name()
+    assert f"which word? (answer with: forgepool answer {name} asks TEXT)" in said.details()["asks"]
+    assert premises.forgepool("answer", name, "asks", "blue").status == 0
+    assert premises.forgepool("resume", name).status == 0
+    assert premises.git("show", "forgepool/p:asks.txt") == "blue"

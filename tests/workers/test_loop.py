@@ -11,9 +11,12 @@ from workers.llm.scripted import ScriptedModel
 from workers.loop import Brief, Outcome, Talk
 from workers.messages import Limits, PhaseName, Spent
 from workers.meter import Meter
+from workers.tools.edit import EDIT_FILE
 from workers.tools.endings import ASK, commit_plan_tool, finish_tool
-from workers.tools.toolset import WORK
+from workers.tools.read import READ_FILE
+from workers.tools.run import BASH
 from workers.tools.workplace import Workplace
+from workers.tools.write import WRITE_FILE
 from workers.transcript import Committed, Finished, Said, Started, Transcript, conversation, read_transcript
 from workers.transcript import Tried as TriedEntry
 
@@ -64,7 +67,9 @@ def lead(tmp_path: Path) -> Lead:
         with Transcript(tmp_path / "t.jsonl") as transcript:
             transcript.append(Started(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase))
             transcript.append(Said(at=0.0, turn=user(Text(text="# Task t"))))
-            brief = Brief(phase=phase, system=("be good",), tools=(*WORK, *ends), price=price)
+            brief = Brief(
+                phase=phase, system=("be good",), tools=(READ_FILE, WRITE_FILE, EDIT_FILE, BASH, *ends), price=price
+            )
             return Talk(
                 provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=stop
             ).lead()

@@ -43,7 +43,7 @@ Stop = Callable[[], bool]
 
 def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
     try:
-        table = read_table(bench.settings.models)
+        table = read_table(bench.settings.models_file)
         words = told(assignment.order, bench, agent, assignment.tmp)
     except DocumentWrong as wrong:
         return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes))

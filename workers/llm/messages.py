@@ -99,7 +99,8 @@ class Turn(Message):
     """Who gave the answer; empty for the user's side."""
     stop: StopReason = "end"
     """
-    Why the answer ended where it does. No tool is run from one that ended by `max_tokens`, `refusal` or `overflow` (the model's window was full).
+    Why the answer ended where it does. No tool is run from one that ended by `max_tokens`, `refusal` or `overflow` (the
+    model's window was full).
     """
     usage: Usage = Usage()
 

@@ -30,6 +30,9 @@ T = TypeVar("T")
 _QUIET_S = 0.4
 """How long nothing more must be said of a file by a server that says what is wrong when it likes."""
 
+_BEGIN_S = 1.0
+"""How long after it announced something a server may take to begin with it."""
+
 _FATES = {
     "created": types.FileChangeType.Created,
     "changed": types.FileChangeType.Changed,
@@ -55,12 +58,16 @@ class Conversation:
         """What was said of a file without being asked, and how often something was."""
         self._news = asyncio.Event()
         self._busy: set[str | int] = set()
+        self._expected: set[str | int] = set()
+        self.works_begun = 0
+        """How often it has told that it begins with something that takes a while."""
         self._pulls = False
         """Whether it says what is wrong with a file when it is asked; else it says so when it likes."""
         self._tells_of_all = False
         # Functions of their own: pygls writes on them.
         self._client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: self._take_findings(params))
         self._client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: self._take_registrations(params))
+        self._client.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(lambda params: self._take_announcement(params))
         self._client.feature(types.PROGRESS)(lambda params: self._take_progress(params))
 
     async def begin(self) -> None:
@@ -207,12 +214,25 @@ class Conversation:
         self._published[path] = (self._heard(path) + 1, wire.findings(params.diagnostics, path))
         self._wake()
 
+    def _take_announcement(self, params: types.WorkDoneProgressCreateParams) -> None:
+        """It is about to begin with something; if it does not soon, it does not count."""
+        self.works_begun += 1
+        self._busy.add(params.token)
+        self._expected.add(params.token)
+        asyncio.get_running_loop().call_later(_BEGIN_S, self._no_longer_expect, params.token)
+
+    def _no_longer_expect(self, token: str | int) -> None:
+        if token in self._expected:
+            self._expected.discard(token)
+            self._busy.discard(token)
+            self._wake()
+
     def _take_progress(self, params: types.ProgressParams) -> None:
-        kind = _kind(params.value)
-        if kind == "begin":
-            self._busy.add(params.token)
-        elif kind == "end":
+        self._expected.discard(params.token)
+        if _kind(params.value) == "end":
             self._busy.discard(params.token)
+        else:
+            self._busy.add(params.token)
         self._wake()
 
     def _take_registrations(self, params: types.RegistrationParams) -> None:
@@ -245,8 +265,7 @@ def _client(server: LanguageServer) -> LanguageClient:
         return [_section(server.settings, each.section or "") for each in params.items]
 
     client.feature(types.WORKSPACE_CONFIGURATION)(configuration)
-    for asked in (types.WINDOW_WORK_DONE_PROGRESS_CREATE, types.CLIENT_UNREGISTER_CAPABILITY):
-        client.feature(asked)(lambda params: None)  # these need nothing but an answer
+    client.feature(types.CLIENT_UNREGISTER_CAPABILITY)(lambda params: None)
     return client
 
 

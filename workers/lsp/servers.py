@@ -47,6 +47,7 @@ class RunningServer:
         self._conversation: Conversation | None = None
         self._starts = 0
         self._slow = 0
+        self._last_words = ""
         self._began = stamps(root, server.files)
         self._seen: Stamps = self._began
 
@@ -107,12 +108,19 @@ class RunningServer:
             pass
         finally:
             dialogue.end()
+            self._last_words = dialogue.last_words()
 
     async def _asked(self, conversation: "Conversation", question: "Callable[[Conversation], Awaitable[T]]") -> T:
         now = stamps(self.root, self.server.files)
         fates = differences(self._seen, now)
         self._seen = now
         conversation.told({Path(path): fate for path, fate in fates.items()})
+        await conversation.settled()
+        begun = conversation.works_begun
+        answer = await question(conversation)
+        if conversation.works_begun == begun:
+            return answer
+        # It began to read the project while it answered, and may have answered of what it had read so far.
         await conversation.settled()
         return await question(conversation)
 
@@ -128,9 +136,8 @@ class RunningServer:
                 self._aside.answer(self._conversation.begin(), within_s=max(within_s, _START_S), stop=stop)
                 return self._conversation
             except (Gone, OSError, ValueError, TimeoutError):
-                said = self._dialogue.last_words() if self._dialogue is not None else ""
                 self.end()
-        last = f" (it said: {said[:200]})" if said else ""
+        last = f" (it said: {self._last_words[:200]})" if self._last_words else ""
         raise NoAnswer(f"the language server {self.server.name} is away: it ended {_STARTS} times; use grep{last}")
 
     def _late(self, within_s: float) -> NoAnswer:

@@ -96,20 +96,25 @@ class Dialogue:
             if tree.kill_tree(carriers):
                 break  # another user's, or hanging in the kernel: nothing more can be done
         self._family.leave()
+        self._overhear_the_rest()
         for pipe in (self._output, self._errors):
             with contextlib.suppress(OSError):
                 pipe.close()
 
     def _overhear(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            said = os.read(self._errors.fileno(), _READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            said = b""
-        if not said:
+        if not self._overheard():
             loop.remove_reader(self._errors.fileno())
+
+    def _overhear_the_rest(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # closed before
+            os.set_blocking(self._errors.fileno(), False)
+            while self._overheard():
+                pass
+
+    def _overheard(self) -> bytes:
+        said = os.read(self._errors.fileno(), _READ_BYTES)
         self._last = (self._last + said)[-_LAST_BYTES:]
+        return said
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, to_child: bool) -> tuple[FileIO, FileIO]:

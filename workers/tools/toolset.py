@@ -43,7 +43,3 @@ def working(
 
 def _sorted(tools: Iterable[Tool]) -> list[Tool]:
     return sorted(tools, key=lambda tool: tool.name)
-
-
-WORK: tuple[Tool, ...] = (*_SHARED, WRITE_FILE, EDIT_FILE, BASH)
-"""Without a phase or an order: to be replaced by `working` where an order is at hand."""

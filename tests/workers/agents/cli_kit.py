@@ -136,6 +136,6 @@ def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
         if tool := next((name for name in calls if name in seen.tools), None):
             return Say(text="I write it.", calls=[(tool, calls[tool])])
         # No tools: aider, which wants the whole file in the answer.
-        return then or Say(text="b.txt has the new word.\n\nb.txt\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n")
+        return then or Say(text="b.txt has the new word.\n\nb.txt\n```\nnew\n```\n")
 
     return brain

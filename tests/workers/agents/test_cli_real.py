@@ -9,10 +9,9 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 from cli_kit import KEY, MODELS, Place, addresses, folder_of, writes_b
-from vendors.server import REFUSAL, Fault, VendorServer
+from vendors.server import VendorServer
 
-from workers.agents.cli import installed
-from workers.messages import CliProgram, Limits
+from workers.messages import CliProgram
 from workers.transcript import Answered, Finished, Said, Started, read_transcript
 
 PROGRAMS = get_args(CliProgram)

@@ -122,7 +122,7 @@ def test_who_is_silent_for_too_long_is_named_as_we_name_it(tmp_path: Path) -> No
             table_at(server.url, tmp_path), task_type="code", phase="execute", model="mine", settings=NO_REDIS
         )
         alone = Chain(contenders=chain.contenders[:1], breaker=chain.breaker, patience=Patience(attempts=1))
-        with pytest.raises(ModelFailed, match="model 'mine' gave no answer") as caught:
+        with pytest.raises(ModelFailed, match=r"model 'mine' gave no answer \(silence\)") as caught:
             alone.ask(REQUEST, stop=lambda: False)
     assert caught.value.trouble == "unavailable" and caught.value.resets_at is not None
 

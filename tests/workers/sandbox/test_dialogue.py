@@ -80,7 +80,9 @@ def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
     start: Start, sh: Sh, marked: Find, tmp_path: Path
 ) -> None:
     """Daemons of the program are dead when it is ended; a command that runs meanwhile goes on."""
-    dialogue = start("sleep 600 & (setsid sleep 600 &) ; exec cat")
+    dialogue = start("sleep 600 & (setsid sleep 600 &) ; read x; echo up; exec sleep 600")
+    assert asyncio.run(_echoed(dialogue, b"\n")) == b"up\n"
+    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) == 3
     os.mkfifo(tmp_path / "place" / "go")
     ended: list[Ended] = []
     running = threading.Thread(target=lambda: ended.append(sh("setsid sleep 600 & read x < go; echo $x")))

@@ -11,6 +11,7 @@ from workers.agents.cli.events import (
     Closed,
     Event,
     Failure,
+    Hopeless,
     Remarked,
     Returned,
     Spoke,
@@ -43,6 +44,8 @@ _ENV = {
     "CLAUDE_CODE_MAX_RETRIES": "6",
 }
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_IN_VAIN = 2
+"""Times that a key was refused, after which it is not asked with again; the program itself goes on for long."""
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 
 
@@ -105,7 +108,10 @@ class ClaudeReader:
     def _system(self, event: Json) -> Iterator[Event]:
         if text_at(event, "subtype") == "api_retry":
             why = f"{text_at(event, 'error')}, status {at(event, 'error_status')}"
-            yield Remarked(text=f"asks again, {count_at(event, 'attempt')} of {count_at(event, 'max_retries')}: {why}")
+            attempt = count_at(event, "attempt")
+            yield Remarked(text=f"asks again, {attempt} of {count_at(event, 'max_retries')}: {why}")
+            if text_at(event, "error") == "authentication_failed" and attempt >= _IN_VAIN:
+                yield Hopeless(failure=Failure(said=f"its key is not accepted ({why})", trouble="authentication"))
         elif content := text_at(event, "content"):
             yield Remarked(text=content)
 

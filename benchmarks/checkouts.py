@@ -1,7 +1,7 @@
 """
 A lease from the pool against `git worktree add` and `git worktree remove`, on the same generated trees.
 
-    python benchmarks/worktrees.py [--files 5000 50000] [--rounds 5]
+    python benchmarks/checkouts.py [--files 5000 50000] [--rounds 5]
 
 Both sides are measured in the same run, round by round in turn, on the same repository and disk; the table
 shows medians. "clean": the checkout was not written to. "worked in": 20 files were changed and 100 untracked

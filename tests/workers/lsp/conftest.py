@@ -1,0 +1,49 @@
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from workers.lsp.servers import LanguageServers
+from workers.tool_config import LanguageServer
+
+Begin = Callable[..., LanguageServers]
+Notes = Callable[[], list[dict[str, object]]]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A worktree with a file in the toy language."""
+    place = (tmp_path / "worktree").resolve()
+    place.mkdir()
+    (place / "a.toy").write_text("def open\nopen open\nclose\n")
+    return place
+
+
+@pytest.fixture
+def begin(root: Path, tmp_path: Path) -> Iterator[Begin]:
+    """The servers of an order: one for the toy language, with a fault or without."""
+    with ExitStack() as ending:
+
+        def servers(fault: str = "none", **given: object) -> LanguageServers:
+            toy = LanguageServer(
+                name="toy",
+                command=(sys.executable, str(Path(__file__).with_name("toy.py")), fault, str(tmp_path / "notes")),
+                files={".toy": "toylang"},
+                settings={"toy": {"depth": 3}},
+            )
+            env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+            return ending.enter_context(
+                LanguageServers(root, env, (toy,), lambda name: {sys.executable: name}.get(name))
+            )
+
+        yield servers
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    """What the toy server noted."""
+    return lambda: [json.loads(line) for line in (tmp_path / "notes").read_text().splitlines()]
