@@ -18,7 +18,13 @@ def main() -> None:
     settings = Settings()
     log_to_stderr()
     # Once, before the forks: a process per message must not import anew what every message needs.
-    for name in ("workers.orders", "workers.agents.command", "supervisor.gate", "supervisor.lander"):
+    for name in (
+        "workers.orders",
+        "workers.agents.command",
+        "workers.agents.builtin",
+        "supervisor.gate",
+        "supervisor.lander",
+    ):
         importlib.import_module(name)
     git_version()
     use_broker(settings.broker_url or "")

@@ -36,6 +36,10 @@ def run_order(encoded: str) -> None:
             finished_at=time.time(),
         )
 
+    if order.agent.kind == "builtin":
+        from workers.llm.open import preload
+
+        preload(Settings())
     delivery = Delivery(
         message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=failed
     )

@@ -147,6 +147,8 @@ class Machine:
     folder: Path
     name: str
     broker: str | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of its environment, besides those every machine has."""
     started: list[Started] = field(default_factory=list)
 
     @property
@@ -190,7 +192,7 @@ class Machine:
             "FORGEPOOL_HOST": self.name,
             "TMPDIR": str(self.tmp),
         }
-        return kept | mine | ({"FORGEPOOL_BROKER_URL": self.broker} if self.broker else {})
+        return kept | mine | self.variables | ({"FORGEPOOL_BROKER_URL": self.broker} if self.broker else {})
 
     def runs(self) -> list[str]:
         folder = self.home / "runs"

@@ -15,6 +15,7 @@ from workers.agents.agent import AgentAnswer, Assignment
 from workers.agents.attempt import Attempt, Model, Models
 from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
+from workers.agents.servers import served
 from workers.agents.told import hinted, told
 from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords
@@ -34,7 +35,7 @@ from workers.sandbox.background import Background
 from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
-from workers.transcript import Entry, Transcript
+from workers.transcript import Entry, Noted, Transcript, now
 
 _TAIL_CHARACTERS = 16_000
 
@@ -45,14 +46,15 @@ def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *
     try:
         table = read_table(bench.settings.models_file)
         words = told(assignment.order, bench, agent, assignment.tmp)
+        models = TableModels(order=assignment.order, agent=agent, table=table, words=words, settings=bench.settings)
+
+        def hints() -> Guess:
+            return hinted(assignment.order, bench, table, stop=stop) if agent.hints else Guess()
+
+        return _perform(assignment, bench, models, words, hints, Course(), stop=stop)
     except DocumentWrong as wrong:
-        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes))
-    models = TableModels(order=assignment.order, agent=agent, table=table, words=words, settings=bench.settings)
-
-    def hints() -> Guess:
-        return hinted(assignment.order, bench, table, stop=stop) if agent.hints else Guess()
-
-    return _perform(assignment, bench, models, words, hints, Course(), stop=stop)
+        # The table of models, that of tools, or a skill: a person wrote it, and a person has to mend it.
+        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
 
 
 def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop: Stop) -> AgentAnswer:
@@ -131,7 +133,11 @@ def _perform(
     with ExitStack() as open_until_the_end:
         open_until_the_end.enter_context(transcript)
         keeper = open_until_the_end.enter_context(kept(order, bench.checkout, transcript, beginning.tip))
+        programs = open_until_the_end.enter_context(served(workplace.root, workplace.env, bench.settings))
+        for warning in programs.warnings:
+            transcript.append(Noted(at=now(), text=warning))
         toolbox = Toolbox(
+            more=programs.tools,
             background=open_until_the_end.enter_context(Background()),
             may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
             unchanged=bench.unchanged,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pydantic import Field
 
 from workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from workers.lsp.places import Change, changed, columns_of, lines_of, plain_name
+from workers.lsp.places import Change, changed, columns_of, lines_of, plain_name, units
 from workers.lsp.servers import ANSWER_S, LanguageServers, RunningServer
 from workers.tools.listing import shown_name
 from workers.tools.refusal import Refused
@@ -281,7 +281,7 @@ def _of_symbol(
 
     async def everywhere(talk: "Conversation") -> list[T]:
         lines = lines_of(talk.show(path))
-        columns = columns_of(lines[line], name) if line < len(lines) else []
+        columns = _columns(lines[line], arguments.symbol) if line < len(lines) else []
         if not columns:
             raise NoAnswer(_not_there(lines, arguments, name))
         return [await ask(talk, path, line, column) for column in columns]
@@ -296,6 +296,13 @@ def _of_symbol(
     return telling[0]
 
 
+def _columns(line: str, symbol: str) -> list[int]:
+    """Where the name stands with its owner as it was given (`shop.open`), else wherever it stands."""
+    owned, name = symbol.removesuffix("()"), plain_name(symbol)
+    before = units(owned) - units(name)
+    return [column + before for column in columns_of(line, owned)] or columns_of(line, name)
+
+
 def _not_there(lines: list[str], arguments: _OnALine, name: str) -> str:
     having = [str(number) for number, line in enumerate(lines, start=1) if columns_of(line, name)]
     where = (
@@ -303,7 +310,7 @@ def _not_there(lines: list[str], arguments: _OnALine, name: str) -> str:
         if having
         else "it stands nowhere in the file"
     )
-    return f"{arguments.path}: line {arguments.line} of {len(lines)} does not have {name}; {where}"
+    return f"{arguments.path}: line {arguments.line} of {len(lines) - (lines[-1] == '')} does not have {name}; {where}"
 
 
 def _file(asked: str, workplace: Workplace) -> Path:

@@ -6,17 +6,24 @@ import pytest
 
 from workers.sandbox import tree
 from workers.sandbox.process import Command, Ended, run, shell
+from workers.sandbox.watch import never
 
 Run = Callable[..., Ended]
 
 
 @pytest.fixture
 def sh(tmp_path: Path) -> Run:
-    """Runs a script in a folder of its own; keyword arguments are the command's, and `stop`."""
+    """Runs a script in a folder of its own; keyword arguments are the command's, `stop` and `hear`."""
     place = tmp_path / "place"
     place.mkdir()
 
-    def script(text: str, *, stop: Callable[[], bool] | None = None, **given: object) -> Ended:
+    def script(
+        text: str,
+        *,
+        stop: Callable[[], bool] = never,
+        hear: Callable[[bytes], None] | None = None,
+        **given: object,
+    ) -> Ended:
         usual: dict[str, object] = {
             "argv": shell(text),
             "cwd": place,
@@ -25,7 +32,7 @@ def sh(tmp_path: Path) -> Run:
             "timeout_s": 20.0,
         }
         command = Command(**(usual | given))  # type: ignore[arg-type]  # given by name, checked by the tests
-        return run(command) if stop is None else run(command, stop=stop)
+        return run(command, stop=stop, hear=hear)
 
     return script
 

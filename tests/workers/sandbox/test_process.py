@@ -42,6 +42,22 @@ def test_a_command_has_no_input(sh: Sh) -> None:
     assert sh("cat; echo $?").tail == "0\n"
 
 
+def test_a_command_reads_the_file_it_is_given(sh: Sh, tmp_path: Path) -> None:
+    """Its input is the file, whole, and then ends."""
+    (tmp_path / "input").write_bytes(b"x" * 300_000)
+    assert sh("cat | wc -c; cat; echo end", stdin=tmp_path / "input").tail == "300000\nend\n"
+
+
+def test_output_is_heard_as_it_comes(sh: Sh, tmp_path: Path) -> None:
+    """While the command runs, and all of it, what the log has no room for included."""
+    heard: list[bytes] = []
+    ended = sh("echo one; exec sleep 60", stop=lambda: b"".join(heard) == b"one\n", hear=heard.append)
+    assert ended.how == "stopped"
+    heard.clear()
+    ended = sh("head -c 300000 /dev/zero", keep_bytes=1000, hear=heard.append)
+    assert (sum(map(len, heard)), ended.dropped_bytes > 0) == (300_000, True)
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -49,6 +65,7 @@ def test_a_command_has_no_input(sh: Sh) -> None:
         ({"argv": ()}, "program ''"),
         ({"argv": ("/",)}, "program '/': Permission denied"),
         ({"argv": ("true", "a\0b")}, "program 'true': embedded null byte"),
+        ({"stdin": Path("/no/such/file")}, "file /no/such/file: not there"),
         ({"cwd": Path("/no/such/folder")}, "folder /no/such/folder: not there"),
         ({"log": Path("/dev/null/log")}, "log /dev/null/log: "),
     ],

@@ -5,6 +5,7 @@ import os
 import sys
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 server = MCPServer("tests")
@@ -28,7 +29,7 @@ def header(name: str, context: Context) -> str:
 
 @server.tool()
 def fail() -> str:
-    raise ValueError("no such page")
+    raise ToolError("no such page")
 
 
 @server.tool()

@@ -15,7 +15,8 @@ import pytest
 from pydantic import JsonValue
 
 from workers.llm.messages import ToolCall
-from workers.mcp.servers import McpServers
+from workers.mcp.servers import McpServers, OfferedTool
+from workers.mcp.session import ServerTool, Session
 from workers.sandbox import tree
 from workers.tool_config import McpServer
 from workers.tools.mcp import mcp_tools
@@ -36,9 +37,7 @@ def begin(place: Workplace) -> Iterator[Begin]:
     with ExitStack() as ending:
 
         def servers(*entries: McpServer, lend: dict[str, str] | None = None) -> McpServers:
-            return ending.enter_context(
-                McpServers(entries, root=place.root, env=place.env, lend=(lend or {}).get)
-            )
+            return ending.enter_context(McpServers(entries, root=place.root, env=place.env, lend=(lend or {}).get))
 
         yield servers
 
@@ -149,14 +148,28 @@ def test_a_server_that_dies_or_hangs_is_an_error_in_a_line(begin: Begin, call: C
         assert "\n" not in gone.text
 
 
-def test_a_server_survives_commands_and_dies_with_the_order(begin: Begin, call: Call) -> None:
+def test_a_server_survives_commands_and_dies_with_the_order(place: Workplace, call: Call) -> None:
     """A command that ends does not take it along; the end of the order does."""
-    servers = begin(_OVER_PIPES)
-    with servers:
+    with McpServers([_OVER_PIPES], root=place.root, env=place.env, lend={}.get) as servers:
         pid = int(call(servers, "mcp__t__whoami").text)
         assert not call(servers, "bash", command="sleep 600 & (setsid sleep 600 &)").is_error
         assert call(servers, "mcp__t__whoami").text == str(pid)
     assert not tree.alive(pid)
+
+
+def test_a_schema_fetches_nothing(begin: Begin, call: Call) -> None:
+    """What a server's schema refers to elsewhere is not asked for: the tool cannot be used, and the model is told."""
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.05)
+        schema: dict[str, JsonValue] = {"$ref": f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"}
+        servers = begin()
+        tool = ServerTool(name="look", description="", schema=schema, reads_only=True)
+        session = Session(_OVER_PIPES, lambda: pytest.fail("it is not to be called"))
+        servers.tools = (OfferedTool(server=_OVER_PIPES, tool=tool, session=session),)
+        refused = call(servers, "mcp__t__look", text="a")
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
+    assert refused == Answer(text="mcp__t__look: its own schema cannot be used; go on without it", is_error=True)
 
 
 @pytest.fixture
@@ -177,9 +190,7 @@ def address() -> Iterator[str]:
 
 def test_a_server_at_an_address_is_called(begin: Begin, call: Call, address: str) -> None:
     """Over HTTP the tools are the same, and the headers its entry names come with every request."""
-    servers = begin(
-        McpServer(name="h", url=address, headers={"X-Pass": "PASS"}), lend={"PASS": "let me in"}
-    )
+    servers = begin(McpServer(name="h", url=address, headers={"X-Pass": "PASS"}), lend={"PASS": "let me in"})
     assert servers.warnings == ()
     assert call(servers, "mcp__h__repeat", text="ab", times=2).text == "abab"
     assert call(servers, "mcp__h__header", name="x-pass").text == "let me in"

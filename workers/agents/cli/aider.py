@@ -15,8 +15,8 @@ from workers.agents.cli.wordings import failure
 from workers.llm.messages import Text, Usage
 
 _ADDRESSES = {
-    OPENAI.address: ("OPENAI_API_BASE", "https://api.openai.com/v1"),
-    ANTHROPIC.address: ("ANTHROPIC_API_BASE", "https://api.anthropic.com"),
+    OPENAI.address: (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1"),
+    ANTHROPIC.address: (("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"), "https://api.anthropic.com"),
 }
 _BANNER = re.compile(
     r"Aider v|(Main |Weak )?[Mm]odel: |Git repo: |Repo-map: |Analytics have|Detected dumb|Update git (name|email)"
@@ -44,9 +44,10 @@ def invoke(job: Job) -> Invocation:
     argv += ["--analytics-disable", "--no-show-model-warnings", "--no-suggest-shell-commands", "--no-detect-urls"]
     for option in ("chat-history-file", "input-history-file", "llm-history-file"):
         argv += [f"--{option}", str(job.tmp / f"aider-{option}")]
-    for name, (variable, usual) in _ADDRESSES.items():
+    for name, (variables, usual) in _ADDRESSES.items():
         # Said last, so that no `.env` of the repository names another server, which would be sent the key.
-        argv += ["--set-env", f"{variable}={job.given.get(name, usual)}"]
+        for variable in variables:
+            argv += ["--set-env", f"{variable}={job.given.get(name, usual)}"]
     if job.model is not None:
         argv += ["--model", job.model]
     keys = {name: value for name, value in job.given.items() if name not in _ADDRESSES}

@@ -22,7 +22,7 @@ from workers.agents.cli.lines import (
     Json,
     at,
     clipped,
-    clipped_value,
+    clipped_object,
     count_at,
     json_object,
     number_at,
@@ -144,7 +144,7 @@ def _part(block: Json) -> Iterator[Part]:
         case "text":
             yield Text(text=clipped(text_at(block, "text")))
         case "tool_use":
-            arguments = {name: clipped_value(value) for name, value in object_at(block, "input").items()}
+            arguments = clipped_object(object_at(block, "input"))
             yield ToolCall(id=text_at(block, "id"), name=text_at(block, "name"), arguments=arguments)
 
 

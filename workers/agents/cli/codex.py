@@ -14,7 +14,7 @@ from workers.agents.cli.events import (
     Spoke,
     UsedInAll,
 )
-from workers.agents.cli.lines import Json, at, clipped, clipped_value, count_at, json_object, object_at, text_at
+from workers.agents.cli.lines import Json, at, clipped, clipped_object, count_at, json_object, object_at, text_at
 from workers.agents.cli.program import OPENAI, Invocation, Job, Program
 from workers.agents.cli.wordings import failure
 from workers.llm.messages import Text, ToolCall, ToolResult, Usage
@@ -82,7 +82,7 @@ class CodexReader:
             return
         self._begun.add(name)
         self._last_words = ""
-        arguments = {key: clipped_value(value) for key, value in item.items() if key not in _FACTS}
+        arguments = clipped_object({key: value for key, value in item.items() if key not in _FACTS})
         yield Spoke(parts=(ToolCall(id=name, name=kind, arguments=arguments),), model=self._speaker)
 
     def _completed(self, item: Json) -> Iterator[Event]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 _MOST_CHARACTERS = 32_000
+_MOST_DEPTH = 40
+_MOST_NUMBER = 1e300
 # Vendors show a part of a key that is wrong.
 _KEY = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}", re.IGNORECASE)
 
@@ -37,7 +39,7 @@ def at(value: JsonValue | Json, *path: str) -> JsonValue:
 
 def text_at(value: JsonValue | Json, *path: str) -> str:
     found = at(value, *path)
-    return found if isinstance(found, str) else ""
+    return _whole(found) if isinstance(found, str) else ""
 
 
 def object_at(value: JsonValue | Json, *path: str) -> dict[str, JsonValue]:
@@ -59,28 +61,44 @@ def count_at(value: JsonValue | Json, *path: str) -> int:
 
 def number_at(value: JsonValue | Json, *path: str) -> float | None:
     found = at(value, *path)
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if is_number and abs(found) < float("inf") else None  # type: ignore[arg-type]  # is_number
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if abs(found) < _MOST_NUMBER else None
 
 
 def clipped(text: str) -> str:
-    """Both ends of what is too long for a transcript, and only what UTF-8 can carry."""
+    """Both ends of what is too long for a transcript."""
     if len(text) > _MOST_CHARACTERS:
         left_out = len(text) - _MOST_CHARACTERS
         half = _MOST_CHARACTERS // 2
         text = f"{text[:half]}\n[{left_out:,} characters are left out]\n{text[-half:]}"
+    return _whole(text)
+
+
+def clipped_object(value: Json) -> dict[str, JsonValue]:
+    """The same for every text in an object, such as a call's arguments; and what only Python calls a number is none."""
+    return {_whole(key): _clipped_value(each, _MOST_DEPTH) for key, each in value.items()}
+
+
+def _clipped_value(value: JsonValue, depth: int) -> JsonValue:
+    if depth == 0:
+        return None
+    match value:
+        case str():
+            return clipped(value)
+        case list():
+            return [_clipped_value(each, depth - 1) for each in value]
+        case dict():
+            return {_whole(key): _clipped_value(each, depth - 1) for key, each in value.items()}
+        case float() if not abs(value) < _MOST_NUMBER:
+            return None
+        case _:
+            return value
+
+
+def _whole(text: str) -> str:
+    """JSON may name half a character, which no file can hold."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def clipped_value(value: JsonValue) -> JsonValue:
-    """The same for every text in a value."""
-    if isinstance(value, str):
-        return clipped(value)
-    if isinstance(value, list):
-        return [clipped_value(each) for each in value]
-    if isinstance(value, dict):
-        return {clipped(key): clipped_value(each) for key, each in value.items()}
-    return value
 
 
 def one_line(text: str, most: int = 300) -> str:

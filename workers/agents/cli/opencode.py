@@ -11,7 +11,7 @@ from workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Remark
 from workers.agents.cli.lines import (
     Json,
     clipped,
-    clipped_value,
+    clipped_object,
     count_at,
     json_object,
     number_at,
@@ -94,7 +94,7 @@ class OpencodeReader:
     def _tool(self, part: Json) -> Iterator[Event]:
         """Told when it is over, with its result."""
         name, state = text_at(part, "callID"), object_at(part, "state")
-        arguments = {key: clipped_value(value) for key, value in object_at(state, "input").items()}
+        arguments = clipped_object(object_at(state, "input"))
         call = ToolCall(id=name, name=text_at(part, "tool"), arguments=arguments)
         yield Spoke(parts=(call,), turn=text_at(part, "messageID"), model=self._speaker)
         failed = text_at(state, "status") == "error"

@@ -45,6 +45,7 @@ WORDINGS = (
     Wording(r"litellm\.(ServiceUnavailableError|InternalServerError)", "server", "aider 0.86.2, run"),
     Wording(r"status 5\d\d\b", "server", "codex 0.169.0, run"),
     Wording(r"stream (disconnected|closed) before", "truncated", "codex 0.169.0, run"),
+    Wording(r"Connection lost mid-response", "truncated", "claude 2.1.329, run against a stream that was cut"),
     Wording(
         r"litellm\.(APIConnectionError|Timeout)|error sending request", "connection", "aider 0.86.2; codex 0.169.0"
     ),
