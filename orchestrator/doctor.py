@@ -12,10 +12,14 @@ from orchestrator import embedded
 from orchestrator.embedded import NoRedis
 from orchestrator.hub import open_hub
 from workers import presence, wire
+from workers.agents.cli import installed
+from workers.llm.open import keys_present
+from workers.llm.table import read_table
 from workers.messages import Message
+from workers.mistakes import DocumentWrong
 from workers.sandbox import tree
 from workers.scratch import scratch
-from workers.settings import Settings, known_keys
+from workers.settings import Settings, search_path
 from worktrees.git import MINIMUM, GitFailed, git_version
 from worktrees.hub import HubUnusable
 
@@ -41,7 +45,7 @@ def examine(settings: Settings, repo: str | None) -> list[Finding]:
         *_disks(settings),
         *_kernel(),
         *_agents(),
-        _keys(),
+        _keys(settings),
     ]
     if settings.broker_url is not None:
         findings += _broker(settings.broker_url)
@@ -131,14 +135,22 @@ def _kernel() -> list[Finding]:
 
 
 def _agents() -> list[Finding]:
-    found = [name for name in ("claude", "codex", "opencode", "aider") if shutil.which(name)]
-    builtin = "command and scripted agents are built in"
+    found = [f"{name} {version}" for name, version in installed(search_path()).items()]
+    builtin = "builtin, command and scripted agents are part of Forgepool"
     return [Finding(what="agents", verdict="ok", found=f"{builtin}; on PATH: {', '.join(found) or 'none'}")]
 
 
-def _keys() -> Finding:
-    names = known_keys()
-    return Finding(what="model keys", verdict="ok", found=", ".join(names) if names else "none set, none needed yet")
+def _keys(settings: Settings) -> Finding:
+    """Of the models the table knows; without any, tasks for the built-in agent cannot be done here."""
+    try:
+        table = read_table(settings.models_file)
+    except DocumentWrong as wrong:
+        return Finding(what="model keys", verdict="bad", found="; ".join(wrong.mistakes))
+    names = sorted(keys_present(table))
+    if names:
+        return Finding(what="model keys", verdict="ok", found=", ".join(names))
+    mend = "the built-in agent needs one: `forgepool models` names them"
+    return Finding(what="model keys", verdict="note", found="none set", mend=mend)
 
 
 def _broker(url: str) -> list[Finding]:

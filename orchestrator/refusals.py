@@ -5,6 +5,7 @@ An unusable target, a plan without checks, a hub that does not take our refs, a 
 that cannot be written.
 """
 
+import shutil
 import tempfile
 
 from orchestrator import embedded, runs
@@ -12,12 +13,18 @@ from orchestrator.hub import CannotRun, Hub
 from orchestrator.plan import Plan
 from supervisor.definitions import read_gate_file
 from supervisor.gate import GATE_FILE
+from workers.llm.open import keys_present
+from workers.llm.router import Question, choose
+from workers.llm.table import Table, read_table
+from workers.messages import BuiltinAgent, CliAgent, PhaseName
 from workers.settings import Settings
 from workers.wire import connect, ping
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate
+
+_PHASES: tuple[PhaseName, ...] = ("plan", "execute")
 
 
 class CannotReach(Exception):
@@ -59,6 +66,44 @@ def prove_transport(settings: Settings) -> None:
         ping(connect(settings.broker_url), settings.broker_url)
     else:
         embedded.redis_binary(settings)
+
+
+def prove_agents(plan: Plan, settings: Settings) -> None:
+    """
+    On one machine, where workers are what this process is: somebody can do each task. Elsewhere workers know best.
+
+    Raises:
+        CannotRun: no model can be asked, or a program is not there.
+        DocumentWrong: the table of models is written wrongly.
+    """
+    if settings.broker_url is not None:
+        return
+    table = read_table(settings.models_file)
+    proven: set[tuple[str | None, ...]] = set()
+    for task in plan.tasks:
+        match task.agent:
+            case BuiltinAgent() as agent:
+                for phase in _PHASES:
+                    asked = (task.type, phase, agent.models.get(phase) or agent.model)
+                    if asked not in proven:
+                        _prove_model(table, task.id, Question(task_type=task.type, phase=phase, model=asked[2]))
+                        proven.add(asked)
+            case CliAgent(program=program) if shutil.which(program) is None:
+                raise CannotRun(
+                    f"task '{task.id}' is for {program}, which is not on PATH; install it, or choose another agent"
+                )
+            case _:
+                pass
+
+
+def _prove_model(table: Table, task: str, question: Question) -> None:
+    choice = choose(table, question, keys=keys_present(table))
+    if isinstance(choice, str):
+        raise CannotRun(f"task '{task}' asks for a model that is not known: {choice}")
+    wanting = {one.wants_key: one.model for one in choice.candidates if one.wants_key is not None}
+    if all(one.wants_key is not None for one in choice.candidates):
+        keys = " or ".join(f"{key} ({model})" for key, model in wanting.items())
+        raise CannotRun(f"task '{task}' needs a model, and there is no key for one; set {keys}")
 
 
 def prove_home(settings: Settings) -> None:

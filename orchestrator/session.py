@@ -19,7 +19,7 @@ from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
 from orchestrator.loop import Ending, Loop, Wishes
 from orchestrator.plan import Plan, plan_digest
-from orchestrator.refusals import prove_home, prove_transport, prove_writable, refuse_unready
+from orchestrator.refusals import prove_agents, prove_home, prove_transport, prove_writable, refuse_unready
 from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
 from workers.refs import marker_ref
@@ -46,6 +46,7 @@ def start_run(
 ) -> tuple[KeptRun, Ending]:
     """Runs a plan from its beginning."""
     has_gate_file = refuse_unready(plan, hub)
+    prove_agents(plan, settings)
     prove_transport(settings)
     prove_home(settings)
     run = runs.new_run_id(plan.name)

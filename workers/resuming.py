@@ -66,7 +66,7 @@ def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
 
 
 def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
-    """What a result without an answer of the agent's says: what its models used until then, as the transcript has it."""
+    """What a result without an answer of the agent's says: what its models used, as the transcript has it."""
     path = transcript_path(order, settings)
     try:
         entries = read_transcript(path)

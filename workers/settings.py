@@ -77,15 +77,14 @@ def put_first_on_path(folder: str) -> None:
     os.environ["PATH"] = os.pathsep.join((folder, os.environ.get("PATH", os.defpath)))
 
 
+def search_path() -> str:
+    """Where commands are looked for."""
+    return os.environ.get("PATH", os.defpath)
+
+
 def programs_folder() -> str:
     """Where the programs installed beside this Python are."""
     return str(Path(sys.executable).parent)
-
-
-def known_keys() -> tuple[str, ...]:
-    """Names, never values, of the model keys this process was given."""
-    names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY")
-    return tuple(name for name in names if os.environ.get(name))
 
 
 def secret(name: str) -> str | None:

@@ -71,3 +71,16 @@ def test_a_repository_has_no_say_in_where_keys_are_sent(bare: Premises) -> None:
             path.write_text("accounts: {anthropic: {base_url: 'http://evil.example'}}\nbudget: gpt-6-luna\n")
     answer = bare.forgepool("models", "--json").answer
     assert answer["file"] is None and answer["budget"] == "claude-haiku-5-5"
+
+
+def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premises) -> None:
+    """No key at all; a model that is none; a program that is not there: each with what would be right."""
+
+    def refused(agent: dict[str, object], *words: str) -> None:
+        plan = bare.plan({"one": {"agent": agent, "files": ["one.txt"]}})
+        bare.run(plan).is_refusal(2, "task 'one'", *words)
+        assert not (bare.home / "runs").exists() or not list((bare.home / "runs").iterdir())
+
+    refused({"builtin": {}}, "there is no key for one", "set ANTHROPIC_API_KEY")
+    refused({"builtin": {"model": "claude-opus"}}, "there is no model 'claude-opus'", "claude-opus-5-5")
+    refused({"cli": "aider"}, "aider, which is not on PATH")

@@ -1,11 +1,18 @@
 """Agents whose models are asked over HTTP, in whole runs: what lands, what it cost, and what a killed worker costs."""
 
+import os
+import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "workers" / "agents"))
+
+from cli_kit import RECORDINGS, folder_of
 from kit import Machine, Repository, events_of, wait_until, write_plan
 from processes import in_role
 from vendors.answers import Say, Seen
@@ -14,6 +21,7 @@ from vendors.server import VendorServer
 from orchestrator import events as e
 
 KEY = "ROAD_TEST_KEY"
+RECORDED = RECORDINGS / "claude-success.jsonl"
 PRICE = "{input: 1, cached: 0.1, written: 1.25, output: 5}"
 
 NothingLeft = Callable[[Path, Machine], None]
@@ -39,6 +47,105 @@ def know(machine: Machine, server: VendorServer) -> None:
 
 def planning(seen: Seen) -> bool:
     return "commit_plan" in seen.tools
+
+
+def writes(seen: Seen) -> Say:
+    """Whoever asks, by whatever tools, has the file of its task written."""
+    match = re.search(r"# Task ([a-z-]+):", "".join(seen.texts))
+    task = match[1] if match else "unknown"
+    if planning(seen):
+        return Say(calls=[("commit_plan", {"plan": f"write {task}.txt", "files_to_modify": [f"{task}.txt"]})])
+    if seen.results:
+        return Say(calls=[("finish", {"summary": f"wrote {task}.txt"})] if "finish" in seen.tools else [], text="Done.")
+    line = f"by {task}"
+    calls = {
+        "write_file": {"path": f"{task}.txt", "content": f"{line}\n"},
+        "Write": {"file_path": f"{_worktree(seen)}/{task}.txt", "content": f"{line}\n"},
+        "write": {"filePath": f"{_worktree(seen)}/{task}.txt", "content": f"{line}\n"},
+        "exec_command": {"cmd": f"echo '{line}' > {task}.txt"},
+    }
+    tool = next(name for name in calls if name in seen.tools)
+    return Say(calls=[(tool, calls[tool])])
+
+
+def _worktree(seen: Seen) -> str:
+    """Where a program that wants whole paths says that it is."""
+    match = re.search(r"/[^\s'\"<>\\]*/checkouts/[^\s'\"<>\\/]+/slot-\d+", seen.raw.decode())
+    return match[0] if match else ""
+
+
+AGENTS: dict[str, dict[str, object]] = {
+    "anthropic": {"builtin": {"model": "model-anthropic"}},
+    "responses": {"builtin": {"model": "model-openai-responses"}},
+    "chat": {"builtin": {"model": "model-openai-chat"}},
+    "program": {"cli": "claude"},
+    "command": {"command": "echo 'by command' > command.txt"},
+}
+
+
+def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, object]:
+    tasks = [
+        {"id": task, "files": [f"{task}.txt"], "acceptance": [f"grep -q 'by {task}' {task}.txt"], "agent": agent}
+        for task, agent in agents.items()
+    ]
+    return {"name": name, "checks": {"there": "ls *.txt"}, "tasks": tasks}
+
+
+@pytest.mark.slow
+def test_five_agents_land_on_one_target(
+    ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """
+    A model on each wire, a program of its own (a stand-in that prints what the real one did, and writes), a command.
+    """
+    folder = machine.folder / "bin"
+    folder.mkdir()
+    stand_in = folder / "claude"
+    stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{RECORDED}'\n")
+    stand_in.chmod(0o755)
+    with VendorServer(writes, models=["m"]) as server:
+        know(machine, server)
+        machine.variables |= {"PATH": f"{folder}:{os.environ['PATH']}", "ANTHROPIC_API_KEY": "road-key"}
+        plan = write_plan(ground, plan_of("five", AGENTS))
+        ended = machine.run("run", plan, "--repo", repository.path, "--workers", "2")
+        assert ended.status == 0, ended.out + ended.err
+        assert server.invalid == []
+    assert sorted(repository.landed("forgepool/five")) == sorted(AGENTS)
+    for task in AGENTS:
+        assert repository.file("forgepool/five", f"{task}.txt") == f"by {task}"
+    results = {event.task: event.result for event in events_of(machine.journal(), e.OrderAnswered)}
+    assert results["responses"].models == ("model-openai-responses",)
+    assert {seen.wire for seen in server.seen} == {"anthropic", "openai-responses", "openai-chat"}
+    assert all((results[task].spent.cost_usd or 0) > 0 for task in ("anthropic", "responses", "chat"))
+    assert results["command"].models == () and results["program"].spent.input_tokens > 0
+    nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["claude", "codex", "opencode"])
+def test_a_real_program_does_a_task_of_a_run(
+    program: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """Installed as people install it, against the local server; skips where it is not there."""
+    folder = folder_of(program)
+    models = {"claude": "claude-opus-5-5", "codex": "model-1", "opencode": "anthropic/model-1"}
+    agent = {"cli": {"program": program, "model": models[program]}}
+    with VendorServer(writes, strict=False) as server:
+        machine.variables |= {
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "ANTHROPIC_API_KEY": "road-key",
+            "OPENAI_API_KEY": "road-key",
+            "ANTHROPIC_BASE_URL": server.url,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+        }
+        plan = write_plan(ground, plan_of("real", {"program": agent}))
+        ended = machine.run("run", plan, "--repo", repository.path, "--workers", "1")
+        assert ended.status == 0, ended.out + ended.err + machine.logs()
+        assert server.invalid == [] and server.seen
+    assert repository.file("forgepool/real", "program.txt") == "by program"
+    shown = machine.run("transcript", machine.the_run(), "program")
+    assert shown.status == 0 and "by program" in shown.out
+    nothing_left(ground, machine)
 
 
 @pytest.mark.slow

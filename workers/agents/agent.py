@@ -83,9 +83,9 @@ def perform(assignment: Assignment, bench: Bench, *, stop: Callable[[], bool]) -
             from workers.agents.builtin import perform_builtin
 
             return perform_builtin(assignment, bench, agent, stop=stop)
-        case CliAgent():
-            from workers.agents.cli import perform_cli
+        case CliAgent() as agent:
+            from workers.agents.cli.fleet import perform_in_fleet
 
-            return perform_cli(assignment, stop=stop)
+            return perform_in_fleet(assignment, bench, agent, stop=stop)
         case other:
             assert_never(other)

@@ -13,8 +13,8 @@ network.
         calls: [{tool: finish, summary: "renamed"}]
 
 The script is read once in each conversation, downwards: each time the model is asked, it takes the first turn below the
-last one it took whose `attempt` and `phase` are these and whose `when` holds for what it is shown. What it passed over it does
-not come back to. Where no turn is left that fits, the model fails and says so.
+last one it took whose `attempt` and `phase` are these and whose `when` holds for what it is shown. What it passed over
+it does not come back to. Where no turn is left that fits, the model fails and says so.
 """
 
 import re

@@ -48,6 +48,7 @@ class RunningServer:
         self._starts = 0
         self._slow = 0
         self._last_words = ""
+        self._unasked = True
         self._began = stamps(root, server.files)
         self._seen: Stamps = self._began
 
@@ -116,9 +117,11 @@ class RunningServer:
         self._seen = now
         conversation.told({Path(path): fate for path, fate in fates.items()})
         await conversation.settled()
+        first = self._unasked
+        self._unasked = False
         begun = conversation.works_begun
         answer = await question(conversation)
-        if conversation.works_begun == begun:
+        if not first or conversation.works_begun == begun:
             return answer
         # It began to read the project while it answered, and may have answered of what it had read so far.
         await conversation.settled()
@@ -132,6 +135,7 @@ class RunningServer:
             try:
                 self._dialogue = Dialogue(self._argv, cwd=self.root, env=self._env)
                 self._seen = stamps(self.root, self.server.files)
+                self._unasked = True
                 self._conversation = Conversation(self.server, self._dialogue, self.root)
                 self._aside.answer(self._conversation.begin(), within_s=max(within_s, _START_S), stop=stop)
                 return self._conversation

@@ -31,6 +31,7 @@ _MOST_LINES = 60
 _LINE_CHARACTERS = 160
 _LOOKED_INTO = 40
 """How many files are looked into for a definition that no server tells of the whole project."""
+_DEFINING = rb"class|def|func|fn|function|struct|enum|trait|interface|type|const|static|let|var|define"
 _CHECKED = 30
 """How many changed files are checked in one call."""
 
@@ -116,7 +117,11 @@ def _find_symbol(servers: LanguageServers, arguments: FindSymbol, workplace: Wor
 
 
 def _definitions(server: RunningServer, name: str, where: Path, workplace: Workplace) -> list[Symbol]:
-    """Asked of the project first; where that tells nothing, of the files that hold the name."""
+    """
+    Asked of the project first; where that tells nothing, of the files that hold the name; then of the project again.
+
+    Servers that have just started may not have read the project when they are asked, and not say so.
+    """
     plain = plain_name(name)
 
     def meant(symbols: Iterable[Symbol]) -> list[Symbol]:
@@ -126,8 +131,11 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
     if where.is_file():
         return meant(_ask(server, partial(_symbols_in, where), workplace))
     found = meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
-    for path in () if found else _holding(server, plain, where):
+    holding = () if found else _holding(server, plain, where)
+    for path in holding:
         found += meant(_ask(server, partial(_symbols_in, path), workplace))
+    if holding and not found:
+        found = meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     return found
 
 
@@ -142,15 +150,14 @@ def _owned(symbol: Symbol, name: str) -> bool:
     return owner != "" and plain_name(owner) in re.split(r"\W+", f"{symbol.container} {symbol.name}")
 
 
-def _holding(server: RunningServer, name: str, where: Path) -> list[Path]:
-    """Files below a folder that have the name in them."""
-    found = []
+def _holding(server: RunningServer, name: str, where: Path) -> tuple[Path, ...]:
+    """Files below a folder that have the name in them; those that seem to define it first."""
+    defining = re.compile(rb"\b(?:" + _DEFINING + rb")\b[^\n=]*\b" + re.escape(name.encode()) + rb"\b")
+    found: list[tuple[bool, Path]] = []
     for path in server.files():
-        if path.is_relative_to(where) and name.encode() in _bytes_of(path):
-            found.append(path)
-        if len(found) == _LOOKED_INTO:
-            break
-    return found
+        if path.is_relative_to(where) and name.encode() in (data := _bytes_of(path)):
+            found.append((defining.search(data) is None, path))
+    return tuple(path for _, path in sorted(found)[:_LOOKED_INTO])
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -71,8 +71,10 @@ class Place:
         env: Mapping[str, str] | None = None,
         stop: Callable[[], bool] = lambda: False,
         description: str = "Put the word new into b.txt.",
+        priors: str = "",
     ) -> AgentAnswer:
-        return perform_cli(self.assignment(path, model, env or {}, description), stop=stop, lookup=given.get)
+        assignment = self.assignment(path, model, env or {}, description)
+        return perform_cli(assignment, stop=stop, priors=priors, lookup=given.get)
 
     def assignment(self, path: str, model: str | None, env: Mapping[str, str], description: str) -> Assignment:
         folders = os.pathsep.join(filter(None, (str(self.folder / "bin"), path, os.environ["PATH"])))

@@ -1,8 +1,11 @@
 """The built-in agent, from order to candidate, against a server that speaks the vendors' wire formats."""
 
+import json
+import re
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -368,3 +371,43 @@ def test_a_script_with_a_plan_is_led_through_both_phases(host: Host) -> None:
     done = work(host, agent=ScriptedAgent(script=script))
     assert (done.outcome, done.models) == ("candidate", ("scripted",)), done.detail
     assert [entry.phase for entry in host.transcript() if isinstance(entry, Started)] == ["plan", "execute"]
+
+
+def test_what_was_sent_once_is_sent_again_byte_for_byte(host: Host, serve: Serve) -> None:
+    """
+    Over a whole attempt: tools and system never change within a phase, at most four places are marked for the cache,
+    and each request begins with all that the one before it sent.
+    """
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[("read_file", {"path": "a.py"})]) if seen.answered < 2 else Say(calls=[PLAN])
+        steps = [RENAME, *[("bash", {"command": f"echo {number} >> b.py"}) for number in range(6)], FINISH]
+        return Say(thinking="so", calls=[steps[seen.answered]])
+
+    server = serve(brain)
+    assert work(host).outcome == "candidate"
+    for phase in (True, False):
+        bodies = [seen.body for seen in server.seen if planning(seen) is phase]
+        assert len({json.dumps([body["tools"], body["system"]]) for body in bodies}) == 1
+        assert all(1 <= json.dumps(body).count('"cache_control"') <= 4 for body in bodies)
+        for before, after in pairwise([unmarked(body["messages"]) for body in bodies]):
+            assert after[: len(before)] == before
+    asked = [entry.turn.usage for entry in host.transcript() if isinstance(entry, Said) and entry.turn.id]
+    assert all(usage.cached_tokens > 0 for usage in asked[1:3])
+    assert asked[-1].hit_rate > 0.9
+
+
+def test_what_all_tasks_are_told_is_the_same_for_all(host: Host, serve: Serve) -> None:
+    """Whatever the task, its skill and its model: the first block of the system and the tools' beginning."""
+    server = serve(plain)
+    work(host)
+    work(host, order_id="r.u.1", task="u", title="Another", agent=BuiltinAgent(skill="tester"))
+    first, second = (seen.body for seen in (server.seen[0], server.seen[4]))
+    assert first["system"][0]["text"] == second["system"][0]["text"]
+    assert first["tools"][0]["name"] == second["tools"][0]["name"]
+
+
+def unmarked(messages: list[dict[str, Any]]) -> list[str]:
+    """Messages as bytes, without the marks for the cache, which move."""
+    return [re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(message)) for message in messages]

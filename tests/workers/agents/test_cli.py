@@ -299,9 +299,10 @@ def test_a_long_task_reaches_a_program(tmp_path: Path, program: CliProgram) -> N
     place = Place(tmp_path / "p", program)
     place.replay(_SUCCESS[program])
     (place.worktree / "AGENTS.md").write_text("be kind")
-    assert place.perform(description="word " * 100_000).ended == "finished"
+    assert place.perform(description="word " * 100_000, priors="PRIOR ANALYSIS:\nit began").ended == "finished"
     told = (place.folder / "stdin").read_text()
     assert "# Task words: A new word" in told
+    assert "PRIOR ANALYSIS:\nit began" in told
     assert told.count("word ") >= 100_000
     assert "The repository's rules are in AGENTS.md" in told
 

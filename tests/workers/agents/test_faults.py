@@ -41,7 +41,10 @@ TOLD: dict[str, tuple[Say, str]] = {
     "malformed arguments": (MALFORMED, "not one JSON object"),
     "an unknown tool": (Say(calls=[("teleport", {"to": "x"})]), "no tool is called 'teleport'"),
     "a missing argument": (Say(calls=[("write_file", {"path": "a"})]), "content: Field required"),
-    "cut off inside a call": (replace(MAX_TOKENS_IN_CALL, usage=Tokens(input=99, output=4000)), "not run: the answer was cut off"),
+    "cut off inside a call": (
+        replace(MAX_TOKENS_IN_CALL, usage=Tokens(input=99, output=4000)),
+        "not run: the answer was cut off",
+    ),
     "an empty turn": (EMPTY, "You called no tool"),
 }
 ENDS: dict[str, tuple[Answer, str]] = {

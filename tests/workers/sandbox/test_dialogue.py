@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from workers.sandbox import tree
 from workers.sandbox.dialogue import Dialogue
 from workers.sandbox.process import Ended
 
@@ -60,35 +61,38 @@ def test_its_environment_is_what_it_is_given(start: Start) -> None:
 
 def test_a_command_that_ends_leaves_a_dialogue_alone(start: Start, sh: Sh, marked: Find, tmp_path: Path) -> None:
     """A command's end takes its own processes only, whether the dialogue began before it or meanwhile."""
-    whose = f"WHOSE=dialogue-{tmp_path.name}"
-    early = start("sleep 600 & (setsid sleep 600 &) ; exec cat")
+    early = start("sleep 600 & (setsid sleep 600 &); read x; echo up; exec sleep 600")
+    assert asyncio.run(_echoed(early, b"\n")) == b"up\n"
     assert sh("sleep 600 & (setsid sleep 600 &); echo done").succeeded
-    assert early.running()
     ended: list[Ended] = []
-    running = threading.Thread(target=lambda: ended.append(sh("echo begun > begun; read x < go")))
+    os.mkfifo(tmp_path / "place" / "begun")
     os.mkfifo(tmp_path / "place" / "go")
+    running = threading.Thread(target=lambda: ended.append(sh("echo begun > begun; read x < go")))
     running.start()
-    late = start("setsid sleep 600 & exec cat")
+    assert (tmp_path / "place" / "begun").read_text() == "begun\n"
+    late = start("setsid sleep 600 & read x; echo up; exec sleep 600")
+    assert asyncio.run(_echoed(late, b"\n")) == b"up\n"
     (tmp_path / "place" / "go").write_text("go\n")
     running.join()
     assert ended[0].how == "exit"
     assert early.running() and late.running()
-    assert len(marked(whose)) == 5
+    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) == 5
 
 
 def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
     start: Start, sh: Sh, marked: Find, tmp_path: Path
 ) -> None:
     """Daemons of the program are dead when it is ended; a command that runs meanwhile goes on."""
-    dialogue = start("sleep 600 & (setsid sleep 600 &) ; read x; echo up; exec sleep 600")
-    assert asyncio.run(_echoed(dialogue, b"\n")) == b"up\n"
-    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) == 3
+    dialogue = start("sleep 600 & (setsid sleep 600 &) ; read x; setsid env -i sleep 600 & echo $!; exec sleep 600")
+    nameless = int(asyncio.run(_echoed(dialogue, b"\n")))
+    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) >= 3
     os.mkfifo(tmp_path / "place" / "go")
     ended: list[Ended] = []
     running = threading.Thread(target=lambda: ended.append(sh("setsid sleep 600 & read x < go; echo $x")))
     running.start()
     dialogue.end()
     assert marked(f"WHOSE=dialogue-{tmp_path.name}") == []
+    assert not tree.alive(nameless)
     (tmp_path / "place" / "go").write_text("on\n")
     running.join()
     assert (ended[0].how, ended[0].tail) == ("exit", "on\n")

@@ -35,8 +35,13 @@ _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_",
 Lookup = Callable[[str], str | None]
 
 
-def perform_cli(assignment: Assignment, *, stop: Callable[[], bool], lookup: Lookup = secret) -> AgentAnswer:
-    """`lookup` has the host's keys and servers' addresses, by the names of their variables."""
+def perform_cli(
+    assignment: Assignment, *, stop: Callable[[], bool], priors: str = "", lookup: Lookup = secret
+) -> AgentAnswer:
+    """
+    `priors` is the card's section about the tasks this one needs, from `priors.write_priors`; `lookup` has the host's
+    keys and servers' addresses, by the names of their variables.
+    """
     agent = assignment.order.agent
     if not isinstance(agent, CliAgent):
         raise TypeError(f"a '{agent.kind}' agent is no command line agent; call what performs it")
@@ -48,7 +53,7 @@ def perform_cli(assignment: Assignment, *, stop: Callable[[], bool], lookup: Loo
     given = _given(program, agent.model, lookup)
     if not any(name in given for name in _keys(program, agent.model)):
         return _keyless(program, agent.model)
-    return _perform(assignment, program, _job(assignment, agent, executable, given), stop)
+    return _perform(assignment, program, _job(assignment, agent, executable, given, priors), stop)
 
 
 def installed(path: str | None) -> dict[str, str]:
@@ -81,7 +86,7 @@ def _keyless(program: Program, model: str | None) -> AgentAnswer:
     return AgentAnswer(ended="failed", detail=detail, trouble="authentication")
 
 
-def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str]) -> Job:
+def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: str) -> Job:
     return Job(
         executable=executable,
         model=agent.model,
@@ -89,7 +94,7 @@ def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mappin
         worktree=assignment.worktree,
         home=assignment.home,
         tmp=assignment.tmp,
-        prompt=write_prompt(assignment),
+        prompt=write_prompt(assignment, priors),
         limits=assignment.order.limits,
         given=given,
     )

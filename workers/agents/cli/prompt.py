@@ -16,13 +16,15 @@ _TOLD_FIRST = (
 _RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 
 
-def write_prompt(assignment: Assignment) -> Path:
+def write_prompt(assignment: Assignment, priors: str) -> Path:
     """In a file: a card may be longer than a command line can be, and a command line is seen by everybody."""
     parts = [_TOLD_FIRST]
     # The programs are kept from reading a repository's settings, and some of them read its rules only with these.
     parts += [f"The repository's rules are in {name}: read them first." for name in _rules(assignment.worktree)]
     prompt = assignment.tmp / "prompt.md"
-    prompt.write_text("\n\n".join([*parts, task_card(assignment.order)]), encoding="utf-8", errors="replace")
+    prompt.write_text(
+        "\n\n".join([*parts, task_card(assignment.order, priors=priors)]), encoding="utf-8", errors="replace"
+    )
     return prompt
 
 
