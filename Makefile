@@ -28,6 +28,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py
 	$(BIN)/python benchmarks/checkouts.py
 	$(BIN)/python benchmarks/road.py
+	$(BIN)/python benchmarks/agent_overhead.py
 
 install: $(READY)
 

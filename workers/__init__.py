@@ -6,6 +6,11 @@ checkout, lets an **agent** edit, runs the task's acceptance commands, commits w
 **candidate** into the hub together with its **result** (`orders`, `candidates`). What an agent says of its work is
 kept as a claim (`claimed_*`), and no decision reads it.
 
+A model's attempt is led through **phases** (`phases`), each a conversation (`loop`) that is written down as it happens
+(`transcript`) within limits that are asked about before each question (`meter`). After every turn files and transcript
+are put into the hub (`progress`), where another worker finds them when this one is gone (`resuming`). VERIFY is the
+harness' own (`verify`). What a conversation has come to is summed up by rules (`summary`, `excerpts`, `stuck`).
+
 Every message, of the gate too, comes in by the same door (`delivery`) and is worked on in a forked process of its
 own: whatever the work leaves in memory or starts goes with it, and its death is seen at once. The **lease**
 (`leases`) is a Redis key with the attempt's token, renewed by a thread; a **fence** ends a message for good.

@@ -139,6 +139,8 @@ def _after_plan(found: Facts) -> Step:
         return Begin("execute")
     if found.ended in ("explored", "overflow"):
         return ForcePlan(found.detail)
+    if found.ended == ENDED_WELL:
+        return End("failed", "the agent said that it was done before it had a plan")
     return End(found.ended, found.detail)
 
 

@@ -5,11 +5,13 @@ The one seam between an order and whoever does it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
-from workers.bench import Bench
 from workers.llm.provider import Trouble
 from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
+
+if TYPE_CHECKING:
+    from workers.bench import Bench
 
 AgentEnding = Literal[
     "finished",
@@ -68,7 +70,7 @@ class AgentAnswer:
     """Whether another attempt may go on from what the hub keeps of this one."""
 
 
-def perform(assignment: Assignment, bench: Bench, *, stop: Callable[[], bool]) -> AgentAnswer:
+def perform(assignment: Assignment, bench: "Bench", *, stop: Callable[[], bool]) -> AgentAnswer:
     """Has the order's agent work in the worktree. When this returns, nothing that it started is alive."""
     match assignment.order.agent:
         case CommandAgent(run=script):

@@ -6,6 +6,12 @@ after it holds exactly one result for each of those calls. A provider is asked w
 answers with the next turn, or fails in a way that says what is wrong (`ModelFailed`); it keeps no
 conversation of its own, so that any process can go on with one that another began.
 
+Three adapters ask a vendor once, always streaming (`anthropic`, `openai_responses`, `openai_chat`, told apart by their
+wire); what they share is in `endpoint`, `arguments` (no tool runs on JSON that was repaired), `alternation`, `caching`,
+`listening` and `openai_client`; `faults` and `resets` say what a failure was. Before them stand `retry` (again, after a
+pause), `breaker` (what is shut off, for all workers) and `chain` (the next model, and what an answer cost: `prices`).
+`table` has the models, accounts and routes, `router` decides whom to ask, `open` makes a chain of all that.
+
 `scripted` is the one model that ships without a vendor behind it: it replays turns a person wrote, for
 demonstrations and tests, and says so wherever its name appears.
 

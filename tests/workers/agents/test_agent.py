@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from workers.agents.agent import AgentAnswer, Assignment, perform
-from workers.messages import AgentSpec, CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder
+sys.path.append(str(Path(__file__).parent.parent))
+
+from host_kit import Host
+
+from workers.agents.agent import AgentAnswer, Assignment
+from workers.agents.command import perform_command
+from workers.messages import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
 from workers.sandbox.environment import command_environment
 from workers.transcript import read_transcript
 
@@ -24,15 +29,18 @@ REASON = ReasonPack(
 )
 
 Perform = Callable[..., AgentAnswer]
+Scripted = Callable[[str], tuple[WorkResult, Host]]
 
 
 @pytest.fixture
 def do(tmp_path: Path) -> Perform:
-    """Performs an agent in an empty worktree."""
+    """Performs a command in an empty worktree."""
     for name in ("worktree", "home", "tmp"):
         (tmp_path / name).mkdir()
 
-    def go(agent: AgentSpec, *, stop: Callable[[], bool] = lambda: False, limits: Limits | None = None) -> AgentAnswer:
+    def go(
+        agent: CommandAgent, *, stop: Callable[[], bool] = lambda: False, limits: Limits | None = None
+    ) -> AgentAnswer:
         order = WorkOrder(
             order_id="night.rename.2",
             token="token",
@@ -62,7 +70,7 @@ def do(tmp_path: Path) -> Perform:
             log=tmp_path / "logs" / "agent.log",
             transcript=tmp_path / "logs" / "transcript.jsonl",
         )
-        return perform(assignment, stop=stop)
+        return perform_command(assignment, agent.run, stop=stop)
 
     return go
 
@@ -126,35 +134,48 @@ turns:
     when: {shown_contains: "assert 1 == 2"}
     calls:
       - {tool: write_file, path: src/a.py, content: "old\\n"}
-      - {tool: bash, command: "echo $FORGEPOOL_TASK in $(basename $PWD)"}
-  - when: {last_result_contains: "rename in worktree"}
+      - {tool: bash, command: "echo $FORGEPOOL_TASK in $(basename $PWD | cut -c1-4)"}
+  - when: {last_result_contains: "t in slot"}
     attempt: 2
     calls: [{tool: edit_file, path: src/a.py, old: old, new: new}]
   - calls: [{tool: finish, summary: "renamed"}]
 """
 
 
-def test_a_scripted_model_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
+@pytest.fixture
+def scripted(tmp_path: Path) -> Scripted:
+    """Has a script done as an order of its own."""
+    host = Host(tmp_path)
+
+    def go(script: str) -> tuple[WorkResult, Host]:
+        order = {"order_id": "r.t.2", "attempt": 2, "title": "Call it new", "description": "Everywhere."}
+        done = host.carry_out(
+            agent=ScriptedAgent(script=script), files=("src/**",), reasons=(REASON,), acceptance=("true",), **order
+        )
+        return done, host
+
+    return go
+
+
+def test_a_scripted_model_edits_the_worktree(scripted: Scripted) -> None:
     """The whole loop: card, conditions, tools, claim; the log is its transcript for people."""
-    answer = do(ScriptedAgent(script=SCRIPT))
-    assert (answer.ended, answer.claimed_summary, answer.spent.turns) == ("finished", "renamed", 3)
-    assert (tmp_path / "worktree" / "src" / "a.py").read_text() == "new\n"
-    assert len(read_transcript(tmp_path / "logs" / "transcript.jsonl")) == 10
-    log = (tmp_path / "logs" / "agent.log").read_text()
-    assert "--- scripted\nI look at why it came back.\n> write_file" in log
-    assert "model: scripted" in log
-    assert answer.log_tail == log
+    done, host = scripted(SCRIPT)
+    assert (done.outcome, done.claimed_summary, done.spent.turns) == ("candidate", "renamed", 3), done.detail
+    assert host.content(done.commit, "src/a.py") == "new"
+    log = Path(done.log).read_text()
+    assert "1. scripted\nI look at why it came back.\n> write_file src/a.py" in log
+    assert (done.models, done.spent.cost_usd) == (("scripted",), 0.0)
 
 
-def test_the_card_tells_the_task_and_why_it_came_back(do: Perform, tmp_path: Path) -> None:
+def test_the_card_tells_the_task_and_why_it_came_back(scripted: Scripted) -> None:
     """All that the order knows; a log cannot pass for a heading."""
-    do(ScriptedAgent(script=SCRIPT))
-    card = (tmp_path / "logs" / "agent.log").read_text()
+    done, _ = scripted(SCRIPT)
+    card = Path(done.log).read_text()
     for line in (
-        "# Task rename: Call it new",
+        "# Task t: Call it new",
         "Everywhere.",
         "- src/**",
-        "- pytest -q",
+        "- true",
         "## Why attempt 1 came back: check_failed",
         "It clashes with: other",
         "To see it again: git checkout abc && pytest",
@@ -163,28 +184,35 @@ def test_the_card_tells_the_task_and_why_it_came_back(do: Perform, tmp_path: Pat
         assert f"{line}\n" in card
 
 
-def test_a_wrong_script_is_the_tasks_failure(do: Perform) -> None:
+def test_a_wrong_script_is_the_tasks_failure(scripted: Scripted) -> None:
     """Told with the task's name and the line; nothing was started."""
-    answer = do(ScriptedAgent(script="turns:\n- sya: x"))
-    assert answer.ended == "failed"
-    assert answer.detail.startswith("script of task 'rename':2: turn 1 has an unknown key 'sya'")
+    done, _ = scripted("turns:\n- sya: x")
+    assert done.outcome == "agent_failed"
+    assert done.detail.startswith("script of task 't':2: turn 1 has an unknown key 'sya'")
 
 
 _KILLED = """
 import sys
 from pathlib import Path
+from workers.llm.messages import Text, user
 from workers.llm.scripted import ScriptedModel
-from workers.loop import Brief, converse
+from workers.loop import Brief, Talk
 from workers.messages import Limits
+from workers.meter import Meter
 from workers.tools.toolset import reading
 from workers.tools.workplace import Workplace
-from workers.transcript import Transcript
+from workers.transcript import Said, Started, Transcript
 folder = Path(sys.argv[1])
 model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
-brief = Brief(order_id="o", model="scripted", system=(), card="c", tools=reading(), limits=Limits())
+brief = Brief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
 place = Workplace(root=folder, tmp=folder, env={}, stop=lambda: False, left_s=lambda: 9.0)
 with Transcript(folder / "t.jsonl") as transcript:
-    converse(model, brief, place, transcript, stop=lambda: False)
+    transcript.append(Started(at=0.0, order_id="o", model="scripted", system=(), tools=()))
+    transcript.append(Said(at=0.0, turn=user(Text(text="c"))))
+    meter = Meter(limits=Limits())
+    Talk(
+        provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False
+    ).lead()
 """
 
 
