@@ -16,6 +16,7 @@ from orchestrator.embedded import Embedded
 from orchestrator.events import RunResumed, RunStarted
 from orchestrator.hub import CannotRun, Hub, open_hub
 from orchestrator.journal import Journal, Recorded
+from orchestrator.keepsakes import bring_home
 from orchestrator.link import Link
 from orchestrator.loop import Ending, Loop, Wishes
 from orchestrator.plan import Plan, plan_digest
@@ -120,7 +121,7 @@ def _go(
             )
             ending = loop.run(resumed=bool(earlier))
         if ending == "ended":
-            _tidy(mirror, state)
+            _tidy(mirror, state, kept.folder)
             inbox.discard(kept.folder)
         return ending
     finally:
@@ -148,9 +149,10 @@ def _transport(settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedde
         parts.stop()
 
 
-def _tidy(mirror: Mirror, state: State) -> None:
+def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
     """
-    Removes the run's refs from the hub, but for the candidates of what did not land: they are work not to be lost.
+    Removes the run's refs from the hub, its transcripts brought home, but for the work of what did not land: that is
+    not to be lost.
 
     A hub that is away keeps the rest too.
     """
@@ -161,6 +163,7 @@ def _tidy(mirror: Mirror, state: State) -> None:
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
+            bring_home(mirror, state.run, folder)
             prune_run(mirror, state.run, keep_orders_of=unlanded, keep=markers)
             return
         except GitFailed:

@@ -22,6 +22,8 @@ from worktrees.mirror import Mirror
 
 Stop = Callable[[], bool]
 
+TRANSCRIPT = "transcript.jsonl"
+
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
@@ -107,12 +109,17 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Ben
 
 def transcript_path(order: WorkOrder, settings: Settings) -> Path:
     """Where this host keeps the attempt's conversation."""
-    return _logs(order, settings) / "transcript.jsonl"
+    return _logs(order, settings) / TRANSCRIPT
+
+
+def attempt_logs(run: Path, task: str, attempt: int) -> Path:
+    """Where the logs of an attempt are, below the folder of its run."""
+    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    return run / "logs" / "orders" / task / str(attempt)
 
 
 def _logs(order: WorkOrder, settings: Settings) -> Path:
-    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
-    return settings.home / "runs" / order.run / "logs" / "orders" / order.task / str(order.attempt)
+    return attempt_logs(settings.home / "runs" / order.run, order.task, order.attempt)
 
 
 def unprintable(paths: tuple[str, ...]) -> str | None:

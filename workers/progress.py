@@ -199,5 +199,22 @@ def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> Progress
     return Progress(attempt=attempt, base=CommitId(base), commit=commit, files=TreeId(files), transcript=text)
 
 
+def transcripts(mirror: Mirror, run: str) -> Iterator[tuple[str, int, bytes]]:
+    """
+    Task, attempt and transcript of all that the hub keeps of a run; fetched at once.
+
+    Raises:
+        GitFailed: the hub could not be asked.
+    """
+    prefix = f"refs/forgepool/{run}/progress/"
+    found = mirror.hub_refs(f"{prefix}*")
+    if found:
+        mirror.fetch(f"+{prefix}*:{prefix}*")
+    for ref, commit in found.items():
+        task, _, attempt = ref.removeprefix(prefix).rpartition("/")
+        if attempt.isdigit():
+            yield task, int(attempt), _blob(mirror.git, commit)
+
+
 def _blob(git: Git, commit: CommitId) -> bytes:
     return git.run("cat-file", "blob", f"{commit}:{_TRANSCRIPT}").stdout

@@ -16,6 +16,7 @@ from orchestrator.journal import is_being_written
 from orchestrator.runs import KeptRun
 from orchestrator.telling import counted
 from workers.agents.narration import Line, lines
+from workers.bench import TRANSCRIPT, attempt_logs
 from workers.llm.recording import as_script
 from workers.settings import Settings
 from workers.transcript import Entry, parse_transcript
@@ -123,7 +124,7 @@ def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
 
 
 def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
-    path = kept.folder / "logs" / "orders" / task / str(attempt) / "transcript.jsonl"
+    path = attempt_logs(kept.folder, task, attempt) / TRANSCRIPT
     if path.is_file():
         yield _Source(str(path), path)
     elif kept.course.tasks[task].agent.kind != "command":

@@ -197,3 +197,43 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
 
 def _published(hub: Repository, run: str, task: str) -> bool:
     return bool(hub.refs(f"refs/forgepool/{run}/results/{task}"))
+
+
+SCRIPT = """
+turns:
+  - calls: [{tool: write_file, path: f.txt, content: "by the first host\\n"}]
+  - attempt: 1
+    pause_s: 600
+    calls: [{tool: write_file, path: f.txt, content: "never said\\n"}]
+  - attempt: 2
+    calls: [{tool: bash, command: "cat f.txt && echo by the second >> f.txt"}]
+  - calls: [{tool: finish, summary: "written by two"}]
+"""
+
+
+@pytest.mark.slow
+def test_a_conversation_goes_on_when_its_host_vanishes(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    """Another host has the files and what was said from the hub; in the end all of it can be read where the run is."""
+    east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
+    vanishing = _worker(east, redis)
+    (ground / "script.yaml").write_text(SCRIPT)
+    task = {"id": "t0", "files": ["f.txt"], "agent": {"scripted": "script.yaml"}}
+    plan = write_plan(ground, {"name": "hosts", "checks": {"readme": _CHECK}, "tasks": [task]})
+    under_way = desk.start("run", plan, "--repo", hub.path.as_uri())
+    run = desk.the_run()
+    kept = f"refs/forgepool/{run}/progress/t0/1"
+    wait_until(lambda: hub.refs(kept) and "f.txt" in hub.git("ls-tree", "-r", "--name-only", kept), "the first turn")
+    kill_all(east.folder)
+    vanishing.process.wait()
+    worker = _worker(west, redis)
+    ended = under_way.ended()
+    assert ended.status == 0, ended.out + ended.err
+    assert hub.file(_BRANCH, "f.txt").split("\n") == ["by the first host", "by the second"]
+    told = desk.run("transcript", run, "t0")
+    assert told.status == 0, told.err
+    assert "OK: wrote 18 bytes to f.txt" in told.out and "by the second" in told.out
+    assert not hub.refs("refs/forgepool"), "what is landed is nobody's any more"
+    _stop(worker)
+    _assert_no_lease(redis)

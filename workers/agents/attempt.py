@@ -193,13 +193,10 @@ class Attempt:
         )
         if ended == "stopped":
             self.keeper.flush(wait_s=_STOPPING_S)
-        if ended == "asked" or answer.trouble is not None:
-            return replace(answer, resumable=self._kept())
-        return answer
-
-    def _kept(self) -> bool:
-        self.keeper.keep(changed=True)
-        return self.keeper.flush(wait_s=_FLUSH_S)
+            return answer
+        self.keeper.keep(changed=False)
+        kept = self.keeper.flush(wait_s=_FLUSH_S)
+        return replace(answer, resumable=kept and (ended == "asked" or answer.trouble is not None))
 
     def _who_answered(self) -> tuple[str, ...]:
         said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
