@@ -14,6 +14,7 @@ from typing import Literal
 
 from workers.messages import WorkOrder
 from workers.sandbox.process import Command, Ended, run, shell
+from workers.tools.run import interpreter
 from workers.transcript import Verified, now
 
 _OUTPUT_CHARACTERS = 8_000
@@ -55,11 +56,16 @@ def accept(
     also: tuple[str, ...] = (),
     stop: Callable[[], bool],
 ) -> Finding:
-    """Runs the task's own acceptance commands, and some more, on what the agent left, up to the first red one."""
-    for number, command in enumerate((*order.acceptance, *also), start=1):
+    """
+    Runs the task's own acceptance commands on what the agent left, up to the first red one; then those of `also`, which
+    a model wrote: a pipe in them does not hide the status of what stands before it.
+    """
+    theirs = [(command, interpreter(command, env.get("PATH"), "-o", "pipefail")) for command in also]
+    commands = [*((command, shell(command)) for command in order.acceptance), *theirs]
+    for number, (command, argv) in enumerate(commands, start=1):
         ended = run(
             Command(
-                argv=shell(command),
+                argv=argv,
                 cwd=folder,
                 env=env,
                 log=logs / f"acceptance-{number}.log",

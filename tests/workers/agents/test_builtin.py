@@ -18,7 +18,7 @@ from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
 from workers.messages import BuiltinAgent, Limits, Reply, ScriptedAgent, WorkResult
-from workers.transcript import Committed, Resumed, Said, Started, Tried, Verified
+from workers.transcript import Committed, Noted, Resumed, Said, Started, Tried, Verified
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"
@@ -201,6 +201,24 @@ def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve)
     results = server.seen[-1].results
     assert "no failing test was seen yet" in results[1]
     assert results[4].startswith("OK: confirmed"), results[4]
+
+
+def test_the_test_that_was_seen_to_fail_must_be_seen_to_pass(host: Host, serve: Serve) -> None:
+    """By the harness, after `finish`; and a pipe does not hide that it still fails."""
+    test = "import a\n\n\ndef test_new():\n    assert a.newest() == 1\n"
+    run = f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py | tail -3"
+    steps: list[tuple[str, dict[str, str]]] = [
+        ("write_file", {"path": "test_a.py", "content": test}),
+        ("confirm_red_phase", {"command": run}),
+        FINISH,
+        ("bash", {"command": "echo 'newest = old' >> a.py"}),
+        FINISH,
+    ]
+    server = serve(lambda seen: Say(calls=[PLAN if planning(seen) else steps[seen.answered]]))
+    done = work(host, agent=BuiltinAgent(red_first=True), acceptance=())
+    assert done.outcome == "candidate", done.detail
+    assert [entry.ok for entry in host.transcript() if isinstance(entry, Verified)] == [False, True]
+    assert "test_new" in server.seen[-1].texts[-1]
 
 
 def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve: Serve, tmp_path: Path) -> None:
@@ -411,3 +429,31 @@ def test_what_all_tasks_are_told_is_the_same_for_all(host: Host, serve: Serve) -
 def unmarked(messages: list[dict[str, Any]]) -> list[str]:
     """Messages as bytes, without the marks for the cache, which move."""
     return [re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(message)) for message in messages]
+
+
+def test_configured_servers_serve_the_phases_they_are_named_for(host: Host, serve: Serve) -> None:
+    """Their tools come after all others; one that does not start is left out, and the transcript says so."""
+    server_file = Path(__file__).parent.parent / "tools" / "mcp_server.py"
+    tools = host.folder / "tools.yaml"
+    tools.write_text(
+        "mcp_servers:\n"
+        f"  - {{name: t, command: [{sys.executable}, {server_file}]}}\n"
+        "  - {name: gone, command: [no-such-program]}\n"
+    )
+    server = serve(plain)
+    host.settings = host.settings.model_copy(update={"tools": tools})
+    assert work(host).outcome == "candidate"
+    by_phase = [[name for name in seen.tools if name.startswith("mcp__")] for seen in server.seen]
+    assert by_phase[0] == by_phase[1] == [] and by_phase[2] and by_phase[2] == by_phase[3]
+    assert server.seen[0].tools[:3] == ["read_file", "glob", "grep"]
+    assert any(isinstance(entry, Noted) and "gone is left out" in entry.text for entry in host.transcript())
+
+
+def test_a_wrong_file_of_the_hosts_needs_a_person(host: Host, serve: Serve) -> None:
+    """With its line; the task is not to blame, nor is it tried again and again."""
+    tools = host.folder / "tools.yaml"
+    tools.write_text("mcp_servers: [{name: t}]\n")
+    serve(plain)
+    host.settings = host.settings.model_copy(update={"tools": tools})
+    done = work(host)
+    assert done.outcome == "needs_human" and "tools.yaml:1" in done.question, done
