@@ -1,7 +1,7 @@
 """
 What models were used for a task or a run, how much of them, and what they cost: added up from the attempts. Pure.
 
-An attempt that another one includes counts with that one. What has no price is said to be so: unknown is not nothing.
+Each attempt counts with what it used itself, one that was lost with what the hub knows of it. What has no price is said to be so: unknown is not nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ class Bill:
     """The part of the cost that is known."""
     unpriced_attempts: int = 0
     unanswered_attempts: int = 0
-    """Under way, or lost: what they used is not in here."""
+    """Under way, or lost without a word in the hub: what they used is not in here."""
 
     @property
     def counts(self) -> bool:
@@ -38,8 +38,8 @@ class Bill:
 
 
 def bill(uses: Iterable[Use]) -> Bill:
-    counted = [use for use in uses if use.part_of is None]
-    spent = [use.spent for use in counted if use.spent is not None]
+    counted = [use for use in uses if use.ended != "untaken" or use.spent is not None]
+    spent = [own for use in counted if (own := use.own) is not None]
     costs = [one.cost_usd for one in spent]
     priced = sum(cost for cost in costs if cost is not None)
     unpriced = costs.count(None)
@@ -52,7 +52,7 @@ def bill(uses: Iterable[Use]) -> Bill:
         cost_usd=None if unpriced else priced,
         priced_usd=priced,
         unpriced_attempts=unpriced,
-        unanswered_attempts=sum(use.spent is None for use in counted),
+        unanswered_attempts=sum(use.own is None for use in counted),
     )
 
 
@@ -75,8 +75,27 @@ def cost_words(of: Bill) -> str:
 
 
 def budget_words(ledger: Ledger) -> Iterator[str]:
-    """How each kind of budget that is capped stands."""
+    """How each kind of budget that is capped stands, and how much of it nobody is known to have used."""
     if ledger.cap.usd is not None:
-        yield f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD spent or reserved"
+        held = _held_words(_usd(ledger.under_way.usd), _usd(ledger.lost.usd))
+        yield f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD spent or reserved{held}"
     if ledger.cap.tokens is not None:
-        yield f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens spent or reserved"
+        held = _held_words(_tokens(ledger.under_way.tokens), _tokens(ledger.lost.tokens))
+        yield f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens spent or reserved{held}"
+
+
+def _held_words(under_way: str, lost: str) -> str:
+    said = []
+    if under_way:
+        said.append(f"{under_way} reserved for attempts under way")
+    if lost:
+        said.append(f"{lost} held for attempts that were lost or cancelled, whose use is not wholly known")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _usd(amount: float | None) -> str:
+    return f"{amount:.2f} USD" if amount and amount >= 0.005 else ""
+
+
+def _tokens(amount: int | None) -> str:
+    return f"{amount:,} tokens" if amount else ""

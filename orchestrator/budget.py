@@ -3,8 +3,16 @@ What a run may use, has used, and has promised: pure.
 
 Money and tokens are reserved when an order is sent and settled when it is answered; an order is sent only if what is
 left covers its reservation, and it is told to keep within that. So what is used and reserved together never exceeds
-the cap, however many orders are out. What a lost order used is not known: its reservation stays counted, until an
-attempt that goes on from it has answered with a use that includes it.
+the cap, however many orders are out. One thing can pass it: a CLI agent is ended only after it has told that it used
+too much. What was used beyond a reservation counts as it is.
+
+Each attempt counts what it used itself, without what it carried over from those it went on from. One that goes on
+reserves only what it may use besides; the limit it is told is both together, because its worker counts both.
+
+What an attempt used that was lost or cancelled is read in the hub, which is given its transcript after each turn. A
+turn that was under way is not in it, and what a vendor charges for a call that died with its worker nobody knows: twice
+the largest turn so far is counted for it, and a twentieth of the reservation at least; a quarter where no turn is
+known. Where the hub was not asked, or is given no transcript, the whole reservation stays counted.
 
 A task with limits of its own reserves these. One without reserves a fair share of what is left: as if every slot that
 can still be useful were to reserve as much, and one more, which stays in hand for attempts that must be gone on with.
@@ -14,28 +22,41 @@ that is less) is the least worth starting with: below it the budget counts as us
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field
 
 from workers.messages import Limits, Message, Spent
+from workers.meter import added
 
 _LEAST_SHARE = 20
 """A share is at least this part of the cap."""
 _MICRO = 1_000_000
+_TURN_SHARE, _FIRST_TURN_SHARE = 0.05, 0.25
+"""Of its reservation, the least that is counted for a turn under way when an attempt was lost."""
 
 
 class Budget(Message):
     """The most a run may use. None is no cap of that kind."""
 
-    usd: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     tokens: int | None = Field(default=None, gt=0)
 
     @property
     def capped(self) -> bool:
         return self.usd is not None or self.tokens is not None
+
+
+class Seen(Message):
+    """What the hub's transcript says of an attempt that was lost or cancelled; nothing of all where it has none."""
+
+    used: Spent = Spent()
+    """With what it went on from."""
+    carried: Spent = Spent()
+    """Of that, what it went on from."""
+    largest_turn: Spent = Spent()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,48 +65,118 @@ class Use:
 
     reserved_usd: float | None = None
     reserved_tokens: int | None = None
+    """What it may use itself, besides what it carried over."""
+    resumes: int | None = None
+    carried: Spent = Spent()
+    """What attempts before it had used, in the conversation it goes on with."""
     spent: Spent | None = None
-    """None until it is answered; for ever, where it was lost."""
+    """As it answered, with what was carried over."""
+    seen: Seen | None = None
+    ended: Literal["", "lost", "untaken"] = ""
+    """How it ended without an answer; `lost` is also cancelled under way, `untaken` that nobody had begun it."""
     models: tuple[str, ...] = ()
-    part_of: int | None = None
-    """The later attempt whose use has this one's in it."""
-    unpriced_usd: float = 0.0
-    """Counted for attempts that are part of this one, where it has no price to replace that with."""
+    at_least: Spent = Spent()
+    """What others are known to have carried over from it."""
+
+    @property
+    def whole(self) -> Spent | None:
+        """All of its conversation, for who goes on with it; None where nothing of it is known."""
+        found = self.seen.used if self.spent is None and self.seen is not None else self.spent
+        return found if found is not None and (found.tokens or found.cost_usd != 0.0) else None
+
+    @property
+    def own(self) -> Spent | None:
+        """What it is known to have used itself; None where nothing is known."""
+        known = self.seen.used if self.spent is None and self.seen is not None else self.spent
+        return None if known is None else _largest(without(known, self.carried), self.at_least)
 
     @property
     def counted_usd(self) -> float:
         """What it counts against the cap: its reservation, until its price is known."""
-        if self.part_of is not None:
-            return 0.0
-        if self.spent is None or self.spent.cost_usd is None:
-            return (self.reserved_usd or 0.0) + self.unpriced_usd
-        return self.spent.cost_usd
+        return max(self._counted(self.reserved_usd, lambda spent: spent.cost_usd), self.at_least.cost_usd or 0.0)
 
     @property
     def counted_tokens(self) -> int:
-        if self.part_of is not None:
-            return 0
-        return (self.reserved_tokens or 0) if self.spent is None else self.spent.tokens
+        return max(math.ceil(self._counted(self.reserved_tokens, lambda spent: spent.tokens)), self.at_least.tokens)
 
     @property
     def open(self) -> bool:
         """Whether something is counted for it that may yet turn out to be less."""
-        return self.spent is None and self.part_of is None and bool(self.reserved_usd or self.reserved_tokens)
+        return self.spent is None and not self.ended and bool(self.reserved_usd or self.reserved_tokens)
+
+    def _counted(self, reserved: float | None, kind: Callable[[Spent], float | None]) -> float:
+        promised = reserved or 0.0
+        if self.ended == "untaken" and self.spent is None:
+            return 0.0
+        used = None if self.own is None else kind(self.own)
+        if used is None or self.spent is not None or self.seen is None:
+            return promised if used is None else used
+        largest = kind(self.seen.largest_turn) or 0.0
+        turn = max(2 * largest, _TURN_SHARE * promised) if largest else _FIRST_TURN_SHARE * promised
+        return used + turn if reserved is None else max(used, min(used + turn, promised))
+
+
+def carried_into(uses: Mapping[int, Use], resumes: int | None) -> Spent:
+    """What an order that goes on from this attempt finds used already, as far as is known."""
+    while resumes is not None and (use := uses.get(resumes)) is not None:
+        if use.whole is not None:
+            return use.whole
+        resumes = use.resumes
+    return Spent()
 
 
 def settled(
-    uses: Mapping[int, Use], attempt: int, spent: Spent, *, models: Sequence[str], includes: Sequence[int]
+    uses: Mapping[int, Use],
+    attempt: int,
+    spent: Spent,
+    *,
+    models: Sequence[str],
+    includes: Sequence[int],
+    carried: Spent | None = None,
 ) -> dict[int, Use]:
-    """The uses of a task, after an attempt has answered; those it includes count with it from now on, and once."""
+    """
+    The uses of a task, after an attempt has answered.
+
+    `carried` is what it says to have carried over from those it includes; None, where it does not say so, is all that
+    these are known to have used. Whatever they used besides, as turns that never reached the hub, counts on.
+    """
     found = dict(uses)
+    before = [one for one in sorted(includes) if one < attempt and one in found]
+    known = Spent()
+    for one in before:
+        known = added(known, found[one].own or Spent())
+    over = (known if carried is None else carried) if includes else Spent()
+    if before and (more := without(over, known)) != Spent():
+        newest = found[before[-1]]
+        found[before[-1]] = replace(newest, at_least=added(newest.own or Spent(), more))
     mine = found.get(attempt, Use())
-    unpriced = mine.unpriced_usd
-    for other in includes:
-        if other < attempt and (known := found.get(other)) is not None:
-            unpriced += known.counted_usd
-            found[other] = replace(known, part_of=attempt)
-    found[attempt] = replace(mine, spent=spent, models=tuple(models), unpriced_usd=unpriced)
+    found[attempt] = replace(mine, spent=spent, carried=over, models=tuple(models), ended="")
     return found
+
+
+def given_up(use: Use, *, taken: bool, seen: Seen | None) -> Use:
+    """An attempt that was lost or cancelled; `seen` is None where the hub was not asked, or could not tell."""
+    if not taken:
+        return replace(use, ended="untaken")
+    carried = use.carried if seen is None else seen.carried
+    return replace(use, ended="lost", seen=seen, carried=carried)
+
+
+def without(whole: Spent, part: Spent) -> Spent:
+    """What is left of a use without a part of it; never less than nothing. Unknown where the whole cost is."""
+    cost = None if whole.cost_usd is None else max(0.0, whole.cost_usd - (part.cost_usd or 0.0))
+    return Spent(
+        seconds=max(0.0, whole.seconds - part.seconds),
+        turns=max(0, whole.turns - part.turns),
+        input_tokens=max(0, whole.input_tokens - part.input_tokens),
+        output_tokens=max(0, whole.output_tokens - part.output_tokens),
+        cached_tokens=max(0, whole.cached_tokens - part.cached_tokens),
+        cost_usd=cost,
+    )
+
+
+def _largest(one: Spent, other: Spent) -> Spent:
+    return added(one, without(other, one)) if other != Spent() else one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +187,10 @@ class Reservation:
     tokens: int | None = None
 
 
+_NOTHING = Spent()
+Kind = Literal["usd", "tokens"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The cap, and what counts against it."""
@@ -103,14 +198,21 @@ class Ledger:
     cap: Budget
     usd: float
     tokens: int
+    under_way: "Reservation" = Reservation()
+    """Of that, what is reserved for attempts that may still use less."""
+    lost: "Reservation" = Reservation()
+    """Of that, what is counted for attempts that never answered, without what they are known to have used."""
 
     @classmethod
     def of(cls, cap: Budget, uses: Iterable[Use]) -> "Ledger":
-        usd, tokens = 0.0, 0
-        for use in uses:
-            usd += use.counted_usd
-            tokens += use.counted_tokens
-        return cls(cap=cap, usd=usd, tokens=tokens)
+        every = list(uses)
+        return cls(
+            cap=cap,
+            usd=sum(use.counted_usd for use in every),
+            tokens=sum(use.counted_tokens for use in every),
+            under_way=_held(use for use in every if use.spent is None and not use.ended),
+            lost=_held(use for use in every if use.spent is None and use.ended),
+        )
 
     @property
     def left_usd(self) -> float | None:
@@ -120,16 +222,19 @@ class Ledger:
     def left_tokens(self) -> int | None:
         return None if self.cap.tokens is None else max(0, self.cap.tokens - self.tokens)
 
-    def reserve(self, limits: Limits, *, useful: int, before: Use | None, last: bool) -> Reservation | None:
+    def reserve(
+        self, limits: Limits, *, useful: int, last: bool, before: Use | None = None, carried: Spent = _NOTHING
+    ) -> Reservation | None:
         """
         What an order reserves, or None where that does not fit.
 
-        `useful` is how many slots could take orders like it; `before` the use of the attempt it goes on from, whose
-        limit it is given at least; `last`: no order is under way whose reservation could come back.
+        `useful` is how many slots could take orders like it; `last`: no order is under way whose reservation could come
+        back. One that goes on with an attempt carries over what that used, which counts within its own limits;
+        `before` is the use of that attempt: what is left of what was reserved for it is the least that is wished for.
         """
-        had = before or Use()
-        usd = _part(self.cap.usd, self.left_usd, limits.cost_usd, had.reserved_usd, useful=useful, last=last)
-        tokens = _part(self.cap.tokens, self.left_tokens, limits.tokens, had.reserved_tokens, useful=useful, last=last)
+        own, rest = _left_of(limits, carried), _rest(before)
+        usd = _part(self.cap.usd, self.left_usd, own.usd, rest.usd, useful=useful, last=last)
+        tokens = _part(self.cap.tokens, self.left_tokens, own.tokens, rest.tokens, useful=useful, last=last)
         if isinstance(usd, str) or isinstance(tokens, str):
             return None
         return Reservation(
@@ -140,11 +245,12 @@ class Ledger:
     def with_reserved(self, reserved: Reservation) -> "Ledger":
         return replace(self, usd=self.usd + (reserved.usd or 0.0), tokens=self.tokens + (reserved.tokens or 0))
 
-    def used_up(self, limits: Limits) -> str | None:
+    def used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
         """The kind of budget of which too little is left for such an order; None where there is enough of both."""
-        if _least(self.cap.usd, limits.cost_usd) > _or_no_end(self.left_usd):
+        own = _left_of(limits, carried)
+        if _least(self.cap.usd, own.usd) > _or_no_end(self.left_usd):
             return "usd"
-        if _least(self.cap.tokens, limits.tokens) > _or_no_end(self.left_tokens):
+        if _least(self.cap.tokens, own.tokens) > _or_no_end(self.left_tokens):
             return "tokens"
         return None
 
@@ -154,6 +260,35 @@ class Ledger:
             yield "usd"
         if cap.tokens is not None and cap.tokens < self.tokens:
             yield "tokens"
+
+
+def _held(uses: Iterable[Use]) -> Reservation:
+    """What counts for these without being known to be used."""
+    usd, tokens = 0.0, 0
+    for use in uses:
+        known = use.own or _NOTHING
+        usd += max(0.0, use.counted_usd - (known.cost_usd or 0.0))
+        tokens += max(0, use.counted_tokens - known.tokens)
+    return Reservation(usd=usd, tokens=tokens)
+
+
+def _left_of(limits: Limits, carried: Spent) -> Reservation:
+    """Of a task's own limits, what an attempt may use itself."""
+    usd, tokens = limits.cost_usd, limits.tokens
+    return Reservation(
+        usd=None if usd is None else max(0.0, usd - (carried.cost_usd or 0.0)),
+        tokens=None if tokens is None else max(0, tokens - carried.tokens),
+    )
+
+
+def _rest(before: Use | None) -> Reservation:
+    """What an attempt has not used of what was reserved for it."""
+    use = before or Use()
+    used = use.own or _NOTHING
+    return Reservation(
+        usd=max(0.0, (use.reserved_usd or 0.0) - (used.cost_usd or 0.0)),
+        tokens=max(0, (use.reserved_tokens or 0) - used.tokens),
+    )
 
 
 def _part(

@@ -70,8 +70,18 @@ class Course:
         extra = Globs.exactly(task.extra)
         return extra if declared is None else declared | extra
 
+    def touches(self, task: TaskState) -> Globs:
+        """What an interrupted task may have changed, as far as that is known, and what it is to hold next."""
+        known = Globs.exactly((*task.interrupted_paths, *task.wanted))
+        declared = self.declared[task.id]
+        return known if declared is None else declared | known
+
     def in_flight(self, state: State) -> dict[str, Globs | None]:
         return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
+
+    def wanted(self, state: State) -> dict[str, Globs]:
+        """What waiting tasks are to hold from their start besides what they declare."""
+        return {task.id: Globs.exactly(task.wanted) for task in state.in_phase("pending") if task.wanted}
 
     def budget(self, state: State) -> Budget:
         """The run's: the plan's, unless a person has set another since."""

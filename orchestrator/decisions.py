@@ -29,7 +29,7 @@ def decide(course: Course, state: State, *, now: float, order_slots: int, draini
     decided = (
         _settled(course, state)
         or admitted(course, state)
-        or answered_asks(course, state, now)
+        or answered_asks(course, state)
         or out_of_budget(course, state)
         or _blocked(course, state)
     )
@@ -54,7 +54,7 @@ def _settled(course: Course, state: State) -> list[Event]:
             if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
         elif task.phase == "answered" and task.result is not None:
-            events.append(_after_work(task, task.result, attempts))
+            events.append(_after_work(state, task, task.result, attempts))
         elif task.verdict is not None and task.verdict.verdict == "green":
             events.append(_landing(state, task))
         elif task.verdict is not None:
@@ -63,10 +63,13 @@ def _settled(course: Course, state: State) -> list[Event]:
     return events
 
 
-def _after_work(task: TaskState, result: WorkResult, attempts: int) -> Event:
+def _after_work(state: State, task: TaskState, result: WorkResult, attempts: int) -> Event:
+    if result.outcome == "needs_human" and result.question:
+        return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":
-        question = result.question or result.detail or "the agent wants a person, and does not say what for"
-        return TaskParked(task=task.id, question=question, why="question")
+        # Nobody asks: something of the host's is wrong, and no answer would mend it.
+        wrong = result.detail or "the agent cannot go on, and does not say why"
+        return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     return again_or_stop(task, reason_of_work(result, attempt=result.attempt), attempts=attempts)
 
 

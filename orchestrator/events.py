@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from orchestrator.budget import Budget
+from orchestrator.budget import Budget, Seen
 from supervisor.messages import Certificate, CheckResult, Landing
 from workers.messages import Message, ReasonPack, Reply, WorkResult
 
@@ -65,7 +65,9 @@ class OrderSent(Message):
     overtook: tuple[str, ...] = ()
     """Higher-ranked tasks held up only by locks, which this start passes by."""
     reserved_usd: float | None = None
-    """Of the run's budget; None where neither the run nor the task has a limit of that kind."""
+    """
+    Of the run's budget, besides what is carried over; None where neither the run nor the task has a limit of that kind.
+    """
     reserved_tokens: int | None = None
     resumes: int | None = None
     """The interrupted attempt it goes on from, on the base that one had."""
@@ -86,6 +88,8 @@ class MessageLost(Message):
     kind: Literal["message.lost"] = "message.lost"
     message_id: str
     why: str
+    used: Seen | None = None
+    """Of an order, what the hub knows of its use; None where that was not asked: then all that was reserved counts."""
 
 
 class OrderAnswered(Message):
@@ -101,7 +105,7 @@ class PathsAsked(Message):
     task: str
     attempt: int
     number: int
-    """Of the asking, within the attempt; the answer names it."""
+    """Of the asking, within the attempt, and in no order; the answer names it."""
     paths: tuple[str, ...]
 
 
@@ -113,6 +117,20 @@ class PathsGranted(Message):
     attempt: int
     paths: tuple[str, ...]
     """Without those it held already."""
+    number: int | None = None
+    """Of the asking; None in earlier journals, where only one could be open."""
+
+
+class PathsQueued(Message):
+    """Somebody in flight holds or reads some of these: the task holds them all from its next start on."""
+
+    kind: Literal["paths.queued"] = "paths.queued"
+    task: str
+    attempt: int
+    paths: tuple[str, ...]
+    """Without those it held already."""
+    why: str
+    number: int | None = None
 
 
 class PathsRefused(Message):
@@ -120,6 +138,7 @@ class PathsRefused(Message):
     task: str
     attempt: int
     why: str
+    number: int | None = None
 
 
 class LockExtended(Message):
@@ -206,6 +225,8 @@ class TaskParked(Message):
 class TaskCancelled(Message):
     kind: Literal["task.cancelled"] = "task.cancelled"
     task: str
+    used: Seen | None = None
+    """Of the order under way; as for one that is lost."""
 
 
 class TaskRetried(Message):
@@ -259,6 +280,7 @@ Event = Annotated[
     | OrderAnswered
     | PathsAsked
     | PathsGranted
+    | PathsQueued
     | PathsRefused
     | LockExtended
     | EntryQueued

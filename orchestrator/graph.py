@@ -104,14 +104,27 @@ class Graph:
         by_reading = self._writers.meeting(reads) if reads else frozenset[str]()
         return self._writers.meeting(writes) | self._readers.meeting(writes) | by_reading | self.alone
 
-    def witness(self, task: str, other: str, lock: Globs | None) -> tuple[str, str] | None:
-        """The globs, theirs and ours, for which this task may not start beside the other one and its lock."""
+    def stands_in_the_way(self, task: str, lock: Globs | None, wanted: Globs) -> bool:
+        """Whether a task in flight that holds this lock keeps others from writing these paths."""
+        if lock is not None and lock.meets(wanted):
+            return True
+        return self._reads_block and task in self.tasks and self.tasks[task].reads.meets(wanted)
+
+    def witness(
+        self, task: str, other: str, lock: Globs | None, *, wanted: Globs = NOTHING
+    ) -> tuple[str, str] | None:
+        """
+        The globs, theirs and ours, for which this task may not start beside the other one and its lock.
+
+        `wanted` is what this task is to hold besides what it declares.
+        """
         if task in self.alone or other in self.alone:
             return "**", "**"
         own, theirs = self.tasks[task], self.tasks.get(other)
-        pairs = [(lock, own.writes)]
+        writes = (own.writes or NOTHING) | wanted
+        pairs: list[tuple[Globs | None, Globs]] = [(lock, writes)]
         if self._reads_block:
-            pairs += [(lock, own.reads), (theirs.reads if theirs else None, own.writes)]
+            pairs += [(lock, own.reads), (theirs.reads if theirs else None, writes)]
         found = (held.witness(wanted) for held, wanted in pairs if held and wanted)
         return next((pair for pair in found if pair), None)
 

@@ -2,20 +2,17 @@
 Paths beyond the declared ones: who gets them, who waits, who is refused. Pure.
 
 A candidate that touched undeclared paths waits until nobody else holds them, and enters the train with them. A running
-attempt asks before it touches them: free paths it holds from then on; for others it waits, with its worker, but only
-for somebody who does not wait himself, and not for ever.
+attempt asks before it touches them, and is answered at once: free paths it holds from then on. Others its task wants
+from then on, the attempt ends, and the next one starts when they are free: nobody waits holding a slot, or a lock.
 """
 
 from orchestrator.course import Course
-from orchestrator.events import EntryQueued, Event, LockExtended, PathsGranted, PathsRefused
+from orchestrator.events import EntryQueued, Event, LockExtended, PathsGranted, PathsQueued, PathsRefused
+from orchestrator.globs import normal
 from orchestrator.overlap import Globs
 from orchestrator.retries import again_or_stop, reason_of_scope
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, Ask, TaskState
-
-LONGEST_WAIT_S = 600.0
-"""Seconds that a running attempt, and its worker with it, waits for paths that another task holds."""
-
 
 def waits_for(course: Course, state: State, task: TaskState) -> str | None:
     """
@@ -51,47 +48,41 @@ def admitted(course: Course, state: State) -> list[Event]:
     return []
 
 
-def answered_asks(course: Course, state: State, now: float) -> list[Event]:
-    """
-    One question that can be answered now: what is granted to one is held from the next, and who is refused waits no
-    more. The oldest is granted first; the youngest is refused first, as it closed the circle.
-    """
-    asking = [(task, task.ask) for task in state.in_phase("running") if task.ask is not None and _waits(task)]
-    asking.sort(key=lambda one: (one[1].at, one[0].id))
-    found: list[Event] = [answer for task, ask in asking if (answer := _answer(course, state, task, ask, now))]
-    granted = next((one for one in found if isinstance(one, PathsGranted)), None)
-    return found[-1:] if granted is None else [granted]
+def answered_asks(course: Course, state: State) -> list[Event]:
+    """The answer to the oldest open question. One at a time: what is granted to one is held from the next."""
+    asking = [(ask, task) for task in state.in_phase("running") for ask in task.asks.values() if ask.verdict is None]
+    if not asking:
+        return []
+    ask, task = min(asking, key=lambda one: (one[0].at, one[1].id))
+    return [_answer(course, state, task, ask)]
 
 
-def asked_of(course: Course, state: State, task: TaskState) -> str | None:
-    """The task that holds what a running attempt has asked for, and waits for."""
-    if task.phase != "running" or task.ask is None or not _waits(task):
-        return None
-    holders = _holding(course, state, task, beyond(course, task, task.ask.paths))
-    return holders[0].id if holders else None
-
-
-def _answer(course: Course, state: State, task: TaskState, ask: Ask, now: float) -> Event | None:
+def _answer(course: Course, state: State, task: TaskState, ask: Ask) -> Event:
+    wrong = next((path for path in ask.paths if not _is_path(path)), None)
+    if wrong is not None:
+        why = f"'{wrong}' is no path within the repository; name files by their paths from its top"
+        return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
     wanted = beyond(course, task, ask.paths)
     if wanted and not may_ask(course, task.id):
         why = f"{_some(wanted)} is outside its `files`, and the plan says `scope: strict`"
-        return PathsRefused(task=task.id, attempt=task.attempt, why=why)
-    holders = _holding(course, state, task, wanted)
-    if not holders:
-        return PathsGranted(task=task.id, attempt=task.attempt, paths=wanted)
-    waiting = next((one for one in holders if _waits(one)), None)
-    if waiting is not None:
-        why = f"task '{waiting.id}' holds {_some(wanted)}, and waits for other tasks' paths itself"
-    elif now >= ask.at + LONGEST_WAIT_S:
-        why = f"task '{holders[0].id}' has held {_some(wanted)} for the {LONGEST_WAIT_S / 60:.0f} minutes it waited"
-    else:
-        return None
-    return PathsRefused(task=task.id, attempt=task.attempt, why=why)
+        return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
+    other = _in_the_way(course, state, task, wanted)
+    if other is None:
+        return PathsGranted(task=task.id, attempt=task.attempt, number=ask.number, paths=wanted)
+    why = f"task '{other}' is at work on {_some(wanted)}"
+    return PathsQueued(task=task.id, attempt=task.attempt, number=ask.number, paths=wanted, why=why)
 
 
-def _waits(task: TaskState) -> bool:
-    """Whether a task in flight waits for paths: a candidate may, a running attempt does while its asking is open."""
-    return task.phase == "candidate" or (task.phase == "running" and task.ask is not None and task.ask.granted is None)
+def _is_path(path: str) -> bool:
+    return bool(normal(path)) and "\0" not in path
+
+
+def _in_the_way(course: Course, state: State, task: TaskState, wanted: tuple[str, ...]) -> str | None:
+    """Who in flight holds one of these paths or, where reads block, reads one."""
+    paths = Globs.exactly(wanted)
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    stand = course.graph.stands_in_the_way
+    return next((one.id for one in others if wanted and stand(one.id, course.lock(one), paths)), None)
 
 
 def _some(paths: tuple[str, ...]) -> str:
@@ -131,6 +122,6 @@ def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
 
 
 def beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Of these paths, those that a task in flight does not hold."""
+    """Of these paths, those that a task in flight does not hold; what is no path nobody does."""
     held = course.lock(task)
-    return tuple(path for path in paths if held is None or not held.covers(path))
+    return tuple(path for path in paths if held is None or not _is_path(path) or not held.covers(path))

@@ -26,6 +26,7 @@ from orchestrator.events import (
     OrderSent,
     PartRestarted,
     PathsGranted,
+    PathsQueued,
     PathsRefused,
     RunPaused,
     TaskCancelled,
@@ -163,16 +164,16 @@ class Loop:
         task = asked_by(self.state, question)
         if task is None:
             return
-        if task.ask is not None and task.ask.number == question.number:
-            self._reply(task)
+        if question.number in task.asks:
+            self._reply(task, question.number)
         elif not beyond(self.course, task, question.paths):
-            self.link.reply(question.order_id, question.number, PathsAnswer(granted=True))
+            self.link.reply(question.order_id, question.number, PathsAnswer(verdict="granted"))
 
-    def _reply(self, task: TaskState) -> None:
+    def _reply(self, task: TaskState, number: int) -> None:
         """Tells an attempt what is journaled of its question."""
-        ask, message = task.ask, task.message
-        if ask is not None and ask.granted is not None and message is not None:
-            self.link.reply(message.message_id, ask.number, PathsAnswer(granted=ask.granted, why=ask.why))
+        ask, message = task.asks[number], task.message
+        if ask.verdict is not None and message is not None:
+            self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
 
     def _superseded_by(self, event: Event) -> str | None:
         """The message under way that a late answer to an earlier one makes needless."""
@@ -233,8 +234,8 @@ class Loop:
             for event in events:
                 if isinstance(event, OrderSent | CheckSent | LandingIntended):
                     self._send(self.state.tasks[event.task], resent=False)
-                elif isinstance(event, PathsGranted | PathsRefused):
-                    self._reply(self.state.tasks[event.task])
+                elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
+                    self._reply(self.state.tasks[event.task], event.number)
 
     def _miss_workers(self) -> None:
         """Says, once, that messages wait in a queue to which nobody listens."""

@@ -5,9 +5,10 @@ Each function is given a task in a phase in which its event may happen; `state` 
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from orchestrator import events as e
-from orchestrator.budget import Use, settled
+from orchestrator.budget import Seen, Use, carried_into, given_up, settled
 from orchestrator.task_state import Ask, IllegalStep, Outstanding, TaskState
 from workers.messages import ReasonPack
 
@@ -19,11 +20,20 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
     task.landing_in_doubt = False
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
+    if event.resumes is None:
+        task.interrupted_paths = ()
+    task.extra = task.wanted
     task.verdict, task.certificates = None, ()
     task.first_started = task.first_started or at
     task.overtaken = 0
     task.limit_until = 0.0
-    task.uses = task.uses | {event.attempt: Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)}
+    use = Use(
+        reserved_usd=event.reserved_usd,
+        reserved_tokens=event.reserved_tokens,
+        resumes=event.resumes,
+        carried=carried_into(task.uses, event.resumes),
+    )
+    task.uses = task.uses | {event.attempt: use}
     task.message = Outstanding(
         message_id=event.message_id,
         token=event.token,
@@ -47,7 +57,7 @@ def lost(task: TaskState, why: str, at: float) -> None:
     if first:
         task.not_before = at
     if kind == "order":
-        task.interrupted, task.interrupted_base = task.attempt, task.base
+        _interrupt(task, task.attempt)
     task.enter("pending" if kind == "order" else "queued", at)
 
 
@@ -56,9 +66,12 @@ def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
     result = event.result
     if task.phase == "pending" and result.outcome != "candidate":
         raise IllegalStep(f"a late answer to '{task.id}' that is no candidate changes nothing")
-    task.message, task.result, task.ask = None, result, None
+    parked = any(ask.verdict == "queued" for ask in task.asks.values()) and not result.resumable
+    task.message, task.result, task.asks = None, result, {}
     task.uses = settled(task.uses, result.attempt, result.spent, models=result.models, includes=result.includes)
-    task.interrupted, task.interrupted_base = (result.attempt, task.base) if result.resumable else (None, "")
+    task.interrupted, task.interrupted_base = None, ""
+    if result.resumable:
+        _interrupt(task, result.attempt, touched=result.paths)
     match result.outcome:
         case "candidate":
             task.troubles = task.waits = 0
@@ -66,6 +79,9 @@ def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
         case "infrastructure":
             if result.not_before is None:
                 task.fall_into_trouble(result.detail, at)
+            elif parked:
+                # It waits for paths, not for a time; that of another host's clock least of all.
+                task.troubles, task.detail, task.not_before = 0, result.detail, at
             else:
                 task.wait_for_limit(result.not_before, result.detail, at)
             task.enter("pending", at)
@@ -74,25 +90,50 @@ def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
             task.enter("answered", at)
 
 
+def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) -> None:
+    """The next attempt may go on from this one."""
+    task.interrupted, task.interrupted_base = attempt, task.base
+    task.interrupted_paths = _together(task.interrupted_paths, task.extra, touched)
+
+
 def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:
     if event.attempt != task.attempt:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' is over and asks for nothing")
-    task.ask = Ask(number=event.number, paths=event.paths, at=at)
+    if event.number in task.asks:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' has asked {event.number} already")
+    task.asks = task.asks | {event.number: Ask(number=event.number, paths=event.paths, at=at)}
 
 
 def paths_granted(task: TaskState, event: e.PathsGranted, at: float) -> None:
-    task.ask = replace(_open_ask(task, event.attempt), granted=True)
-    task.extra = (*task.extra, *event.paths)
+    _close(task, event, "granted")
+    task.extra = _together(task.extra, event.paths)
+
+
+def paths_queued(task: TaskState, event: e.PathsQueued, at: float) -> None:
+    _close(task, event, "queued", event.why)
+    task.wanted = _together(task.wanted, event.paths)
 
 
 def paths_refused(task: TaskState, event: e.PathsRefused, at: float) -> None:
-    task.ask = replace(_open_ask(task, event.attempt), granted=False, why=event.why)
+    _close(task, event, "refused", event.why)
 
 
-def _open_ask(task: TaskState, attempt: int) -> Ask:
-    if task.ask is None or task.ask.granted is not None or attempt != task.attempt:
-        raise IllegalStep(f"attempt {attempt} of '{task.id}' waits for no paths")
-    return task.ask
+def _close(
+    task: TaskState,
+    event: e.PathsGranted | e.PathsQueued | e.PathsRefused,
+    verdict: Literal["granted", "queued", "refused"],
+    why: str = "",
+) -> None:
+    """Keeps what a question was answered with."""
+    number = next(reversed(task.asks), None) if event.number is None else event.number
+    ask = None if number is None else task.asks.get(number)
+    if ask is None or ask.verdict is not None or event.attempt != task.attempt:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' waits for no paths")
+    task.asks = task.asks | {ask.number: replace(ask, verdict=verdict, why=why)}
+
+
+def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for paths in some for path in paths))
 
 
 def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
@@ -120,20 +161,23 @@ def blocked(task: TaskState, event: e.TaskBlocked, at: float) -> None:
 
 def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
     task.detail, task.parked_for = event.question, event.why
-    task.question = event.question if event.why == "question" else ""
+    if event.why == "question":
+        task.question, task.over = event.question, task.attempt
+    else:
+        task.question = ""
     task.enter("needs_human", at)
 
 
 def cancelled(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
-    task.message, task.detail = None, "cancelled"
+    task.message, task.detail, task.over = None, "cancelled", task.attempt
     task.enter("cancelled", at)
 
 
 def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
     if event.afresh:
-        task.charged = 0
-        task.interrupted, task.interrupted_base = None, ""
+        task.charged, task.over = 0, task.attempt
+        task.interrupted, task.interrupted_base, task.wanted = None, "", ()
     task.detail = "tried again by hand" if event.afresh else ""
     _reopen(task, at)
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Literal
 
 from orchestrator.graph import Graph, TaskNeeds, Undeclared, find_cycle, largest_together
-from orchestrator.overlap import Globs
+from orchestrator.overlap import NOTHING, Globs
 
 __all__ = [
     "PATIENCE",
@@ -42,6 +42,7 @@ PATIENCE = 8
 _MOST_EXACT = 30
 """Plans of so few tasks have every set of tasks tried for the widest."""
 _NOT_OVERTAKEN: Mapping[str, int] = {}
+_NOTHING_WANTED: Mapping[str, Globs] = {}
 
 
 def ready(
@@ -52,9 +53,12 @@ def ready(
     waiting: Collection[str],
     slots: int,
     overtaken: Mapping[str, int] = _NOT_OVERTAKEN,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
 ) -> list[str]:
     """
     The tasks to start now, first things first, at most `slots` of them.
+
+    `wanted` is what tasks that wait are to hold besides what they declare, once they start.
 
     `waiting` are the pending tasks; those whose needs have not landed may be left out, which is quicker.
     `overtaken` is what `count_overtaken` has counted so far.
@@ -64,12 +68,17 @@ def ready(
     able = [graph.rank[task] for task in waiting if task not in in_flight and graph.needs_landed(task, landed)]
     refused: set[str] = set()
     for task, lock in in_flight.items():
-        refused |= graph.locked_out(task, lock)
-    return _chosen(graph, sorted(able), refused, slots, overtaken)
+        refused |= _kept_out(graph, task, lock, wanted)
+    return _chosen(graph, sorted(able), refused, slots, overtaken, wanted)
 
 
 def _chosen(
-    graph: Graph, ranks: Sequence[int], refused: set[str], slots: int, overtaken: Mapping[str, int]
+    graph: Graph,
+    ranks: Sequence[int],
+    refused: set[str],
+    slots: int,
+    overtaken: Mapping[str, int],
+    wanted: Mapping[str, Globs],
 ) -> list[str]:
     """From the top, whoever is not refused; each refuses those that conflict with it. `refused` is used up."""
     passed: dict[str, int] = {}
@@ -81,20 +90,35 @@ def _chosen(
         if task in refused:
             passed[task] = overtaken.get(task, 0)
             if passed[task] >= PATIENCE:
-                refused |= _shut_out_by(graph, task)
+                refused |= _shut_out_by(graph, task, wanted)
             continue
         started.append(task)
-        shut_out = _shut_out_by(graph, task)
+        shut_out = _shut_out_by(graph, task, wanted)
         refused |= shut_out
         for held_up in passed.keys() & shut_out:
             passed[held_up] += 1
             if passed[held_up] == PATIENCE:
-                refused |= _shut_out_by(graph, held_up)
+                refused |= _shut_out_by(graph, held_up, wanted)
     return started
 
 
-def _shut_out_by(graph: Graph, task: str) -> frozenset[str]:
-    return graph.locked_out(task, graph.tasks[task].writes)
+def _shut_out_by(graph: Graph, task: str, wanted: Mapping[str, Globs] = _NOTHING_WANTED) -> frozenset[str]:
+    """Who may not start beside a task, once that has."""
+    return _kept_out(graph, task, _to_hold(graph, task, wanted), wanted)
+
+
+def _to_hold(graph: Graph, task: str, wanted: Mapping[str, Globs]) -> Locked:
+    """What a task holds from its start."""
+    writes, more = graph.tasks[task].writes, wanted.get(task)
+    return writes if more is None else (writes or NOTHING) | more
+
+
+def _kept_out(graph: Graph, task: str, lock: Locked, wanted: Mapping[str, Globs]) -> frozenset[str]:
+    """Who may not start while this task is in flight, for what they declare or for what they want besides."""
+    declared = graph.locked_out(task, lock)
+    if not wanted:
+        return declared
+    return declared | {other for other, paths in wanted.items() if graph.stands_in_the_way(task, lock, paths)}
 
 
 def count_overtaken(
@@ -104,6 +128,7 @@ def count_overtaken(
     landed: Set[str],
     waiting: Collection[str],
     before: Mapping[str, int] = _NOT_OVERTAKEN,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
 ) -> dict[str, int]:
     """
     How often each waiting task has been overtaken, now that these have started; `ready` wants it next time.
@@ -112,7 +137,7 @@ def count_overtaken(
     """
     counts = {task: before[task] for task in before if task in waiting and task not in started}
     for low in started:
-        for high in _shut_out_by(graph, low).intersection(waiting):
+        for high in _shut_out_by(graph, low, wanted).intersection(waiting):
             if graph.rank[high] < graph.rank[low] and high not in started and graph.needs_landed(high, landed):
                 counts[high] = counts.get(high, 0) + 1
     return counts
@@ -143,15 +168,17 @@ def why_waiting(
     failed: Set[str] = frozenset(),
     overtaken: Mapping[str, int] = _NOT_OVERTAKEN,
     slots: int = 0,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
 ) -> Waiting:
     needs = tuple(need for need in graph.tasks[task].needs if need not in landed)
-    lock = _first_witness(graph, task, in_flight)
+    mine = wanted.get(task, NOTHING)
+    lock = _first_witness(graph, task, in_flight, mine)
     impatient = {
-        high: graph.tasks[high].writes
+        high: _to_hold(graph, high, wanted)
         for high, times in overtaken.items()
         if times >= PATIENCE and graph.rank[high] < graph.rank[task] and high not in in_flight
     }
-    reserved = None if needs or lock else _first_witness(graph, task, impatient)
+    reserved = None if needs or lock else _first_witness(graph, task, impatient, mine)
     return Waiting(
         needs=needs,
         failed=tuple(need for need in needs if need in failed),
@@ -161,9 +188,11 @@ def why_waiting(
     )
 
 
-def _first_witness(graph: Graph, task: str, held: Mapping[str, Locked]) -> tuple[str, str, str] | None:
+def _first_witness(
+    graph: Graph, task: str, held: Mapping[str, Locked], wanted: Globs
+) -> tuple[str, str, str] | None:
     for other, lock in held.items():
-        if other != task and (pair := graph.witness(task, other, lock)):
+        if other != task and (pair := graph.witness(task, other, lock, wanted=wanted)):
             return other, *pair
     return None
 

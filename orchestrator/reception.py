@@ -58,12 +58,12 @@ def asked_by(state: State, question: asking.PathsAsked) -> TaskState | None:
 
 def _asked(course: Course, state: State, question: asking.PathsAsked) -> list[Event]:
     """
-    Nothing, where it holds the paths already, where the question is open or answered, or a later one has overtaken it.
+    Nothing, where it holds the paths already, and where the question is open or answered.
     """
     task = asked_by(state, question)
     if task is None or not beyond(course, task, question.paths):
         return []
-    if task.ask is not None and task.ask.number >= question.number:
+    if question.number in task.asks:
         return []
     return [PathsAsked(task=task.id, attempt=task.attempt, number=question.number, paths=question.paths)]
 
@@ -90,10 +90,11 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
     Whether a late candidate of a lost attempt may stand in for the attempt under way.
 
     It may while no newer one has finished; a task that waits must be free to start, since adopting it takes its lock.
-    An attempt that was answered and judged before is over, and so are those before it: they never come back.
+    An attempt that was judged before is over, and so is one that a person was asked about, has cancelled, or has had
+    begun afresh; and those before it: they never come back.
     """
     task = state.tasks[task_id]
-    if any(reason.attempt >= result.attempt for reason in task.reasons):
+    if result.attempt <= task.over or any(reason.attempt >= result.attempt for reason in task.reasons):
         return False
     if task.phase == "running":
         return True

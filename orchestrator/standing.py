@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from orchestrator.bill import Bill, bill
 from orchestrator.budget import Ledger
 from orchestrator.course import Course
-from orchestrator.locks import asked_of, waits_for
+from orchestrator.locks import waits_for
 from orchestrator.readiness import Waiting, why_waiting
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
@@ -95,6 +95,7 @@ class Waits:
         self._ledger = course.ledger(state) if course.budget(state).capped else None
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
+        self._wanted = course.wanted(state)
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
@@ -115,8 +116,6 @@ class Waits:
                 return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
             case "pending":
                 return self._pending(task)
-            case "running" if (other := asked_of(self._course, self._state, task)) is not None:
-                return f"waits for '{other}', which holds what it asked for"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 
@@ -142,5 +141,10 @@ class Waits:
 
     def _why(self, task: TaskState) -> Waiting:
         return why_waiting(
-            self._course.graph, task.id, landed=self._landed, in_flight=self._in_flight, overtaken=self._overtaken
+            self._course.graph,
+            task.id,
+            landed=self._landed,
+            in_flight=self._in_flight,
+            overtaken=self._overtaken,
+            wanted=self._wanted,
         )

@@ -47,6 +47,7 @@ def token(message_id: str, issued_at: float) -> str:
 def _started(course: Course, state: State, now: float, waiting: Sequence[str], free: int) -> Iterator[OrderSent]:
     """From the top, as far as slots, locks and the budget go; who comes after one that waits for money waits too."""
     landed = {task.id for task in state.in_phase("landed")}
+    wanted = course.wanted(state)
     started = ready(
         course.graph,
         landed=landed,
@@ -54,13 +55,14 @@ def _started(course: Course, state: State, now: float, waiting: Sequence[str], f
         waiting=waiting,
         slots=free,
         overtaken={task: state.tasks[task].overtaken for task in waiting},
+        wanted=wanted,
     )
     purse = _Purse(course, state, free)
     for task_id in started:
         reserved = purse.take(state.tasks[task_id])
         if reserved is None:
             return
-        overtook = count_overtaken(course.graph, [task_id], landed=landed, waiting=waiting)
+        overtook = count_overtaken(course.graph, [task_id], landed=landed, waiting=waiting, wanted=wanted)
         passed = tuple(one for one in overtook if one not in started)
         yield _order(course, state, state.tasks[task_id], now, reserved, passed)
 
@@ -70,7 +72,7 @@ def _order(
 ) -> OrderSent:
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
-    resumes = _resumes(course, task)
+    resumes = resumed(course, state, task)
     return OrderSent(
         task=task.id,
         attempt=attempt,
@@ -85,17 +87,27 @@ def _order(
     )
 
 
-def _resumes(course: Course, task: TaskState) -> int | None:
-    """The attempt to go on from: one that said it can be gone on with, or one that was lost in a conversation."""
+def resumed(course: Course, state: State, task: TaskState) -> int | None:
+    """
+    The attempt to go on from: one that said it can be gone on with, or one that was lost in a conversation.
+
+    None where a task has landed since what this one works on: on its old base it could only conflict with it. Who else
+    moved the target meanwhile, and what of it, is not known here.
+    """
     said = task.result is not None and task.result.resumable
-    return task.interrupted if said or task.id in course.conversing else None
+    if task.interrupted is None or not (said or task.id in course.conversing):
+        return None
+    touches = course.touches(task)
+    since = (one for one in state.in_phase("landed") if one.landed_at > task.based_at and one.result is not None)
+    overtaken = any(touches.covers(path) for one in since if one.result for path in one.result.paths)
+    return None if overtaken else task.interrupted
 
 
 class _Purse:
     """What is left of the budget while orders are decided on. Without a cap nothing is added up."""
 
     def __init__(self, course: Course, state: State, free: int) -> None:
-        self._course = course
+        self._course, self._state = course, state
         self._ledger = course.ledger(state) if course.budget(state).capped else None
         pending = sum(task.id in course.paid for task in state.in_phase("pending"))
         self._useful = min(free, pending)
@@ -108,7 +120,7 @@ class _Purse:
             return Reservation()
         if self._ledger is None:
             return Reservation(usd=limits.cost_usd, tokens=limits.tokens)
-        resumes = _resumes(self._course, task)
+        resumes = resumed(self._course, self._state, task)
         before = None if resumes is None else task.uses.get(resumes)
         reserved = self._ledger.reserve(limits, useful=self._useful, before=before, last=self._last)
         if reserved is not None:

@@ -81,6 +81,7 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
     e.PathsAsked: (order_steps.paths_asked, ("running",)),
     e.PathsGranted: (order_steps.paths_granted, ("running",)),
+    e.PathsQueued: (order_steps.paths_queued, ("running",)),
     e.PathsRefused: (order_steps.paths_refused, ("running",)),
     e.LockExtended: (gate_steps.lock_extended, ("candidate",)),
     e.EntryQueued: (gate_steps.queued, ("candidate",)),
@@ -133,6 +134,8 @@ def _budget_set(state: State, event: e.BudgetSet, at: float) -> None:
 
 def _order_sent(state: State, event: e.OrderSent, at: float) -> None:
     _of_task(state, event, at)
+    if event.resumes is None:
+        state.tasks[event.task].based_at = state.number + 1
     for passed in event.overtook:
         state.tasks[passed].overtaken += 1
 
@@ -144,6 +147,8 @@ def _entry_queued(state: State, event: e.EntryQueued, at: float) -> None:
 
 def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None:
     _of_task(state, event, at)
+    if event.result.outcome == "landed":
+        state.tasks[event.task].landed_at = state.number + 1
     if event.result.outcome in ("landed", "moved"):
         state.tip = event.result.commit or state.tip
 

@@ -55,13 +55,13 @@ class Outstanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Paths that a running attempt wants besides those it holds."""
+    """Paths that a running attempt wants besides those it holds, and what it was told."""
 
     number: int
     paths: tuple[str, ...]
     at: float
-    granted: bool | None = None
-    """None while it waits for an answer."""
+    verdict: Literal["granted", "queued", "refused"] | None = None
+    """None for no longer than one turn of the loop."""
     why: str = ""
 
 
@@ -95,20 +95,30 @@ class TaskState:
     interrupted: int | None = None
     """The attempt that the next order may go on from, on the base that one had."""
     interrupted_base: str = ""
+    interrupted_paths: tuple[str, ...] = ()
+    """What it, and those that it went on from itself, are known to have touched or held beyond the declared globs."""
+    based_at: int = 0
+    """Number of the event by which its base was the target's tip: its order's, or that of the first it goes on from."""
+    over: int = 0
+    """The newest attempt that a person has ended, or that asked one: its candidate, and earlier ones', come too late."""
     message: Outstanding | None = None
     holder: str = ""
     """`host/pid` of the worker that has the message, once one is seen to."""
     result: WorkResult | None = None
     extra: tuple[str, ...] = ()
     """Paths held beyond the declared globs."""
-    ask: Ask | None = None
-    """What the attempt under way has asked for last."""
+    wanted: tuple[str, ...] = ()
+    """Paths it asked for while others held them: it starts when they are free, and then holds them."""
+    asks: dict[int, Ask] = field(default_factory=dict)
+    """By number, what the attempt under way has asked for."""
     queued_at: int = 0
     """Number of the event that first put it into the train; kept over requeues."""
     verdict: CheckResult | None = None
     certificates: tuple[Certificate, ...] = ()
     commit: str = ""
     """The commit that landed."""
+    landed_at: int = 0
+    """Number of the event with which it landed."""
     reasons: tuple[ReasonPack, ...] = ()
     parked_for: ParkedFor | None = None
     question: str = ""
@@ -127,7 +137,9 @@ class TaskState:
         """Out of flight, whatever it held besides its declared globs is another's to take."""
         self.phase, self.since, self.holder = phase, at, ""
         if phase not in IN_FLIGHT:
-            self.extra, self.ask = (), None
+            self.extra, self.asks = (), {}
+        if phase in ("landed", "failed"):
+            self.wanted = ()
         if phase in TERMINAL:
             self.ended = at
 

@@ -75,6 +75,8 @@ def _of_task(event: e.Event) -> str | None:
             return _answered(event)
         case e.PathsGranted():
             return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
+        case e.PathsQueued():
+            return f"{event.task}: is to have {_some(event.paths)}, which it asked for, when they are free: {event.why}"
         case e.PathsRefused():
             return f"{event.task}: does not get what it asked for: {event.why}"
         case e.LockExtended():
@@ -115,6 +117,8 @@ def _answered(event: e.OrderAnswered) -> str | None:
     result = event.result
     if result.outcome == "candidate":
         return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'path')} changed"
+    if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
+        return f"{event.task}: waits, {result.detail}"
     if result.outcome == "infrastructure" and result.not_before is not None:
         return f"{event.task}: waits until {clock(result.not_before, result.finished_at)}, {result.detail}"
     if result.outcome == "infrastructure":

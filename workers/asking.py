@@ -1,11 +1,13 @@
 """
-A running attempt asks the orchestrator for paths its task does not hold, and waits for the answer.
+A running attempt asks the orchestrator for paths its task does not hold, and is answered at once.
 
 The question goes where answers go, into the run's stream; the orchestrator's answer is a key of its own, gone after a
 day. Redis may lose either at any moment, so the question is asked again every few seconds: whoever has answered it
-before answers the same. The orchestrator may take its time, while somebody else holds the paths.
+before answers the same. Nobody waits here for paths that somebody else holds: they are `queued`, the attempt ends, and
+its task begins again, with these paths, when they are free.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
@@ -15,9 +17,11 @@ from workers.messages import Message, WorkOrder
 from workers.wire import BrokerAway, Redis
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
-"""Most questions are answered at once; who must wait longer looks less often."""
+"""An orchestrator is seldom away; who must wait for it looks less often."""
 _ASK_AGAIN_S = 2.0
 _KEEP_S = 24 * 3600
+_NUMBER_BITS = 53
+"""What every reader of JSON takes for a whole number."""
 
 
 class PathsAsked(Message):
@@ -27,14 +31,19 @@ class PathsAsked(Message):
     order_id: str
     token: str
     number: int
-    """Of the asking: rises within an order; the same number is the same question."""
+    """Of the asking: the same number is the same question, whichever host asks it again; no order is in it."""
     paths: tuple[str, ...]
 
 
 class PathsAnswer(Message):
-    granted: bool
+    verdict: Literal["granted", "queued", "refused"]
+    """`queued`: somebody holds some of them, or reads them; the task gets them at its next start."""
     why: str = ""
     """One sentence, where they are not granted."""
+
+    @property
+    def granted(self) -> bool:
+        return self.verdict == "granted"
 
 
 def ask_paths(
@@ -46,13 +55,13 @@ def ask_paths(
     left_s: Callable[[], float],
 ) -> PathsAnswer:
     """
-    Waits until the orchestrator has answered: at once, but for paths that others hold, and then within ten minutes.
+    What the orchestrator says. It answers at once; who waits longer waits for an orchestrator or a Redis that is away.
 
-    Paths the task holds already may be among them. Not granted, too, when `stop` turns true or no time is left
-    meanwhile.
+    Paths the task holds already may be among them. Refused, too, when `stop` turns true or no time is left meanwhile.
     """
+    # By chance, not by the clock: an order delivered again may be asking on a host whose clock is behind.
     question = PathsAsked(
-        order_id=order.order_id, token=order.token, number=time.time_ns() // 1_000_000, paths=tuple(paths)
+        order_id=order.order_id, token=order.token, number=secrets.randbits(_NUMBER_BITS), paths=tuple(paths)
     )
     ask_at = 0.0
     look_s = _FIRST_LOOK_S
@@ -65,7 +74,7 @@ def ask_paths(
             return answer
         time.sleep(look_s)
         look_s = min(_LOOK_S, look_s * 1.5)
-    return PathsAnswer(granted=False, why="the attempt came to its end while it waited for these paths")
+    return PathsAnswer(verdict="refused", why="the attempt came to its end before anybody answered")
 
 
 def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> None:

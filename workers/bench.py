@@ -14,6 +14,7 @@ from pathlib import Path
 from workers.messages import WorkOrder
 from workers.sandbox.private import Private, private
 from workers.settings import Settings
+from workers.tools.endings import GRANTED, Permission
 from workers.verify import Finding, accept
 from worktrees.changes import changes, touched_paths
 from worktrees.checkout import Checkout, Unusable, lease_checkout
@@ -66,33 +67,44 @@ class Bench:
         except Unusable as problem:
             return str(problem)
 
-    def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> str | None:
-        """Whether the attempt may change these paths, asked of the orchestrator: None, or why not."""
+    def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> Permission:
+        """Whether the attempt may change these paths, asked of the orchestrator."""
         wanted = tuple(path for path in paths if path not in self.granted)
         owns = self.order.files or self.order.may_ask_paths
         if not wanted or not owns or self.settings.broker_url is None:
-            return None
+            return GRANTED
         from workers.asking import ask_paths
         from workers.wire import connect
 
         with connect(self.settings.broker_url) as client:
             answer = ask_paths(client, self.order, wanted, stop=stop, left_s=left_s)
-        if not answer.granted:
-            return answer.why
-        self.granted.update(wanted)
-        return None
+        if answer.verdict == "granted":
+            self.granted.update(wanted)
+        return Permission(verdict=answer.verdict, why=answer.why)
 
     def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> Finding:
-        """Scope, then the acceptance commands and some more, on what the agent has left so far."""
+        """
+        Scope, then the acceptance commands and some more, on what the agent has left so far.
+
+        What the commands leave behind is nobody's work: the files are afterwards as the agent left them. Nothing of the
+        agent's may be running.
+        """
         try:
             tree = self.checkout.snapshot()
         except Unusable as problem:
             return Finding(verdict="red", detail=str(problem))
         paths = touched_paths(changes(self.mirror.git, self.base, tree))
-        refused = self.may_touch(paths, stop=stop, left_s=left_s)
-        if refused is not None:
-            return Finding(verdict="out_of_scope", detail=refused, paths=paths)
-        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, also=also, stop=stop)
+        if (shown := unprintable(paths)) is not None:
+            return Finding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
+        # What has to wait for another task waits as a candidate: the work is done.
+        asked = self.may_touch(paths, stop=stop, left_s=left_s)
+        if stop() or left_s() <= 0:
+            return Finding(verdict="stopped", detail="the attempt came to its end before its work was verified")
+        if asked.verdict == "refused":
+            return Finding(verdict="out_of_scope", detail=asked.why, paths=paths)
+        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, also=also, left_s=left_s, stop=stop)
+        if self.order.acceptance or also:
+            self.checkout.take(tree)
         if finding.verdict == "green":
             self.green = tree
         return finding

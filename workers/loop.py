@@ -18,7 +18,7 @@ from workers.messages import PhaseName
 from workers.meter import Meter, Price
 from workers.progress import Forgetful, Keeper
 from workers.stuck import explored_enough, stuck, warned, warning
-from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Tool, carry_out
+from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
 from workers.tools.workplace import Workplace
 from workers.transcript import Answered, Committed, Finished, Said, Transcript, now
 from workers.transcript import Tried as TriedEntry
@@ -28,7 +28,17 @@ _CUT_OFF = "Your answer was cut off at its length limit. Go on from there, in sh
 _MOST_SILENT = 2
 
 Ending = Literal[
-    "finished", "planned", "asked", "explored", "failed", "refused", "overflow", "timeout", "stopped", "limits"
+    "finished",
+    "planned",
+    "asked",
+    "queued",
+    "explored",
+    "failed",
+    "refused",
+    "overflow",
+    "timeout",
+    "stopped",
+    "limits",
 ]
 
 
@@ -66,6 +76,8 @@ class Talk:
     meter: Meter
     stop: Callable[[], bool]
     keeper: Keeper = field(default_factory=Forgetful)
+    hide: Callable[[str], str] = str
+    """Takes out of a tool's result what nobody is to see, before it is written down."""
     _silent: int = 0
     _changed: bool = False
     """Whether tools may have changed files since the work was last kept."""
@@ -192,6 +204,8 @@ class Talk:
                 return Outcome(ended="planned", detail="the agent committed to a plan")
             case Asked(question=question):
                 return Outcome(ended="asked", detail=question)
+            case Queued(why=why):
+                return Outcome(ended="queued", detail=why)
 
     def _nudge(self, turn: Turn) -> Outcome | None:
         """A turn without a call is answered, so many times in a row. Never: silence taken for success."""
@@ -223,7 +237,7 @@ class Talk:
             began = time.monotonic()
             answer = self._answer(call, turn, workplace, ended=ends is not None)
             ends = ends or answer.ends
-            result = ToolResult(call_id=call.id, text=answer.text, is_error=answer.is_error)
+            result = ToolResult(call_id=call.id, text=self.hide(answer.text), is_error=answer.is_error)
             seconds = time.monotonic() - began
             self.transcript.append(
                 Answered(at=now(), iteration=workplace.iteration, seconds=seconds, result=result),

@@ -223,7 +223,7 @@ class WorkResult(Message):
     claimed_summary: str = ""
     """What the agent says it did. Kept as a claim; never read by a decision."""
     question: str = ""
-    """What a person is asked; set exactly when the outcome is `needs_human`."""
+    """What the agent asks a person. Empty where the outcome is `needs_human` because something has to be mended."""
     models: tuple[str, ...] = ()
     """Who answered, in the order in which they first did; empty where no model worked."""
     spent: Spent = Spent()

@@ -89,7 +89,10 @@ class Meter:
         bare, usual = price(given, 0), price(given, _USUAL_OUTPUT)
         if bare is None or usual is None:
             return None
-        left_usd = self.limits.cost_usd - (self.spent.cost_usd or 0.0) - bare
+        if self.spent.cost_usd is None:
+            # Something has been used that has no price: what is left of the money is not known, so nothing is.
+            return 0
+        left_usd = self.limits.cost_usd - self.spent.cost_usd - bare
         each_usd = (usual - bare) / _USUAL_OUTPUT
         if left_usd < 0:
             return 0

@@ -25,6 +25,8 @@ from worktrees.mirror import Mirror, MissingCommit, open_mirror
 
 Stop = Callable[[], bool]
 
+_LONGEST_WAIT_S = 35 * 86400.0
+
 
 class NotDone(Exception):
     """The order ended without a candidate; carries what is to be said of it in the result."""
@@ -67,7 +69,7 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         told = _told(answer, bench)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
-            raise NotDone(outcome, answer.detail, **told, **_if_waiting(outcome, answer), log_tail=answer.log_tail)
+            raise NotDone(outcome, answer.detail, **told, **_if_waiting(answer), log_tail=answer.log_tail)
         tree, paths = _left_behind(bench, told)
         _require_acceptance(bench, tree, told, stop)
         result = blank.model_copy(
@@ -105,10 +107,16 @@ def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
     }
 
 
-def _if_waiting(outcome: Outcome, answer: AgentAnswer) -> dict[str, Any]:
+def _if_waiting(answer: AgentAnswer) -> dict[str, Any]:
     """What a result says of going on later."""
-    said: dict[str, Any] = {"resumable": answer.resumable, "not_before": answer.resets_at}
-    return said | {"question": answer.detail} if outcome == "needs_human" else said
+    not_before = time.time() if answer.ended == "queued" else answer.resets_at
+    said: dict[str, Any] = {"resumable": answer.resumable, "not_before": _within_reason(not_before)}
+    return said | {"question": answer.detail} if answer.ended == "asked" else said
+
+
+def _within_reason(moment: float | None) -> float | None:
+    """No limit lasts for longer than a month, whatever a vendor's words were taken for."""
+    return None if moment is None else min(max(moment, 0.0), time.time() + _LONGEST_WAIT_S)
 
 
 def _outcome_of(answer: AgentAnswer) -> Outcome:
@@ -119,6 +127,9 @@ def _outcome_of(answer: AgentAnswer) -> Outcome:
             return answer.ended
         case "asked":
             return "needs_human"
+        case "queued":
+            # It begins again when what it wants is free, which is the orchestrator's to see to.
+            return "infrastructure"
         case "not_started":
             # No log could be opened, no process made: the host's trouble, which costs the task no attempt.
             return "infrastructure"

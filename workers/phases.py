@@ -38,7 +38,8 @@ class Facts:
     summary: str = ""
     """What the model claimed when it finished last."""
     plan: Committed | None = None
-    questions: int = 0
+    questions: list[str] = field(default_factory=list)
+    """What was asked of a person, oldest first."""
     overflows: int = 0
     """Times that EXECUTE's conversation grew too long."""
     reds: list[Verified] = field(default_factory=list)
@@ -96,7 +97,7 @@ def facts(entries: Sequence[Entry]) -> Facts:
             case Finished(ended=ended, detail=detail, summary=summary):
                 found.ended, found.detail = ended, detail
                 found.summary = summary or found.summary
-                found.questions += ended == "asked"
+                found.questions += [detail] if ended == "asked" else []
                 found.overflows += ended == "overflow" and found.phase == "execute"
             case Resumed():
                 if found.ended not in _LEADS_ON:
@@ -125,9 +126,12 @@ def next_step(found: Facts, course: Course, replies: Sequence[Reply]) -> Step:
 
 
 def _asked(found: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
-    if found.questions > len(replies):
+    """An answer belongs to its own question: of several times that the same was asked, each to its own time."""
+    fitting = [reply for reply in replies if reply.question == found.detail]
+    times = found.questions.count(found.detail)
+    if times > len(fitting):
         return End("asked", found.detail)
-    reply = replies[found.questions - 1]
+    reply = fitting[times - 1]
     by = f" ({reply.by})" if reply.by else ""
     return GoOn(phase, f"A person{by} answers your question:\n\n{reply.answer}")
 

@@ -7,7 +7,7 @@ beside the conversation: the files are photographed while the model thinks, and 
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +25,10 @@ from worktrees.push import Pushed, RefUpdate, Stale
 
 log = structlog.get_logger()
 
+_SETTLE_S = 120.0
+"""Longest wait for a photograph: longer than git takes for any tree, and no wait for ever."""
+_AGAIN_S = 0.5
+_CLOSE_S = 5.0
 _FILES, _TRANSCRIPT = "files", "transcript.jsonl"
 
 
@@ -72,66 +76,84 @@ class HubKeeper:
         self._ref = progress_ref(order.run, order.task, order.attempt)
         self._tip = tip
         self._files: TreeId | None = None
-        self._due: tuple[int, bool] | None = None
-        self._commit: tuple[CommitId, int] | None = None
-        self._noted_size = self._pushed_size = 0
+        self._stale = True
+        """Whether files may have changed since they were photographed."""
+        self._due: int | None = None
+        """Bytes of the transcript that a photograph is due for."""
+        self._made: tuple[CommitId, int] | None = None
+        """The newest commit, and the bytes of the transcript in it."""
+        self._noted = self._pushed = 0
         self._changed = threading.Condition()
         self._closing = False
         self._threads = [
-            threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (("photographs", self._photograph_all), ("pushes", self._push_all))
+            threading.Thread(target=self._work, args=(turn,), name=name, daemon=True)
+            for name, turn in (("photographs", self._photograph_next), ("pushes", self._push_next))
         ]
         for thread in self._threads:
             thread.start()
 
     def keep(self, *, changed: bool) -> None:
         self._transcript.append(Kept(at=now()))
-        size = self._transcript.size
         with self._changed:
-            self._due = (size, changed or (self._due or (0, False))[1])
-            self._noted_size = size
+            self._due = self._noted = self._transcript.size
+            self._stale = self._stale or changed
             self._changed.notify_all()
 
     def settle(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._due is None or self._closing)
+            self._changed.wait_for(lambda: self._due is None or self._closing, timeout=_SETTLE_S)
 
     def flush(self, *, wait_s: float) -> bool:
-        """Whether all that was noted is in the hub, or is so before this time is over."""
+        """Whether all that was noted is in the hub, or is before this time is over; a push that fails is repeated."""
         with self._changed:
-            done = self._changed.wait_for(lambda: self._due is None and self._commit is None, timeout=wait_s)
-            return done and self._pushed_size == self._noted_size
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._pushed == self._noted, timeout=wait_s)
 
     def close(self) -> None:
-        """Ends the threads; a push under way is waited for, what is not begun is dropped."""
+        """Ends the threads; what is not begun is dropped, and a push under way is not waited for long."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            thread.join(timeout=_CLOSE_S)
 
-    def _photograph_all(self) -> None:
-        while True:
+    def _work(self, turn: Callable[[], None]) -> None:
+        while not self._closing:
+            try:
+                turn()
+            # A thread that died would leave the order waiting for it: whatever went wrong, the next turn is tried.
+            except Exception as trouble:
+                log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
+
+    def _photograph_next(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._due is not None or self._closing)
+            if self._closing or self._due is None:
+                return
+            size, stale = self._due, self._stale
+            self._stale = False
+        commit = None
+        try:
+            commit = self._photograph(size, stale)
+        finally:
             with self._changed:
-                self._changed.wait_for(lambda: self._due is not None or self._closing)
-                if self._closing or self._due is None:
-                    return
-                size, changed = self._due
-            commit = self._photograph(size, changed)
-            with self._changed:
-                if self._due is not None and self._due[0] == size:
-                    self._due = None
-                self._commit = (commit, size) if commit else self._commit
+                self._stale = self._stale or commit is None
+                self._due = None if self._due == size else self._due
+                self._made = (commit, size) if commit else self._made
                 self._changed.notify_all()
 
-    def _photograph(self, size: int, changed: bool) -> CommitId | None:
-        """The commit for a transcript of so many bytes; None where git would not, which the next turn makes good."""
+    def _photograph(self, size: int, stale: bool) -> CommitId | None:
+        """
+        The commit for a transcript of so many bytes; None where git would not: then the files are photographed again
+        for the next turn, and until then nothing is kept that would not fit together.
+        """
         git = self._checkout.mirror.git
         try:
-            if changed or self._files is None:
+            if stale or self._files is None:
                 self._files = self._checkout.snapshot()
-            text = self._transcript.path.read_bytes()[:size]
-            blob = git.text("hash-object", "-w", "--stdin", stdin=text)
+            blob = git.text("hash-object", "-w", "--stdin", stdin=self._transcript.beginning(size))
             entries = f"040000 tree {self._files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
             tree = TreeId(git.text("mktree", stdin=entries.encode()))
             said = f"Work under way: {self._order.order_id}\n"
@@ -141,19 +163,21 @@ class HubKeeper:
             log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
             return None
 
-    def _push_all(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._commit is not None or self._closing)
-                if self._closing or self._commit is None:
-                    return
-                commit, size = self._commit
-            pushed = self._push(commit)
-            with self._changed:
-                if self._commit == (commit, size):
-                    self._commit = None
-                self._pushed_size = size if pushed else self._pushed_size
-                self._changed.notify_all()
+    def _push_next(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._unpushed() or self._closing)
+            if self._closing or self._made is None:
+                return
+            commit, size = self._made
+        pushed = self._push(commit)
+        with self._changed:
+            self._pushed = size if pushed else self._pushed
+            self._changed.notify_all()
+            if not pushed:
+                self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
+
+    def _unpushed(self) -> bool:
+        return self._made is not None and self._made[1] > self._pushed
 
     def _push(self, commit: CommitId) -> bool:
         try:

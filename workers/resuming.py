@@ -6,7 +6,8 @@ an earlier process had, and that never got into the hub, are asked for again; wh
 where this host still has their transcript.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from workers.progress import Progress, read_progress
 from workers.settings import Settings
 from workers.transcript import (
     Entry,
+    Kept,
     Resumed,
+    Said,
     Started,
     Transcript,
     TranscriptWrong,
@@ -34,6 +37,8 @@ class Beginning:
 
     transcript: Transcript
     tip: CommitId | None
+    resumed: bool = False
+    """Whether it goes on with a conversation."""
 
 
 def begin(bench: Bench) -> Beginning:
@@ -44,24 +49,38 @@ def begin(bench: Bench) -> Beginning:
         GitFailed: the hub could not be asked.
     """
     path = bench.transcript
-    delivered_before = path.exists() or bench.order.resent
-    own = _kept(bench, bench.order.attempt) if delivered_before else None
+    own = _kept(bench, bench.order.attempt)
     found = own or _kept_earlier(bench)
-    left = _left_here(bench, found) if found else b""
-    _set_aside(path)
-    if found is None:
-        return Beginning(transcript=Transcript(path), tip=None)
-    bench.checkout.take(found.files)
-    path.write_bytes(found.transcript)
-    transcript = Transcript(path)
-    transcript.append(Resumed(at=now(), order_id=bench.order.order_id, lost=_used(left)))
-    return Beginning(transcript=transcript, tip=own.commit if own else None)
+    lost, counted = _lost_here(bench, found)
+    if found is not None:
+        bench.checkout.take(found.files)
+    text = found.transcript if found is not None else b""
+    if found is not None or counted:
+        resumed = Resumed(at=now(), order_id=bench.order.order_id, lost=lost, counted=counted)
+        text += resumed.model_dump_json().encode() + b"\n"
+    _write_whole(path, text)
+    return Beginning(transcript=Transcript(path), tip=own.commit if own else None, resumed=found is not None)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """All of it at once; what was there before stays readable, under another name."""
+    fresh = path.with_name(f"{path.name}.new")
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as opened:
+        opened.write(data)
+    if path.exists():
+        number = 1
+        while (other := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+            number += 1
+        other.hardlink_to(path)
+    fresh.replace(path)
 
 
 def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
     """The attempts whose conversations are in a transcript, in their order."""
     ids = [entry.order_id for entry in entries if isinstance(entry, Started | Resumed)]
-    found = dict.fromkeys(int(one.rpartition(".")[2]) for one in ids)
+    counted = [one for entry in entries if isinstance(entry, Resumed) for one in entry.counted]
+    found = dict.fromkeys([*(int(one.rpartition(".")[2]) for one in ids), *counted])
     return tuple(one for one in found if one != but)
 
 
@@ -93,39 +112,47 @@ def _kept_earlier(bench: Bench) -> Progress | None:
 
 
 def _kept(bench: Bench, attempt: int) -> Progress | None:
-    """What the hub keeps of an attempt that began where this one does, and can be read."""
+    """What the hub keeps of an attempt that began where this one does, up to the last turn that was complete."""
     found = read_progress(bench.mirror, bench.order.run, bench.order.task, attempt)
     if found is None or found.base != bench.base:
         return None
     try:
-        parse_transcript(found.transcript, "progress")
+        entries = parse_transcript(found.transcript, "progress")
     except TranscriptWrong:
         return None
-    return found
+    whole = next((at for at in range(len(entries), 0, -1) if isinstance(entries[at - 1], Kept)), 0)
+    lines = found.transcript.split(b"\n")[:whole]
+    return replace(found, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
 
 
-def _left_here(bench: Bench, found: Progress) -> bytes:
-    """What this host's own transcript of the attempt has beyond what the hub was given."""
-    path = bench.logs.parent / str(found.attempt) / bench.transcript.name
+def _lost_here(bench: Bench, found: Progress | None) -> tuple[Spent, tuple[int, ...]]:
+    """
+    What was used by turns that are not in what is gone on with, as the newest transcript this host has of them tells,
+    which tells of those before it too; and by which other attempts.
+    """
+    known = found.transcript if found is not None else b""
+    newest = bench.order.resumes or bench.order.attempt
+    first = min(newest, found.attempt) if found is not None else newest
+    for attempt in (bench.order.attempt, *range(newest, first - 1, -1)):
+        data = _local(bench, attempt)
+        beyond = data[len(known) :] if data.startswith(known) else b""
+        entries = _readable(beyond)
+        if any(isinstance(entry, Said | Resumed) for entry in entries):
+            others = {attempt, *attempts_in(entries, but=bench.order.attempt)} - {bench.order.attempt}
+            return Meter.of(Limits(), entries).spent, tuple(sorted(others))
+    return Spent(), ()
+
+
+def _local(bench: Bench, attempt: int) -> bytes:
+    path = bench.logs.parent / str(attempt) / bench.transcript.name
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""
-    return data[len(found.transcript) :] if data.startswith(found.transcript) else b""
 
 
-def _used(left: bytes) -> Spent:
+def _readable(data: bytes) -> list[Entry]:
     try:
-        return Meter.of(Limits(), parse_transcript(left, "transcript")).spent
+        return parse_transcript(data, "transcript")
     except TranscriptWrong:
-        return Spent()
-
-
-def _set_aside(path: Path) -> None:
-    """The transcript of an earlier delivery stays readable, under another name."""
-    if not path.exists():
-        return
-    number = 1
-    while (other := path.with_name(f"transcript-{number}.jsonl")).exists():
-        number += 1
-    path.rename(other)
+        return []

@@ -131,6 +131,8 @@ class Resumed(Message):
     order_id: str
     lost: Spent = Spent()
     """What was used after those entries, by turns that are asked for again."""
+    counted: tuple[int, ...] = ()
+    """The attempts that these were, besides this one."""
 
 
 Entry = Started | Said | Answered | Tried | Finished | Committed | Verified | Noted | Kept | Resumed
@@ -163,6 +165,10 @@ class Transcript:
     def size(self) -> int:
         """Bytes written so far."""
         return os.fstat(self._file).st_size
+
+    def beginning(self, size: int) -> bytes:
+        """The first so many bytes, of this very file: another may have been put in its place."""
+        return os.pread(self._file, size, 0)
 
     def append(self, entry: Entry) -> None:
         data = entry.model_dump_json().encode() + b"\n"

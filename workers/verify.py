@@ -54,11 +54,13 @@ def accept(
     logs: Path,
     *,
     also: tuple[str, ...] = (),
+    left_s: Callable[[], float] | None = None,
     stop: Callable[[], bool],
 ) -> Finding:
     """
     Runs the task's own acceptance commands on what the agent left, up to the first red one; then those of `also`, which
-    a model wrote: a pipe in them does not hide the status of what stands before it.
+    a model wrote: a pipe in them does not hide the status of what stands before it. Each command may take the attempt's
+    whole time, or all of them what is left of it.
     """
     theirs = [(command, interpreter(command, env.get("PATH"), "-o", "pipefail")) for command in also]
     commands = [*((command, shell(command)) for command in order.acceptance), *theirs]
@@ -69,7 +71,7 @@ def accept(
                 cwd=folder,
                 env=env,
                 log=logs / f"acceptance-{number}.log",
-                timeout_s=order.limits.wall_s,
+                timeout_s=order.limits.wall_s if left_s is None else max(0.1, left_s()),
                 idle_s=order.limits.idle_s,
             ),
             stop=stop,

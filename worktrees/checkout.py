@@ -75,7 +75,8 @@ class Checkout:
 
     def take(self, tree: TreeId) -> None:
         """
-        The files become those of an earlier snapshot; HEAD stays, so that git shows the difference as work under way.
+        The files become those of an earlier snapshot, and what it lacks goes, but for what git ignores. HEAD stays, so
+        that git shows the difference as work under way.
 
         Raises:
             GitFailed: the mirror has no such tree, or the folder could not be written.
@@ -84,6 +85,7 @@ class Checkout:
         with self.alone:
             begin_work(self.slot)
             self.git.run("read-tree", "--reset", "-u", tree)
+            self.git.run("clean", "-ffd", "-q")
 
     def altered(self) -> tuple[str, ...]:
         """

@@ -12,7 +12,7 @@ from workers.loop import Brief, Outcome, Talk
 from workers.messages import Limits, PhaseName, Spent
 from workers.meter import Meter
 from workers.tools.edit import EDIT_FILE
-from workers.tools.endings import ASK, commit_plan_tool, finish_tool
+from workers.tools.endings import ASK, GRANTED, commit_plan_tool, finish_tool
 from workers.tools.read import READ_FILE
 from workers.tools.run import BASH
 from workers.tools.workplace import Workplace
@@ -44,7 +44,7 @@ def lead(tmp_path: Path) -> Lead:
     """Leads a conversation in an empty worktree."""
     (tmp_path / "worktree").mkdir()
     (tmp_path / "tmp").mkdir()
-    ends = (finish_tool(lambda: None), commit_plan_tool(lambda paths: None), ASK)
+    ends = (finish_tool(lambda: None), commit_plan_tool(lambda paths: GRANTED), ASK)
 
     def go(
         model: Replies | ScriptedModel,

@@ -23,6 +23,7 @@ AgentEnding = Literal[
     "not_started",
     "refused",
     "asked",
+    "queued",
     "no_change",
     "verify_failed",
     "out_of_scope",

@@ -14,6 +14,7 @@ from workers.agents.agent import AgentAnswer, AgentEnding, Assignment
 from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords
 from workers.bench import Bench
+from workers.exchanges import exchanges
 from workers.hints.hint import rendered
 from workers.hints.model import Guess
 from workers.llm.messages import Text, user
@@ -21,17 +22,18 @@ from workers.llm.provider import ModelFailed, Provider
 from workers.loop import Brief, Outcome, Talk
 from workers.messages import PhaseName
 from workers.meter import Meter, Price, added, used
-from workers.phases import Begin, Course, End, ForcePlan, GoOn, Verify, facts, next_step
+from workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
 from workers.progress import HubKeeper
 from workers.resuming import attempts_in
 from workers.summary import summarised, synthetic_plan
+from workers.tools.endings import FINISH
 from workers.tools.workplace import Workplace
 from workers.transcript import Committed, Noted, Said, Started, Transcript, now
 from workers.verify import Finding
 
 _FLUSH_S = 60.0
-_STOPPING_S = 2.0
-"""Who is stopped has lost its lease, or its process is about to end: not much time to put away what is done."""
+_PARTING_S = 2.0
+"""Nobody goes on from here: the last turns are for those who read the transcript, and not worth a longer wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class Attempt:
     meter: Meter
     workplace: Workplace
     stop: Callable[[], bool]
+    hide: Callable[[str], str] = str
+    """Takes out of a text what nobody is to see."""
     _model: Model | None = field(default=None)
     _stronger: bool = False
     _last: Outcome | None = None
@@ -81,6 +85,10 @@ class Attempt:
                 answer = self._answer("failed", str(failed), Outcome(ended="failed", detail="", trouble=failed.trouble))
             if answer is not None:
                 return answer
+
+    def say(self, text: str) -> None:
+        """Something from the harness, to be heard before the next turn."""
+        self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
 
     def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
         match step:
@@ -112,7 +120,7 @@ class Attempt:
                 phase=phase,
             )
         )
-        self.transcript.append(Said(at=now(), turn=user(Text(text=said))))
+        self.say(said)
         self._talk(phase, model)
 
     def _opening(self, phase: PhaseName) -> str:
@@ -134,7 +142,7 @@ class Attempt:
             self.transcript.append(Noted(at=now(), text=said))
         model = self._model or self._open(phase, stronger=self._stronger)
         if say:
-            self.transcript.append(Said(at=now(), turn=user(Text(text=say))))
+            self.say(say)
         self._talk(phase, model)
 
     def _open(self, phase: PhaseName, *, stronger: bool) -> Model:
@@ -157,6 +165,7 @@ class Attempt:
             meter=self.meter,
             stop=self.stop,
             keeper=self.keeper,
+            hide=self.hide,
         )
         self._last = talk.lead()
 
@@ -166,24 +175,30 @@ class Attempt:
         self.transcript.append(Committed(at=now(), plan=plan, files=(), synthetic=True))
 
     def _verify(self) -> AgentAnswer | None:
+        # What still runs in the background could change the files while they are judged, and after.
+        self.toolbox.background.stop_all()
         self.keeper.settle()
         red = self.toolbox.red.confirmed if self.toolbox.red else None
         # The test that was seen to fail must be seen to pass.
         also = (red.command,) if red else ()
-        finding: Finding = self.bench.verify(also=also, stop=self.stop, left_s=self.workplace.left_s)
+        finding: Finding = self.bench.verify(also=also, stop=self.workplace.stop, left_s=self.workplace.left_s)
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":
-            return self._answer("stopped", finding.detail, None)
-        self.transcript.append(finding.entry)
+            late = self.workplace.left_s() <= 0
+            return self._answer("timeout" if late else "stopped", finding.detail, None)
+        self.transcript.append(replace(finding, output=self.hide(finding.output)).entry)
         self.keeper.keep(changed=True)
         return None
 
     def _answer(self, ended: AgentEnding, detail: str, last: Outcome | None) -> AgentAnswer:
         found = facts(self.transcript.entries)
+        if last is not None and last.trouble == "no_turn":
+            ended, detail = self._without_a_turn(found, detail)
         answer = AgentAnswer(
             ended=ended,
             detail=detail,
+            log_tail=found.reds[-1].output if ended in ("verify_failed", "out_of_scope") and found.reds else "",
             claimed_summary=found.summary,
             spent=self.meter.so_far,
             models=self._who_answered(),
@@ -191,12 +206,21 @@ class Attempt:
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
         )
-        if ended == "stopped":
-            self.keeper.flush(wait_s=_STOPPING_S)
-            return answer
-        self.keeper.keep(changed=False)
-        kept = self.keeper.flush(wait_s=_FLUSH_S)
-        return replace(answer, resumable=kept and (ended == "asked" or answer.trouble is not None))
+        goes_on = ended == "asked" or answer.trouble is not None
+        if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
+            self.keeper.keep(changed=False)
+        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _PARTING_S)
+        return replace(answer, resumable=kept and goes_on)
+
+    def _without_a_turn(self, found: Facts, detail: str) -> tuple[AgentEnding, str]:
+        """A script that has nothing to say to what the harness found has left the work as that found it."""
+        if found.reds:
+            red = found.reds[-1]
+            return ("out_of_scope" if red.outside else "verify_failed"), red.detail
+        done = exchanges(self.transcript.entries)
+        if done and done[-1].call.name == FINISH and not done[-1].worked and self.bench.unchanged() is not None:
+            return "no_change", "the agent ended well and changed no file that git keeps"
+        return "failed", detail
 
     def _who_answered(self) -> tuple[str, ...]:
         said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
@@ -206,7 +230,7 @@ class Attempt:
 def _ending(ended: str) -> AgentEnding:
     """Of an attempt, from how its last conversation ended."""
     match ended:
-        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked":
+        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
             return ended
         case "no_change" | "verify_failed" | "out_of_scope":
             return ended

@@ -8,7 +8,7 @@ told and what it may use. How it goes from there is `attempt`'s.
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workers.agents.agent import AgentAnswer, Assignment
@@ -18,17 +18,19 @@ from workers.agents.narration import narrated
 from workers.agents.servers import served
 from workers.agents.told import hinted, told
 from workers.agents.toolbox import Toolbox
-from workers.agents.words import TaskWords
+from workers.agents.words import TaskWords, moved
 from workers.bench import Bench
+from workers.concealing import hider
 from workers.exchanges import exchanges, text_argument
 from workers.hints.model import Guess
+from workers.llm.open import keys_of
 from workers.llm.provider import ModelFailed
 from workers.llm.scripted import MODEL, ScriptedModel
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, PhaseName, WorkOrder
 from workers.meter import Meter
 from workers.mistakes import DocumentWrong
-from workers.phases import Course
+from workers.phases import Course, facts
 from workers.progress import kept
 from workers.resuming import begin
 from workers.sandbox.background import Background
@@ -42,30 +44,49 @@ _TAIL_CHARACTERS = 16_000
 Stop = Callable[[], bool]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """Who leads an attempt, with what words, and where to."""
+
+    models: Models
+    words: TaskWords
+    hints: Callable[[], Guess] = Guess
+    course: Course = field(default_factory=Course)
+    hide: Callable[[str], str] = str
+
+
 def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
+    order = assignment.order
     try:
         table = read_table(bench.settings.models_file)
-        words = told(assignment.order, bench, agent, assignment.tmp)
-        models = TableModels(order=assignment.order, agent=agent, table=table, words=words, settings=bench.settings)
+        words = told(order, bench, agent, assignment.tmp)
+        models = TableModels(order=order, agent=agent, table=table, words=words, settings=bench.settings)
 
         def hints() -> Guess:
-            return hinted(assignment.order, bench, table, stop=stop) if agent.hints else Guess()
+            return hinted(order, bench, table, stop=stop) if agent.hints else Guess()
 
-        return _perform(assignment, bench, models, words, hints, Course(), stop=stop)
+        lead = Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)))
+        return _perform(assignment, bench, lead, stop=stop)
     except DocumentWrong as wrong:
-        # The table of models, that of tools, or a skill: a person wrote it, and a person has to mend it.
-        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
+        return _to_be_mended(wrong)
 
 
 def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     try:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
+        words = told(order, bench, BuiltinAgent(), assignment.tmp)
+        lead = Lead(models=OneModel(model), words=words, course=Course(plan_first=model.plans))
+        return _perform(assignment, bench, lead, stop=stop)
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
-    words = told(order, bench, BuiltinAgent(), assignment.tmp)
-    course = Course(plan_first=model.plans)
-    return _perform(assignment, bench, OneModel(model), words, Guess, course, stop=stop)
+    except DocumentWrong as wrong:
+        return _to_be_mended(wrong)
+
+
+def _to_be_mended(wrong: DocumentWrong) -> AgentAnswer:
+    """The table of models, that of tools, or a skill: a person wrote it, and a person has to mend it."""
+    return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,51 +136,50 @@ class TableModels:
         return self.agent.models.get(phase) or self.agent.model or skill
 
 
-def _perform(
-    assignment: Assignment,
-    bench: Bench,
-    models: Models,
-    words: TaskWords,
-    hints: Callable[[], Guess],
-    course: Course,
-    *,
-    stop: Stop,
-) -> AgentAnswer:
-    order = assignment.order
+def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) -> AgentAnswer:
     beginning = begin(bench)
     transcript = beginning.transcript
-    meter = Meter.of(order.limits, transcript.entries)
+    meter = Meter.of(assignment.order.limits, transcript.entries)
     workplace = _workplace(assignment, meter, stop)
-    with ExitStack() as open_until_the_end:
-        open_until_the_end.enter_context(transcript)
-        keeper = open_until_the_end.enter_context(kept(order, bench.checkout, transcript, beginning.tip))
-        programs = open_until_the_end.enter_context(served(workplace.root, workplace.env, bench.settings))
-        for warning in programs.warnings:
-            transcript.append(Noted(at=now(), text=warning))
-        toolbox = Toolbox(
-            more=programs.tools,
-            background=open_until_the_end.enter_context(Background()),
-            may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
-            unchanged=bench.unchanged,
-            red=_red_phase(words, transcript.entries),
-            skill=words.skill,
-        )
+    with ExitStack() as until_the_end:
+        until_the_end.enter_context(transcript)
+        toolbox = _toolbox(bench, lead.words, workplace, transcript, until_the_end)
         attempt = Attempt(
             assignment=assignment,
             bench=bench,
-            course=course,
-            models=models,
-            words=words,
-            hints=hints,
+            course=lead.course,
+            models=lead.models,
+            words=lead.words,
+            hints=lead.hints,
             toolbox=toolbox,
             transcript=transcript,
-            keeper=keeper,
+            keeper=until_the_end.enter_context(kept(assignment.order, bench.checkout, transcript, beginning.tip)),
             meter=meter,
             workplace=workplace,
             stop=stop,
+            hide=lead.hide,
         )
+        if beginning.resumed and not facts(transcript.entries).ended:
+            attempt.say(moved(workplace.root, workplace.outputs))
         answer = attempt.lead()
     return _with_log(answer, transcript, assignment.log)
+
+
+def _toolbox(
+    bench: Bench, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
+) -> Toolbox:
+    """The attempt's tools, with the programs that serve some of them running."""
+    programs = until_the_end.enter_context(served(workplace.root, workplace.env, bench.settings))
+    for warning in programs.warnings:
+        transcript.append(Noted(at=now(), text=warning))
+    return Toolbox(
+        background=until_the_end.enter_context(Background()),
+        may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
+        unchanged=bench.unchanged,
+        red=_red_phase(words, transcript.entries),
+        skill=words.skill,
+        more=programs.tools,
+    )
 
 
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
@@ -192,4 +212,4 @@ def _with_log(answer: AgentAnswer, transcript: Transcript, log: Path) -> AgentAn
     text = narrated(transcript.entries)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
-    return replace(answer, log_tail=text[-_TAIL_CHARACTERS:])
+    return replace(answer, log_tail=answer.log_tail or text[-_TAIL_CHARACTERS:])

@@ -52,7 +52,8 @@ def hinted(order: WorkOrder, bench: Bench, table: Table, *, stop: Callable[[], b
     found = hints_by_rule(order, git, base)
     if HINTS_ROUTE not in table.routes:
         return Guess(hints=found)
-    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", settings=bench.settings)
+    capped = order.limits.cost_usd is not None
+    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", capped=capped, settings=bench.settings)
     guess = hints_by_model(chain, order, git, base, stop=stop)
     there = frozenset(hintable_paths(git, base))
     return replace(guess, hints=best((*found, *guess.hints), there))

@@ -8,6 +8,7 @@ the conversation before is handed on but by these.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from workers.excerpts import excerpts
 from workers.messages import PhaseName
@@ -21,6 +22,16 @@ _OVERFLOWED = (
     "Your conversation before this one grew too long and was ended. What you did to the files is still there: "
     "look at it (`git diff`), then go on from where it stopped."
 )
+
+
+def moved(root: Path, outputs: Path) -> str:
+    """What a model is told whose conversation goes on in another process, perhaps on another host."""
+    return (
+        "The process that led you was interrupted; another goes on from here. The files of the worktree are as they "
+        f"were after your last turn. The worktree is {root} now, results and outputs are below {outputs.parent}: those of "
+        "tasks you need have the same names there, outputs of earlier commands are gone, and nothing runs in the "
+        "background any more."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
         for place, parts in enumerate(sides)
     ]
     caching.mark(tools, system, messages, lasting=request.lasting)
-    most = request.max_output_tokens or endpoint.max_output_tokens or _MOST_TOKENS
+    most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
     optional = {"system": system, "tools": tools} | _effort(endpoint.effort)
     return {"model": endpoint.model, "max_tokens": most, "stream": True, "messages": messages} | {
         name: value for name, value in optional.items() if value

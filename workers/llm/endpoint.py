@@ -26,6 +26,10 @@ class Endpoint:
     name: str = ""
     """What it is called in sentences; empty is the model's name."""
 
+    def most_tokens(self, asked: int | None) -> int | None:
+        """For one answer: what is asked for, as far as the model gives as much."""
+        return min((most for most in (asked, self.max_output_tokens) if most is not None), default=None)
+
     @property
     def called(self) -> str:
         return self.name or self.model

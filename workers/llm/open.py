@@ -71,6 +71,12 @@ def preload(settings: Settings) -> None:
         import_module("genai_prices")
 
 
+def keys_of(table: Table) -> tuple[str, ...]:
+    """The keys themselves, of all the table's accounts that have one here; for whoever must keep them out of texts."""
+    names = {account.key for account in table.accounts.values() if account.key}
+    return tuple(value for name in sorted(names) if (value := secret(name)) is not None)
+
+
 def keys_present(table: Table) -> frozenset[str]:
     """The names of the table's variables that hold a key here."""
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))

@@ -90,7 +90,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
     own = endpoint.base_url is None
     optional: Body = {
         "tools": tools,
-        "max_completion_tokens" if own else "max_tokens": request.max_output_tokens or endpoint.max_output_tokens,
+        "max_completion_tokens" if own else "max_tokens": endpoint.most_tokens(request.max_output_tokens),
         "reasoning_effort": endpoint.effort,
         "prompt_cache_key": conversation_key(system, tools, said[0]) if own else None,
     }

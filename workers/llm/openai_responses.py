@@ -81,7 +81,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
     optional: Body = {
         "instructions": instructions,
         "tools": tools,
-        "max_output_tokens": request.max_output_tokens or endpoint.max_output_tokens,
+        "max_output_tokens": endpoint.most_tokens(request.max_output_tokens),
         "reasoning": {"effort": endpoint.effort} if endpoint.effort else None,
     }
     items = [_item(part, "assistant" if place % 2 else "user") for place, parts in enumerate(sides) for part in parts]

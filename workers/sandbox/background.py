@@ -19,6 +19,7 @@ from workers.sandbox import tree
 from workers.sandbox.child import Child, start
 from workers.sandbox.guard import guard_argv, read_end
 from workers.sandbox.kin import commands_of, kin
+from workers.sandbox.output import open_log, read_log
 from workers.sandbox.process import Command, Ended
 
 _POLITE_S = 5.0
@@ -44,6 +45,7 @@ class Guarded:
         self._answer = FileIO(reading, "rb")
         with contextlib.ExitStack() as failing:
             failing.enter_context(self._answer)
+            self._log = failing.enter_context(FileIO(open_log(command.log), "rb"))
             with FileIO(writing, "wb"):
                 self._guard = self._start(writing)
             failing.pop_all()
@@ -51,11 +53,11 @@ class Guarded:
 
     def _start(self, answer: int) -> Child:
         return start(
-            guard_argv(self.command),
+            guard_argv(self.command, self._log.fileno()),
             cwd=self.command.cwd,
             env=self.command.env,
             output=answer,
-            pass_fds=self.command.pass_fds,
+            pass_fds=(*self.command.pass_fds, self._log.fileno()),
             family=self._family,
         )
 
@@ -78,13 +80,10 @@ class Guarded:
             select.select([] if exited is None else [exited], [], [], timeout_s)
 
     def new_output(self) -> bytes:
-        """What its log has got since the last call."""
-        try:
-            with self.command.log.open("rb") as log:
-                log.seek(self.told_bytes)
-                new = log.read()
-        except FileNotFoundError:
+        """What its log has got since the last call; nothing after `close`."""
+        if self._log.closed:
             return b""
+        new = read_log(self._log.fileno(), max(0, self.command.keep_bytes - self.told_bytes), after=self.told_bytes)
         self.told_bytes += len(new)
         return new
 
@@ -102,12 +101,21 @@ class Guarded:
             self._ended = self._settle()
         return self._ended
 
+    def close(self) -> None:
+        """Ends it, if it still runs, and lets go of its log."""
+        self.stop()
+        self._log.close()
+
     def _settle(self) -> Ended:
         """Nothing of it is alive after this, however its guard fared."""
         tree.kill_tree([self._guard.pid])
         if self._guard_began is not None:
             tree.kill_tree(commands_of(self._guard.pid, self._guard_began))
         self._guard.reap()
+        # Orphans of a guard that was killed are this process's children now, those that wiped their mark among them.
+        while strays := self._family.strays():
+            if tree.kill_tree(strays):
+                break  # another user's, or hanging in the kernel: nothing more can be done
         self._family.leave()
         os.set_blocking(self._answer.fileno(), False)
         said = self._answer.read(_ANSWER_BYTES) or b""
@@ -116,7 +124,7 @@ class Guarded:
 
     def _killed(self) -> Ended:
         """It had no time to say how it ended."""
-        size = self.command.log.stat().st_size if self.command.log.exists() else 0
+        size = os.fstat(self._log.fileno()).st_size
         return Ended(
             how="stopped",
             status=None,
@@ -146,9 +154,14 @@ class Background:
     ) -> None:
         with contextlib.ExitStack() as ending:
             for each in self.commands.values():
-                ending.callback(each.stop)
+                ending.callback(each.close)
             for each in self.commands.values():
                 each.ask_to_end()
+
+    def stop_all(self) -> None:
+        """Ends all that run now; others may be started after."""
+        for number in self.running():
+            self.commands[number].stop()
 
     def running(self) -> list[int]:
         return [number for number, each in self.commands.items() if each.ended() is None]

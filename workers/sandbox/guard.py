@@ -27,18 +27,20 @@ class Watched:
     argv: Sequence[str]
     cwd: str
     log: str
+    log_file: int
     timeout_s: float
     keep_bytes: int
     pass_fds: Sequence[int]
 
 
-def guard_argv(command: Command) -> tuple[str, ...]:
+def guard_argv(command: Command, log_file: int) -> tuple[str, ...]:
     """The program that runs a command in a process of its own: an interpreter with nothing but its own library."""
     watched = Watched(
         parent=os.getpid(),
         argv=command.argv,
         cwd=str(command.cwd),
         log=str(command.log),
+        log_file=log_file,
         timeout_s=command.timeout_s,
         keep_bytes=command.keep_bytes,
         pass_fds=command.pass_fds,
@@ -72,6 +74,7 @@ def _command(watched: Watched) -> Command:
         cwd=Path(watched.cwd),
         env={name: value for name, value in os.environ.items() if name != MARK},
         log=Path(watched.log),
+        log_file=watched.log_file,
         timeout_s=watched.timeout_s,
         keep_bytes=watched.keep_bytes,
         pass_fds=tuple(watched.pass_fds),

@@ -8,6 +8,9 @@ disk that is full loses log, never the command.
 
 import contextlib
 import os
+import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,16 +25,53 @@ def live_bytes(keep_bytes: int) -> int:
     return keep_bytes - min(_RING_BYTES, keep_bytes // 2)
 
 
+@contextlib.contextmanager
+def nameless_log() -> Iterator[int]:
+    """A log without a name, so that no command can put anything in its place; gone with the block."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        yield file.fileno()
+
+
+def open_log(log: Path) -> int:
+    """
+    A descriptor of the file that a log has under its name, empty.
+
+    Whoever wants to read what a command printed reads this: under the name may lie, by then, what the command put there.
+
+    Raises:
+        OSError: it cannot be written there, or a link, a pipe or a device has the name.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(0, "is a pipe or a device", str(log))
+        os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def read_log(file: int, most_bytes: int, *, after: int = 0) -> bytes:
+    """What a log holds after so many bytes, as much as is wanted of it at most; a command may make it grow for ever."""
+    found = bytearray()
+    while len(found) < most_bytes and (data := os.pread(file, most_bytes - len(found), after + len(found))):
+        found += data
+    return bytes(found)
+
+
 class Output:
     """An open log. `take` what the command printed; after `close`, ask for its excerpts."""
 
-    def __init__(self, log: Path, keep_bytes: int) -> None:
+    def __init__(self, log: Path, keep_bytes: int, file: int | None = None) -> None:
         """
+        With a `file`, an open and empty log, that is written, whatever lies under the name.
+
         Raises:
             OSError: the log cannot be written there.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = open_log(log) if file is None else os.dup(file)
         self._room = live_bytes(keep_bytes)
         self._ring_bytes = keep_bytes - self._room
         self._ring = bytearray()

@@ -11,7 +11,6 @@ import fcntl
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +25,9 @@ from workers.sandbox.output import Output
 from workers.sandbox.watch import Watch, never
 
 _READ_BYTES = 1024 * 1024
+_HEARD_BYTES = 64 * 1024
+"""Read at once where somebody listens: between two pieces the limits are looked at."""
+_HEARD_LATE_S = 2.0
 _POLL_S = 0.2
 _GRACE_S = 2.0
 
@@ -44,6 +46,8 @@ class Command:
     log: Path
     """Where standard output and standard error go, together, in the order they were written."""
     timeout_s: float
+    log_file: int | None = None
+    """A descriptor of the log, open to be read and written, for who wants to read it; `log` then only names it."""
     idle_s: float | None = None
     """Seconds without output (and without a change in `watch`) after which it counts as hung."""
     keep_bytes: int = 64 * 1024 * 1024
@@ -98,13 +102,13 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
 
     `hear` is given all output as it comes, in pieces of any size, what the log has no room for included.
     Standard input is empty, or the command's file. At a limit the command gets SIGTERM and two seconds; at any end
-    everything it started gets SIGKILL, daemons in sessions of their own included. Children the caller had before are
+    everything it started gets SIGKILL (what is in the pipe then is heard for two seconds more), daemons in sessions of their own included. Children the caller had before are
     left alone, and git at work for it in another thread; another child it starts meanwhile is too, unless that opens a
     session of its own.
     """
     began = time.monotonic()
     try:
-        output = Output(command.log, command.keep_bytes)
+        output = Output(command.log, command.keep_bytes, command.log_file)
     except OSError as trouble:
         return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
     with output, _pipe() as (reading, writing):
@@ -124,11 +128,12 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
         except (OSError, ValueError, IndexError) as trouble:
             return _not_started(command, _why_not(command, trouble))
         take = output.take if hear is None else _both(output.take, hear)
+        piece_bytes = _READ_BYTES if hear is None else _HEARD_BYTES
         try:
-            how = _attend(command, child, reading, take, stop)
+            how = _attend(command, child, reading, take, stop, piece_bytes)
         finally:
             status, left = _end(child, family)
-            _drain(reading, take)
+            _drain(reading, take, output.take, piece_bytes)
             output.close()
     return Ended(
         how=how,
@@ -152,15 +157,6 @@ def _both(one: Take, other: Take) -> Take:
 
 
 @contextlib.contextmanager
-def _input(path: Path | None) -> Iterator[int]:
-    if path is None:
-        yield subprocess.DEVNULL
-        return
-    with path.open("rb") as file:
-        yield file.fileno()
-
-
-@contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, FileIO]]:
     """Reading end, never blocking, and writing end; wide, for fewer wake-ups in a flood of output."""
     reading, writing = os.pipe()
@@ -172,7 +168,7 @@ def _pipe() -> Iterator[tuple[int, FileIO]]:
         yield reading, far_end
 
 
-def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool]) -> How:
+def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool], piece_bytes: int) -> How:
     """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
     watch = Watch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
     how: How = "exit"
@@ -185,7 +181,7 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
         while True:
             next_s = watch.next_s() if kill_at is None else max(0.0, kill_at - time.monotonic())
             for key, _ in selector.select(min(longest_s, next_s)):
-                if key.fd == pipe and not _read(pipe, take, watch):
+                if key.fd == pipe and not _read(pipe, take, watch, piece_bytes):
                     selector.unregister(pipe)
             if child.exited() or (kill_at is not None and time.monotonic() >= kill_at):
                 return how
@@ -194,10 +190,10 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
                 child.signal_group(signal.SIGTERM)
 
 
-def _read(pipe: int, take: Take, watch: Watch) -> bool:
+def _read(pipe: int, take: Take, watch: Watch, piece_bytes: int) -> bool:
     """False at the end of the output."""
     try:
-        data = os.read(pipe, _READ_BYTES)
+        data = os.read(pipe, piece_bytes)
     except BlockingIOError:
         return True
     if data:
@@ -221,11 +217,14 @@ def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
     return status, tuple(sorted(left))
 
 
-def _drain(pipe: int, take: Take) -> None:
-    """What is still in the pipe; no more, should a stranger hold its other end."""
+def _drain(pipe: int, take: Take, keep: Take, piece_bytes: int) -> None:
+    """What is still in the pipe, and no more should a stranger hold its other end; after a while only kept."""
+    listen_until = time.monotonic() + _HEARD_LATE_S
+    left = _READ_BYTES
     with contextlib.suppress(BlockingIOError):
-        while data := os.read(pipe, _READ_BYTES):
-            take(data)
+        while left > 0 and (data := os.read(pipe, min(piece_bytes, left))):
+            left -= len(data)
+            (take if time.monotonic() < listen_until else keep)(data)
 
 
 def _why_not(command: Command, trouble: Exception) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field
 from workers.tools.hunks import patched
 from workers.tools.patch import Add, Delete, Hunk, Update, read_patch
 from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, write_text
+from workers.tools.text_file import opened, read_text, require_encodable, write_text
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
@@ -89,6 +89,9 @@ def _update(change: Update, draft: _Draft, workplace: Workplace) -> None:
 
 
 def _fitted(name: str, text: str, hunks: Sequence[Hunk]) -> str:
+    for mark, line in (each for hunk in hunks for each in hunk.lines):
+        if mark == "+":
+            require_encodable(line, text, name)
     return patched(name, text, hunks) if hunks else text
 
 
@@ -146,7 +149,8 @@ def _before(path: Path) -> _Before:
         return _Before(path=path, kind="link", content=os.fsencode(path.readlink()))
     if not path.exists():
         return _Before(path=path, kind="nothing")
-    return _Before(path=path, kind="file", content=path.read_bytes(), mode=stat.S_IMODE(path.stat().st_mode))
+    with opened(path) as file:
+        return _Before(path=path, kind="file", content=file.readall(), mode=stat.S_IMODE(path.stat().st_mode))
 
 
 def _restore(was: _Before) -> None:

@@ -10,7 +10,7 @@ from workers.sandbox.background import Background, Guarded
 from workers.sandbox.output import live_bytes
 from workers.sandbox.process import Command
 from workers.tools.refusal import Refused
-from workers.tools.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter
+from workers.tools.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter, require_plain
 from workers.tools.tool import Answer, Arguments, Tool, typed
 from workers.tools.workplace import Workplace
 
@@ -74,6 +74,7 @@ _STOPS = "Ends a background command and everything it started."
 
 
 def _command(script: str, number: int, workplace: Workplace) -> Command:
+    require_plain(script)
     return Command(
         argv=interpreter(script, workplace.env.get("PATH")),
         cwd=workplace.root,

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from workers.tools.near import near_miss
 from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, shown, write_text
+from workers.tools.text_file import read_text, require_encodable, shown, write_text
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
@@ -26,6 +26,7 @@ def edit_file(arguments: EditFile, workplace: Workplace) -> Answer:
     _require_clear(arguments, text, lines)
     if old == new:
         raise Refused(f"{arguments.path}: old and new text differ in line ends only, which are kept; nothing to do")
+    require_encodable(new, text, arguments.path)
     write_text(path, text.replace(old, new), workplace)
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {_listed(lines)}"
     places = "1 place" if len(lines) == 1 else f"{len(lines)} places"
@@ -60,7 +61,7 @@ def _places(text: str, old: str) -> list[int]:
         line += text.count("\n", counted, at)
         counted = at
         found.append(line)
-        at = text.find(old, at + len(old))
+        at = text.find(old, at + 1)
     return found
 
 

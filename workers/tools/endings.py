@@ -4,14 +4,26 @@ for itself before it lets the conversation end.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field
 
-from workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Tool, typed
+from workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Queued, Tool, typed
 from workers.tools.workplace import Workplace
 
-MayTouch = Callable[[tuple[str, ...]], str | None]
-"""Whether a task may change these paths: None, or the sentence why not. May take long: somebody may hold them now."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """Whether a task may change paths. `queued`: somebody holds some of them; it is to begin again when he does not."""
+
+    verdict: Literal["granted", "queued", "refused"]
+    why: str = ""
+
+
+FINISH = "finish"
+GRANTED = Permission(verdict="granted")
+MayTouch = Callable[[tuple[str, ...]], Permission]
 
 
 class FinishArguments(Arguments):
@@ -39,16 +51,21 @@ def finish_tool(unfinished: Callable[[], str | None]) -> Tool:
         return Answer(text="OK: finished", ends=Finish(summary=arguments.summary))
 
     said = "Ends the work. Call it once, alone, when everything that was asked is done."
-    return typed("finish", said, FinishArguments, finish, kind="end")
+    return typed(FINISH, said, FinishArguments, finish, kind="end")
 
 
 def commit_plan_tool(may_touch: MayTouch) -> Tool:
     def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> Answer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
-        why = may_touch(files)
-        if why is not None:
-            return Answer(text=f"the plan is not committed: {why}", is_error=True)
-        return Answer(text="OK: committed", ends=Planned(plan=arguments.plan, files=files))
+        said = may_touch(files)
+        match said.verdict:
+            case "granted":
+                return Answer(text="OK: committed", ends=Planned(plan=arguments.plan, files=files))
+            case "queued":
+                text = f"the plan has to wait: {said.why}; the task begins again when it need not"
+                return Answer(text=text, is_error=True, ends=Queued(why=said.why))
+            case "refused":
+                return Answer(text=f"the plan is not committed: {said.why}", is_error=True)
 
     said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
     return typed("commit_plan", said, CommitPlanArguments, commit_plan, kind="end")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from workers.tools.globs import matcher
+from workers.tools.globs import glob_pattern
 from workers.tools.listing import shown_name
 from workers.tools.refusal import Refused
 from workers.tools.search import Line, Query, searcher
@@ -22,6 +22,8 @@ _MOST_CHARACTERS = 20_000
 _LINE_CHARACTERS = 240
 _BEFORE_MATCH = 60
 _NAMED = 10
+_WORD = re.compile(r"(?<!\\)[^\W\d]\w{2,}|(?<=\\[bB])\w{3,}")
+_MOST_WORDS = 20
 
 
 class Grep(Arguments):
@@ -37,6 +39,8 @@ def grep(arguments: Grep, workplace: Workplace) -> Answer:
     where = workplace.readable_path(arguments.path)
     if not where.exists():
         raise Refused(f"{arguments.path}: no such file or folder; use glob to see what there is")
+    if "\0" in arguments.pattern:
+        raise Refused("the pattern holds a NUL character, which no line of text does; leave it out")
     if "\n" in arguments.pattern:
         raise Refused("the pattern spans lines, and lines are searched one by one; search for one of them")
     search = searcher(workplace)
@@ -54,18 +58,21 @@ def grep(arguments: Grep, workplace: Workplace) -> Answer:
 def _within(counts: Mapping[Path, int], where: Path, glob: str | None) -> Mapping[Path, int]:
     if glob is None or where.is_file():
         return counts
-    wanted = matcher(glob if "/" in glob else f"**/{glob}")
-    return {path: count for path, count in counts.items() if wanted.fullmatch(path.relative_to(where).as_posix())}
+    wanted = glob_pattern(glob if "/" in glob else f"**/{glob}")
+    return {path: count for path, count in counts.items() if wanted.matches(path.relative_to(where).as_posix())}
 
 
 def _ranked(counts: Mapping[Path, int], arguments: Grep, workplace: Workplace) -> list[Path]:
-    """Files whose very name matches, then those with the most matches; names settle the rest."""
-    try:
-        wanted = re.compile(re.escape(arguments.pattern) if arguments.literal else arguments.pattern, re.IGNORECASE)
-    except (re.error, OverflowError):
-        wanted = re.compile(re.escape(arguments.pattern), re.IGNORECASE)
+    """
+    Files whose very name has a word of the pattern, then those with the most matches; names settle the rest.
+
+    The pattern itself is matched by a program that can be ended, never here.
+    """
+    words = [arguments.pattern] if arguments.literal else _WORD.findall(arguments.pattern)
+    wanted = {word.casefold() for word in words[:_MOST_WORDS]}
     names = {path: workplace.name(path) for path in counts}
-    return sorted(counts, key=lambda path: (wanted.search(names[path]) is None, -counts[path], names[path]))
+    named = {path for path, name in names.items() if any(word in name.casefold() for word in wanted)}
+    return sorted(counts, key=lambda path: (path not in named, -counts[path], names[path]))
 
 
 def _rendered(

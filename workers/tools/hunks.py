@@ -91,8 +91,24 @@ def _below_anchors(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> in
             raise Refused(
                 f"{name}, hunk {hunk.number}: its @@ line {anchor.strip()[:80]!r} is not in the file{elsewhere}"
             )
+        if (again := _line(plain, anchor, found + 1)) is not None and _is_open(plain, hunk, number, found, again):
+            raise Refused(
+                f"{name}, hunk {hunk.number}: its @@ line {anchor.strip()[:80]!r} stands in several places "
+                f"(lines {found + 1}, {again + 1}), and the hunk fits below each; give more context, or an @@ line above it"
+            )
         at = max(done, found + 1)
     return at
+
+
+def _is_open(plain: Sequence[str], hunk: Hunk, number: int, found: int, again: int) -> bool:
+    """Whether the last anchor leaves open which of its places is meant: the hunk fits below the first and the next."""
+    if number < len(hunk.anchors) - 1 or hunk.at_end:
+        return False
+    old = [line.rstrip() for line in shown("\n".join(hunk.old)).split("\n")] if hunk.old else []
+    if not old:
+        return True
+    places = _places(plain, old, found + 1)
+    return any(place <= again for place in places) and any(place > again for place in places)
 
 
 def _line(plain: Sequence[str], anchor: str, start: int) -> int | None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.tools.globs import matcher
+from workers.tools.globs import glob_pattern
 from workers.tools.refusal import Refused
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
@@ -29,8 +29,8 @@ def glob(arguments: Glob, workplace: Workplace) -> Answer:
     folder = workplace.path(arguments.path)
     if not folder.is_dir():
         raise Refused(f"{arguments.path}: no such folder; use glob without a path")
-    wanted = matcher(arguments.pattern.removeprefix("./"))
-    found = [path for path in _files(folder, workplace) if wanted.fullmatch(path.relative_to(folder).as_posix())]
+    wanted = glob_pattern(arguments.pattern.removeprefix("./"))
+    found = [path for path in _files(folder, workplace) if wanted.matches(path.relative_to(folder).as_posix())]
     if not found:
         return Answer(text=_nothing(arguments))
     ordered = sorted(found, key=_age) if arguments.sort == "recent" else sorted(found)

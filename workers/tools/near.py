@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 _MOST_LINES = 20_000
+_MOST_CHARACTERS = 1_000_000
+_MOST_COMPARED = 2_000
+_MOST_PLACES = 50
+"""Of one line; what stands in more places (`}`) says nothing of where."""
 _COMPARED_CHARACTERS = 400
 _SHOWN_CHARACTERS = 160
 _LIKE = 0.7
@@ -14,8 +18,8 @@ _LIKE = 0.7
 
 def near_miss(text: str, old: str) -> str:
     """The end of a sentence, for the model: the region most like the wanted text, and how the two differ."""
-    wanted = _trimmed(old.split("\n"))
-    lines = text.split("\n")[:_MOST_LINES]
+    wanted = _trimmed(old[:_MOST_CHARACTERS].split("\n"))
+    lines = text[:_MOST_CHARACTERS].split("\n")[:_MOST_LINES]
     at = closest(lines, wanted)
     if at is None:
         return "; read the file again" + _unreadable(old)
@@ -30,7 +34,10 @@ def closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     for at, line in enumerate(lines):
         places.setdefault(line.strip(), []).append(at)
     votes = Counter(
-        at - offset for offset, line in enumerate(wanted) if line.strip() for at in places.get(line.strip(), ())
+        at - offset
+        for offset, line in enumerate(wanted)
+        if line.strip()
+        for at in places.get(line.strip(), ())[:_MOST_PLACES]
     )
     starts = {start: count for start, count in votes.items() if start >= 0}
     if starts:
@@ -65,6 +72,8 @@ def _alike(places: dict[str, list[int]], wanted: Sequence[str]) -> int | None:
     if not wanted or not (longest := wanted[offset].strip()) or len(longest) > _COMPARED_CHARACTERS:
         return None
     short = [line for line in places if 0 < len(line) <= _COMPARED_CHARACTERS]
+    # Those of like length first: no other can be alike, and comparing takes time.
+    short = sorted(short, key=lambda line: abs(len(line) - len(longest)))[:_MOST_COMPARED]
     near = difflib.get_close_matches(longest, short, n=1, cutoff=_LIKE)
     return max(0, places[near[0]][0] - offset) if near else None
 

@@ -3,19 +3,21 @@
 
 A test that has never failed proves nothing when it passes. A run that broke before the test could fail is not a
 failed test: a wrong name, an import that is not there, a shell that does not know the command.
+
+All that is seen is a status and an output. A script that prints what a runner prints when a test fails, and ends with
+status 1, cannot be told from one: what is confirmed here is evidence against mistakes, not against deceit.
 """
 
 import re
-import secrets
 from dataclasses import dataclass
 
 from pydantic import Field
 
-from workers.sandbox.process import Command, Ended, run
-from workers.tools.refusal import Refused
-from workers.tools.run import KEEP_BYTES, interpreter
+from workers.sandbox.output import nameless_log, read_log
+from workers.sandbox.process import Ended, run
+from workers.tools.run import KEEP_BYTES, script_command
 from workers.tools.tool import Answer, Arguments, Tool, typed
-from workers.tools.verdicts import failed_by, looks_broken, plain, why_broken
+from workers.tools.verdicts import failed_by, looks_broken, passed_by, plain, says_passed, why_broken
 from workers.tools.workplace import Workplace
 
 CONFIRM = "confirm_red_phase"
@@ -79,26 +81,12 @@ def confirm_red_phase_tool(seen: RedPhase) -> Tool:
 
 
 def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:
-    log = workplace.tmp / f"red-{secrets.token_hex(4)}.log"
-    ended = run(
-        Command(
-            # A pipe must not hide the test's status behind that of `tail`.
-            argv=interpreter(arguments.command, workplace.env.get("PATH"), "-o", "pipefail"),
-            cwd=workplace.root,
-            env=workplace.env,
-            log=log,
-            timeout_s=max(0.1, min(arguments.timeout_s, workplace.left_s())),
-            keep_bytes=KEEP_BYTES,
-            pass_fds=workplace.pass_fds,
-        ),
-        stop=workplace.stop,
-    )
-    try:
-        return ended, plain(log.read_bytes().decode(errors="replace"))
-    except OSError as trouble:
-        raise Refused("not confirmed: the output could not be read; try again") from trouble
-    finally:
-        log.unlink(missing_ok=True)
+    with nameless_log() as log:
+        # A pipe must not hide the test's status behind that of `tail`.
+        options = ("-o", "pipefail")
+        command = script_command(arguments.command, workplace, log, *options, timeout_s=arguments.timeout_s)
+        ended = run(command, stop=workplace.stop)
+        return ended, plain(read_log(log, KEEP_BYTES).decode(errors="replace"))
 
 
 def _why_not_ended(ended: Ended) -> str | None:
@@ -129,18 +117,22 @@ def _why_not_red(arguments: ConfirmRedPhase, status: int, output: str) -> str | 
     if status in _PYTEST_STATUSES and _PYTEST.search(arguments.command):
         return f"no test failed: pytest {_PYTEST_STATUSES[status]} (exit status {status})"
     if failed_by(output) is None:
-        return _why_no_failure(arguments.expect, output)
+        return _why_no_failure(arguments.expect, status, output)
     return _why_unexpected(arguments.expect, output)
 
 
-def _why_no_failure(expect: str | None, output: str) -> str | None:
+def _why_no_failure(expect: str | None, status: int, output: str) -> str | None:
     """No runner that is known says that a test failed; of another kind, what is expected must be seen."""
     if (why := why_broken(output)) is not None:
         return f"no test failed: {why}; make the test run, so that it can fail"
     if looks_broken(output):
         return "the command broke before a test could fail; make the test run, so that it can fail"
+    if (runner := passed_by(output)) is not None:
+        return f"no test failed: {runner} says that its tests passed; the exit status {status} is not its own"
     if expect is None:
         return "its output does not say that a test ran and failed; give in `expect` what a failure of the test prints"
+    if expect in output and all(says_passed(line) for line in output.split("\n") if expect in line):
+        return f"{expect!r} stands only where the output says that something passed; give what a failure prints"
     return _why_unexpected(expect, output)
 
 

@@ -2,14 +2,16 @@
 `bash`: a shell command in the worktree, with a time limit; the beginning and the end of what it printed.
 """
 
-import secrets
+import os
 import shutil
+from io import FileIO
 from pathlib import Path
 
 from pydantic import Field
 
-from workers.sandbox.output import EXCERPT_BYTES
+from workers.sandbox.output import EXCERPT_BYTES, nameless_log, open_log, read_log
 from workers.sandbox.process import Command, Ended, run, shell
+from workers.tools.refusal import Refused
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
@@ -24,23 +26,37 @@ class Bash(Arguments):
 
 
 def bash(arguments: Bash, workplace: Workplace) -> Answer:
-    log = workplace.tmp / f"bash-{secrets.token_hex(4)}.log"
-    ended = run(
-        Command(
-            argv=interpreter(arguments.command, workplace.env.get("PATH")),
-            cwd=workplace.root,
-            env=workplace.env,
-            log=log,
-            timeout_s=max(0.1, min(arguments.timeout_s, workplace.left_s())),
-            keep_bytes=KEEP_BYTES,
-            pass_fds=workplace.pass_fds,
-        ),
-        stop=workplace.stop,
+    with nameless_log() as log:
+        ended = run(
+            script_command(arguments.command, workplace, log, timeout_s=arguments.timeout_s), stop=workplace.stop
+        )
+        printed = _printed(ended, log, workplace)
+    return Answer(text=f"{how_it_ended(ended)}\n{printed}".rstrip(), is_error=not ended.succeeded)
+
+
+def script_command(script: str, workplace: Workplace, log: int, *options: str, timeout_s: float) -> Command:
+    """
+    A script in the worktree, printing into a log without a name.
+
+    Raises:
+        Refused: it holds what no command line can.
+    """
+    require_plain(script)
+    return Command(
+        argv=interpreter(script, workplace.env.get("PATH"), *options),
+        cwd=workplace.root,
+        env=workplace.env,
+        log=Path(os.devnull),
+        log_file=log,
+        timeout_s=max(0.1, min(timeout_s, workplace.left_s())),
+        keep_bytes=KEEP_BYTES,
+        pass_fds=workplace.pass_fds,
     )
-    # Where `read_file` and `grep` find it.
-    whole = None if _fits(ended) else log.rename(workplace.new_output("bash"))
-    log.unlink(missing_ok=True)
-    return Answer(text=f"{how_it_ended(ended)}\n{_printed(ended, whole)}".rstrip(), is_error=not ended.succeeded)
+
+
+def require_plain(script: str) -> None:
+    if "\0" in script:
+        raise Refused("the command holds a NUL character, which no command line can; write it as \\0 where it is meant")
 
 
 def interpreter(script: str, path: str | None, *options: str) -> tuple[str, ...]:
@@ -71,16 +87,27 @@ def _fits(ended: Ended) -> bool:
     return ended.output_bytes <= 2 * EXCERPT_BYTES and len(ended.head + ended.tail) <= SHOWN_CHARACTERS
 
 
-def _printed(ended: Ended, whole: Path | None) -> str:
+def _printed(ended: Ended, log: int, workplace: Workplace) -> str:
     """Both ends of the output; the end counts for more, since that is where programs say what failed."""
     if not ended.tail:
         return "[no output]"
     text = ended.head + ended.tail
-    if whole is None:
+    if _fits(ended):
         return text
     head, tail = (ended.head or text)[: SHOWN_CHARACTERS // 3], text[-SHOWN_CHARACTERS * 2 // 3 :]
-    note = f"[{ended.output_bytes:,} bytes in all; the middle is left out. All of it: read_file or grep {whole}]"
+    note = f"[{ended.output_bytes:,} bytes in all; the middle is left out. {_kept(log, workplace)}]"
     return f"{head}\n{note}\n{tail}"
+
+
+def _kept(log: int, workplace: Workplace) -> str:
+    """Where all of the output is: what was read from the log itself, where `read_file` and `grep` find it."""
+    try:
+        whole = workplace.new_output("bash")
+        with FileIO(open_log(whole), "wb") as file:
+            file.write(read_log(log, KEEP_BYTES))
+    except (OSError, Refused) as trouble:
+        return f"It could not be kept: {trouble}"
+    return f"All of it: read_file or grep {whole}"
 
 
 BASH = typed(

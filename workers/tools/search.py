@@ -4,14 +4,15 @@ The two programs that search files, asked in the same way: ripgrep where there i
 Both leave out what git ignores, binary files and git's own folder, unless a file is named.
 """
 
+import os
 import re
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from workers.sandbox.output import nameless_log, read_log
 from workers.sandbox.process import Command, run
 from workers.tools.refusal import Refused
 from workers.tools.workplace import Workplace
@@ -63,23 +64,21 @@ class Ripgrep:
         case = ("--ignore-case",) if query.ignore_case else ("--case-sensitive",)
         usual = ("--no-config", "--no-messages", "--color", "never", "--hidden", "--glob", "!.git")
         form = ("--null", "--with-filename")
-        log = self.workplace.tmp / f"search-{secrets.token_hex(4)}.log"
-        ended = run(
-            Command(
-                argv=(self.program, *usual, *form, *kind, *case, "-e", query.pattern, *words),
-                cwd=self.workplace.root,
-                env=self.workplace.env,
-                log=log,
-                timeout_s=_patience_s(self.workplace),
-                keep_bytes=_KEEP_BYTES,
-                pass_fds=self.workplace.pass_fds,
-            ),
-            stop=self.workplace.stop,
-        )
-        try:
-            said = log.read_bytes() if ended.how == "exit" else b""
-        finally:
-            log.unlink(missing_ok=True)
+        with nameless_log() as log:
+            ended = run(
+                Command(
+                    argv=(self.program, *usual, *form, *kind, *case, "-e", query.pattern, *words),
+                    cwd=self.workplace.root,
+                    env=self.workplace.env,
+                    log=Path(os.devnull),
+                    log_file=log,
+                    timeout_s=_patience_s(self.workplace),
+                    keep_bytes=_KEEP_BYTES,
+                    pass_fds=self.workplace.pass_fds,
+                ),
+                stop=self.workplace.stop,
+            )
+            said = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
         if ended.how != "exit":
             raise Refused(f"the search was ended after {ended.seconds:.0f} s; narrow the path or the glob")
         if ended.status not in (0, 1) and b"\0" not in said:

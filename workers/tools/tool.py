@@ -42,7 +42,14 @@ class Asked:
     question: str
 
 
-Ends = Finish | Planned | Asked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """What the model has planned needs paths that another task holds now."""
+
+    why: str
+
+
+Ends = Finish | Planned | Asked | Queued
 """What ends a conversation."""
 
 

@@ -4,11 +4,54 @@ Where tools work, and the rule that they stay there.
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from workers.tools.refusal import Refused
+
+
+class Anchor:
+    """A folder as it was when the work began: what a command puts in its place later is not taken for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self._known = _identity(self.path)
+
+    def is_same(self) -> bool:
+        return self._known is not None and _identity(self.path) == self._known
+
+    def made(self) -> Path:
+        """
+        The folder; made again where it is gone.
+
+        Raises:
+            Refused: something else has its name.
+        """
+        if not os.path.lexists(self.path):
+            self.path.mkdir(parents=True, mode=0o700)
+            self._known = _identity(self.path)
+        if not self.is_same():
+            raise Refused(f"{self.path}: is not the folder it was; remove it, and it is made anew")
+        return self.path
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Of a folder, never of what a link leads to."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors:
+    """Of a workplace's folders beside the worktree, each under the path it was given by."""
+
+    tmp: tuple[Path, Anchor]
+    readable: tuple[tuple[Path, Anchor], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +73,37 @@ class Workplace:
     readable: tuple[Path, ...] = ()
     """Folders outside the worktree from which tools may read, by absolute path; none writes there."""
 
+    anchors: Anchors | None = None
+    """Made with the workplace, and the same in every copy of it."""
+
+    def __post_init__(self) -> None:
+        known = self.anchors
+        if known is not None and (known.tmp[0], tuple(path for path, _ in known.readable)) == (self.tmp, self.readable):
+            return
+        readable = tuple((folder, Anchor(folder)) for folder in self.readable)
+        anchors = Anchors(tmp=(self.tmp, Anchor(self.tmp)), readable=readable)
+        object.__setattr__(self, "anchors", anchors)  # frozen for all others
+
+    @property
+    def scratch(self) -> Path:
+        """
+        The private folder, there to be written in.
+
+        Raises:
+            Refused: a command has put something else in its place.
+        """
+        return self._anchors.tmp[1].made()
+
     @property
     def outputs(self) -> Path:
         """Where commands leave what is too long to be shown; may be read, is made when first needed."""
-        return self.tmp.resolve() / "outputs"
+        return self._anchors.tmp[1].path / "outputs"
+
+    @property
+    def _anchors(self) -> Anchors:
+        if self.anchors is None:
+            raise TypeError("a workplace has its anchors from the start")
+        return self.anchors
 
     def new_output(self, stem: str) -> Path:
         """
@@ -42,10 +112,11 @@ class Workplace:
         Raises:
             Refused: a command has put something else in the folder's place.
         """
-        self.outputs.mkdir(exist_ok=True)
-        if self.outputs.is_symlink():
-            raise Refused(f"{self.outputs}: is a link; remove it, so that output can be kept there")
-        return self.outputs / f"{stem}-{secrets.token_hex(4)}.log"
+        folder = self.scratch / "outputs"
+        if folder.is_symlink():
+            raise Refused(f"{folder}: is a link; remove it, so that output can be kept there")
+        folder.mkdir(exist_ok=True)
+        return folder / f"{stem}-{secrets.token_hex(4)}.log"
 
     def path(self, text: str) -> Path:
         """
@@ -79,7 +150,9 @@ class Workplace:
         return str(plain) if any(plain.is_relative_to(folder) for folder in self._lent()) else plain.name
 
     def _lent(self) -> tuple[Path, ...]:
-        return (self.outputs, *(folder.resolve() for folder in self.readable))
+        anchors = self._anchors
+        outputs = (self.outputs,) if anchors.tmp[1].is_same() else ()
+        return (*outputs, *(anchor.path for _, anchor in anchors.readable if anchor.is_same()))
 
     def _real(self, text: str) -> Path:
         if not text or "\0" in text:

@@ -18,7 +18,7 @@ from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
 from workers.messages import BuiltinAgent, Limits, Reply, ScriptedAgent, WorkResult
-from workers.transcript import Committed, Noted, Resumed, Said, Started, Tried, Verified
+from workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"
@@ -251,7 +251,7 @@ def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve
 
 
 def test_turns_lost_on_this_host_are_counted(host: Host, serve: Serve) -> None:
-    """They were paid for, though they are asked for again."""
+    """They were paid for, though they never got into the hub, and are asked for again."""
     stopping: list[bool] = []
 
     def brain(seen: Seen) -> Say:
@@ -262,12 +262,25 @@ def test_turns_lost_on_this_host_are_counted(host: Host, serve: Serve) -> None:
         return Say(calls=[FINISH if seen.answered else RENAME])
 
     server = serve(brain)
+    hook = host.hub / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ncase "$1" in */progress/*) exit 1;; esac\n')
+    hook.chmod(0o755)
     work(host, stop=lambda: bool(stopping))
+    hook.unlink()
     done = work(host, attempt=2, resumes=1)
-    assert done.outcome == "candidate", done.detail
-    (resumed,) = [entry for entry in host.transcript(2) if isinstance(entry, Resumed)]
-    assert done.spent.turns == len(server.seen)
-    assert resumed.lost.turns <= 1
+    assert (done.outcome, done.includes) == ("candidate", (1,)), done.detail
+    entries = host.transcript(2)
+    (resumed,) = [entry for entry in entries if isinstance(entry, Resumed)]
+    assert entries[0] == resumed, "there was nothing to go on with"
+    assert resumed.lost.turns == answers(host.transcript()) > 0
+    assert done.spent.turns == answers(host.transcript()) + answers(entries)
+    assert done.spent.input_tokens > resumed.lost.input_tokens > 0
+    assert server.invalid == []
+
+
+def answers(entries: list[Entry]) -> int:
+    return sum(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries)
 
 
 def test_a_second_delivery_of_the_same_attempt_goes_on_too(host: Host, serve: Serve) -> None:
@@ -287,11 +300,12 @@ def test_a_second_delivery_of_the_same_attempt_goes_on_too(host: Host, serve: Se
 
 
 def test_progress_of_another_base_is_not_gone_on_with(host: Host, serve: Serve) -> None:
-    """Its files are not this attempt's."""
-    serve(plain)
+    """Its files are not this attempt's; what it used is counted all the same."""
+    server = serve(plain)
     first = work(host)
     again = work(host, attempt=2, resumes=1, base=first.commit, acceptance=())
-    assert again.includes == ()
+    assert next(entry.phase for entry in host.transcript(2) if isinstance(entry, Started)) == "plan"
+    assert (again.includes, again.spent.turns) == ((1,), len(server.seen))
 
 
 def test_a_question_rests_and_its_answer_goes_on(host: Host, serve: Serve) -> None:
@@ -319,7 +333,7 @@ def test_a_key_that_is_not_there_needs_a_person(host: Host, serve: Serve) -> Non
     host.settings = host.settings.model_copy(update={"models": table(host, server, "anthropic", key="NOT_SET")})
     done = work(host)
     assert (done.outcome, server.seen) == ("needs_human", []), done
-    assert "NOT_SET" in done.question and done.question == done.detail
+    assert "NOT_SET" in done.detail and done.question == "", "nobody has asked anything: something is to be mended"
 
 
 def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
@@ -456,4 +470,124 @@ def test_a_wrong_file_of_the_hosts_needs_a_person(host: Host, serve: Serve) -> N
     serve(plain)
     host.settings = host.settings.model_copy(update={"tools": tools})
     done = work(host)
-    assert done.outcome == "needs_human" and "tools.yaml:1" in done.question, done
+    assert (done.outcome, done.question) == ("needs_human", "") and "tools.yaml:1" in done.detail, done
+    again = work(host, agent=ScriptedAgent(script="turns: [{say: x}]"))
+    assert again.outcome == "needs_human", "the scripted model's tools are the host's, too"
+
+
+def test_an_answer_to_another_question_is_none(host: Host, serve: Serve) -> None:
+    """What a person said to one question is never taken for the answer to the next."""
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        return Say(calls=[("ask", {"question": "delete the database?"})])
+
+    serve(brain)
+    replies = (Reply(question="which name?", answer="yes, do so", by="ann"),)
+    done = work(host, replies=replies)
+    assert (done.outcome, done.question) == ("needs_human", "delete the database?")
+
+
+def test_a_question_rests_though_the_hub_was_away_for_a_moment(host: Host, serve: Serve) -> None:
+    """The push is repeated until the work is where the next attempt will look for it."""
+    served = serve(lambda seen: Say(calls=[PLAN if planning(seen) else ("ask", {"question": "new or newer?"})]))
+    hook = host.hub / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    count = host.folder / "count"
+    hook.write_text(f'#!/bin/sh\ncase "$1" in */progress/*) echo x >> {count}; test $(wc -l < {count}) -gt 4;; esac\n')
+    hook.chmod(0o755)
+    done = work(host)
+    assert (done.outcome, done.resumable) == ("needs_human", True)
+    assert count.read_text().count("x") > 4 and served.seen
+
+
+def test_a_command_in_the_background_does_not_outlive_the_work(host: Host, serve: Serve) -> None:
+    """What is verified is what lands: nothing may change the files while they are judged, or after."""
+    loop = "while :; do if test -e ../../judging; then sed -i s/old/new/ a.py; else sed -i s/new/old/ a.py; fi; done"
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        steps = [("bash_background", {"command": loop}), ("bash", {"command": "echo 'x = 2' > b.py"}), FINISH]
+        return Say(calls=[steps[min(seen.answered, 2)]])
+
+    serve(brain)
+    judging = f"touch {host.settings.cache}/judging; sleep 0.5; grep -q new a.py"
+    done = work(host, acceptance=(judging.replace(str(host.settings.cache), "../.."),))
+    assert done.outcome == "verify_failed", done
+
+
+def test_what_acceptance_leaves_behind_does_not_land(host: Host, serve: Serve) -> None:
+    """Nor does it count as work: reports and caches are nobody's."""
+    serve(plain)
+    done = work(host, acceptance=("echo report > report.xml; grep -q new a.py",))
+    assert (done.outcome, done.paths) == ("candidate", ("a.py",))
+
+
+def test_a_photograph_that_failed_is_taken_again(host: Host, serve: Serve) -> None:
+    """A moment in which git could not read the files must not pair old files with a newer conversation."""
+    broke = ("bash", {"command": "sed -i s/old/new/ a.py; git init -q sub; touch sub/x"})
+    mended = ("bash", {"command": "rm -rf sub; true"})
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[PLAN])
+        return Say(calls=[[broke, mended, ("ask", {"question": "go on?"}), FINISH][seen.answered]])
+
+    serve(brain)
+    assert work(host).resumable
+    done = work(host, attempt=2, resumes=1, replies=(Reply(question="go on?", answer="yes"),))
+    assert (done.outcome, done.paths) == ("candidate", ("a.py",)), done.detail
+
+
+def test_verification_ends_with_the_attempts_time(host: Host, serve: Serve) -> None:
+    """All acceptance commands together have what is left of it."""
+    serve(plain)
+    began = time.monotonic()
+    done = work(host, acceptance=("sleep 20", "sleep 20"), limits=Limits(wall_s=4))
+    assert done.outcome == "limits_spent", done
+    assert time.monotonic() - began < 12
+
+
+def test_a_key_that_a_command_prints_is_hidden(host: Host, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the model, the transcript and the log; a command can still read it, as long as nothing confines commands."""
+    key = "sk-a-long-secret-1234"
+    monkeypatch.setenv(KEY, key)
+    (host.folder / "key").write_text(key)
+    steps = [("bash", {"command": f"sed -i s/old/new/ a.py; cat {host.folder}/key"}), FINISH]
+    server = serve(lambda seen: Say(calls=[PLAN if planning(seen) else steps[seen.answered]]))
+    done = work(host)
+    assert done.outcome == "candidate"
+    assert "[key hidden]" in server.seen[-1].results[0]
+    assert key not in str(host.transcript()) and key not in Path(done.log).read_text()
+
+
+def test_an_answer_is_never_asked_to_be_longer_than_the_model_gives(host: Host, serve: Serve) -> None:
+    """However much money there is."""
+    server = serve(plain)
+    assert work(host, limits=Limits(cost_usd=1000, tokens=90_000_000)).outcome == "candidate"
+    assert {seen.body["max_tokens"] for seen in server.seen} == {4000}
+
+
+RED = """
+turns:
+  - calls: [{tool: write_file, path: a.py, content: "x"}]
+  - calls: [{tool: finish, summary: done}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "acceptance", "outcome", "detail"),
+    [
+        (RED, ("echo boom; exit 3",), "verify_failed", "'echo boom; exit 3' exited with 3"),
+        ("turns: [{calls: [{tool: finish, summary: done}]}]", (), "no_change", "changed no file"),
+    ],
+)
+def test_a_script_with_nothing_more_to_say_leaves_the_work_as_it_was_found(
+    host: Host, script: str, acceptance: tuple[str, ...], outcome: str, detail: str
+) -> None:
+    """The harness' own finding is the outcome, not that the script has ended."""
+    done = work(host, agent=ScriptedAgent(script=script), acceptance=acceptance)
+    assert done.outcome == outcome and detail in done.detail, done
+    assert ("boom" in done.log_tail) == (outcome == "verify_failed")

@@ -110,7 +110,9 @@ def test_an_error_inside_a_stream_is_told_by_its_type(wire: Wire, code: str, kin
 def test_what_a_vendor_asks_to_wait_is_kept(wire: Wire, headers: dict[str, str], seconds: float | None) -> None:
     """In each of the forms in which it is asked, and None where it is not."""
     failed = _failure(wire, Fault(kind="rate_limit", headers=headers))
-    assert failed.retry_after_s == (seconds if seconds is None else pytest.approx(seconds, abs=0.01 if seconds and seconds < 60 else 1800))
+    assert failed.retry_after_s == (
+        seconds if seconds is None else pytest.approx(seconds, abs=0.01 if seconds and seconds < 60 else 1800)
+    )
 
 
 def test_a_usage_limit_says_when_it_ends() -> None:

@@ -45,7 +45,7 @@ def test_the_log_can_be_followed_while_it_grows(tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_log_and_nothing_else() -> None:
     """A log that cannot be written to is counted as dropped; both ends are still answered."""
-    with Output(Path("/dev/full"), 1000) as output:
+    with Path("/dev/full").open("r+b", buffering=0) as full, Output(Path("log"), 1000, full.fileno()) as output:
         output.take(b"first ")
         output.take(b"last")
     assert (output.total, output.dropped, output.tail) == (10, 10, "first last")

@@ -4,8 +4,8 @@ import pytest
 from pydantic import JsonValue
 
 from workers.llm.messages import ToolCall
-from workers.tools.endings import ASK, commit_plan_tool, finish_tool
-from workers.tools.tool import Answer, Asked, Finish, Planned, Tool, carry_out
+from workers.tools.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
+from workers.tools.tool import Answer, Asked, Finish, Planned, Queued, Tool, carry_out
 from workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
@@ -38,9 +38,9 @@ def test_a_plan_names_each_of_its_files_once(end: Use) -> None:
     """As the worktree has them, however they were written."""
     asked: list[tuple[str, ...]] = []
 
-    def may_touch(paths: tuple[str, ...]) -> str | None:
+    def may_touch(paths: tuple[str, ...]) -> Permission:
         asked.append(paths)
-        return None
+        return GRANTED
 
     answer = end(commit_plan_tool(may_touch), plan="do it", files_to_modify=["src/../a.py", "./a.py", "b.py"])
     assert answer.ends == Planned(plan="do it", files=("a.py", "b.py"))
@@ -48,10 +48,16 @@ def test_a_plan_names_each_of_its_files_once(end: Use) -> None:
 
 
 def test_a_plan_beyond_what_the_task_may_touch_is_not_committed(end: Use) -> None:
-    tool = commit_plan_tool(lambda paths: f"{paths[0]} belongs to task 'other'")
+    tool = commit_plan_tool(lambda paths: Permission(verdict="refused", why=f"{paths[0]} belongs to task 'other'"))
     answer = end(tool, plan="do it", files_to_modify=["a.py"])
     assert answer.text == "the plan is not committed: a.py belongs to task 'other'"
     assert (answer.is_error, answer.ends) == (True, None)
+
+
+def test_a_plan_that_has_to_wait_ends_the_conversation(end: Use) -> None:
+    """The task begins again when it need not; meanwhile nobody holds a place."""
+    tool = commit_plan_tool(lambda paths: Permission(verdict="queued", why="task 'other' holds a.py"))
+    assert end(tool, plan="do it", files_to_modify=["a.py"]).ends == Queued(why="task 'other' holds a.py")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,7 @@ def test_a_plan_beyond_what_the_task_may_touch_is_not_committed(end: Use) -> Non
 def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, JsonValue], told: str) -> None:
     """And nobody is asked for paths that no task can have."""
 
-    def may_touch(paths: tuple[str, ...]) -> str | None:
+    def may_touch(paths: tuple[str, ...]) -> Permission:
         raise AssertionError(paths)
 
     answer = end(commit_plan_tool(may_touch), **arguments)
