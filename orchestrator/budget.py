@@ -100,6 +100,15 @@ class Use:
         return max(math.ceil(self._counted(self.reserved_tokens, lambda spent: spent.tokens)), self.at_least.tokens)
 
     @property
+    def limit_usd(self) -> float | None:
+        """What its worker is told, who counts what is carried over, too; None without a limit of that kind."""
+        return None if self.reserved_usd is None else self.reserved_usd + (self.carried.cost_usd or 0.0)
+
+    @property
+    def limit_tokens(self) -> int | None:
+        return None if self.reserved_tokens is None else self.reserved_tokens + self.carried.tokens
+
+    @property
     def open(self) -> bool:
         """Whether something is counted for it that may yet turn out to be less."""
         return self.spent is None and not self.ended and bool(self.reserved_usd or self.reserved_tokens)
@@ -232,7 +241,7 @@ class Ledger:
         back. One that goes on with an attempt carries over what that used, which counts within its own limits;
         `before` is the use of that attempt: what is left of what was reserved for it is the least that is wished for.
         """
-        own, rest = _left_of(limits, carried), _rest(before)
+        own, rest = left_of(limits, carried), _rest(before)
         usd = _part(self.cap.usd, self.left_usd, own.usd, rest.usd, useful=useful, last=last)
         tokens = _part(self.cap.tokens, self.left_tokens, own.tokens, rest.tokens, useful=useful, last=last)
         if isinstance(usd, str) or isinstance(tokens, str):
@@ -247,7 +256,7 @@ class Ledger:
 
     def used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
         """The kind of budget of which too little is left for such an order; None where there is enough of both."""
-        own = _left_of(limits, carried)
+        own = left_of(limits, carried)
         if _least(self.cap.usd, own.usd) > _or_no_end(self.left_usd):
             return "usd"
         if _least(self.cap.tokens, own.tokens) > _or_no_end(self.left_tokens):
@@ -272,7 +281,7 @@ def _held(uses: Iterable[Use]) -> Reservation:
     return Reservation(usd=usd, tokens=tokens)
 
 
-def _left_of(limits: Limits, carried: Spent) -> Reservation:
+def left_of(limits: Limits, carried: Spent) -> Reservation:
     """Of a task's own limits, what an attempt may use itself."""
     usd, tokens = limits.cost_usd, limits.tokens
     return Reservation(

@@ -11,7 +11,7 @@ from orchestrator.course import Course
 from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
 from orchestrator.locks import admitted, answered_asks
 from orchestrator.retries import again_or_stop, reason_of_check, reason_of_work
-from orchestrator.starts import next_orders, out_of_budget, token
+from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget, token
 from orchestrator.state import State
 from orchestrator.task_state import AT_GATE, MOST_TROUBLES, TERMINAL, TaskState
 from workers.messages import WorkResult
@@ -30,8 +30,8 @@ def decide(course: Course, state: State, *, now: float, order_slots: int, draini
         _settled(course, state)
         or admitted(course, state)
         or answered_asks(course, state)
-        or out_of_budget(course, state)
         or _blocked(course, state)
+        or out_of_budget(course, state)
     )
     if decided:
         return [*decided]
@@ -54,7 +54,7 @@ def _settled(course: Course, state: State) -> list[Event]:
             if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
         elif task.phase == "answered" and task.result is not None:
-            events.append(_after_work(state, task, task.result, attempts))
+            events.append(_after_work(course, state, task, task.result))
         elif task.verdict is not None and task.verdict.verdict == "green":
             events.append(_landing(state, task))
         elif task.verdict is not None:
@@ -63,14 +63,17 @@ def _settled(course: Course, state: State) -> list[Event]:
     return events
 
 
-def _after_work(state: State, task: TaskState, result: WorkResult, attempts: int) -> Event:
+def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":
         # Nobody asks: something of the host's is wrong, and no answer would mend it.
         wrong = result.detail or "the agent cannot go on, and does not say why"
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
-    return again_or_stop(task, reason_of_work(result, attempt=result.attempt), attempts=attempts)
+    if (parked := stopped_by_budget(course, state, task, result)) is not None:
+        return parked
+    reason = reason_of_work(result, attempt=result.attempt)
+    return again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)
 
 
 def _attempt_at_gate(task: TaskState) -> int:

@@ -39,6 +39,7 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
         reasons=task.reasons,
         priors=priors(course, state, planned),
         resumes=task.resumes,
+        carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
         may_ask_paths=may_ask(course, task.id),
         issued_at=sent.issued_at,
@@ -48,12 +49,12 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
 
 
 def _limits(own: Limits, task: TaskState) -> Limits:
-    """The task's own, within what was reserved for this attempt."""
+    """The task's own, within what was reserved for this attempt besides what it carries over."""
     use = task.uses.get(task.attempt, Use())
     return own.model_copy(
         update={
-            "cost_usd": _less(own.cost_usd, use.reserved_usd),
-            "tokens": _less(own.tokens, use.reserved_tokens),
+            "cost_usd": _less(own.cost_usd, use.limit_usd),
+            "tokens": _less(own.tokens, use.limit_tokens),
         }
     )
 

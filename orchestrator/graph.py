@@ -110,9 +110,7 @@ class Graph:
             return True
         return self._reads_block and task in self.tasks and self.tasks[task].reads.meets(wanted)
 
-    def witness(
-        self, task: str, other: str, lock: Globs | None, *, wanted: Globs = NOTHING
-    ) -> tuple[str, str] | None:
+    def witness(self, task: str, other: str, lock: Globs | None, *, wanted: Globs = NOTHING) -> tuple[str, str] | None:
         """
         The globs, theirs and ours, for which this task may not start beside the other one and its lock.
 

@@ -14,6 +14,7 @@ from orchestrator.retries import again_or_stop, reason_of_scope
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, Ask, TaskState
 
+
 def waits_for(course: Course, state: State, task: TaskState) -> str | None:
     """
     The task in flight whose lock a candidate has to wait for, because of paths it touched undeclared.

@@ -43,7 +43,7 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
     )
 
 
-def lost(task: TaskState, why: str, at: float) -> None:
+def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
     """
     An order is tried anew, a check or landing of the same candidate is asked for again: at once the first time.
 
@@ -53,10 +53,11 @@ def lost(task: TaskState, why: str, at: float) -> None:
     task.message = None
     task.landing_in_doubt = task.landing_in_doubt or kind == "landing"
     first = task.troubles == 0
-    task.fall_into_trouble(why, at)
+    task.fall_into_trouble(event.why, at)
     if first:
         task.not_before = at
     if kind == "order":
+        _give_up_use(task, event.used)
         _interrupt(task, task.attempt)
     task.enter("pending" if kind == "order" else "queued", at)
 
@@ -66,9 +67,18 @@ def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
     result = event.result
     if task.phase == "pending" and result.outcome != "candidate":
         raise IllegalStep(f"a late answer to '{task.id}' that is no candidate changes nothing")
-    parked = any(ask.verdict == "queued" for ask in task.asks.values()) and not result.resumable
+    queued = any(ask.verdict == "queued" for ask in task.asks.values()) and not result.resumable
+    if task.phase == "running" and result.attempt != task.attempt:
+        _give_up_use(task, None)
     task.message, task.result, task.asks = None, result, {}
-    task.uses = settled(task.uses, result.attempt, result.spent, models=result.models, includes=result.includes)
+    task.uses = settled(
+        task.uses,
+        result.attempt,
+        result.spent,
+        models=result.models,
+        includes=result.includes,
+        carried=result.carried,
+    )
     task.interrupted, task.interrupted_base = None, ""
     if result.resumable:
         _interrupt(task, result.attempt, touched=result.paths)
@@ -79,7 +89,7 @@ def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
         case "infrastructure":
             if result.not_before is None:
                 task.fall_into_trouble(result.detail, at)
-            elif parked:
+            elif queued:
                 # It waits for paths, not for a time; that of another host's clock least of all.
                 task.troubles, task.detail, task.not_before = 0, result.detail, at
             else:
@@ -160,6 +170,9 @@ def blocked(task: TaskState, event: e.TaskBlocked, at: float) -> None:
 
 
 def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
+    """Who stopped because the run's budget left it no more goes on from there when there is some."""
+    if event.why == "budget" and task.phase == "answered" and task.result is not None:
+        _interrupt(task, task.result.attempt, touched=task.result.paths)
     task.detail, task.parked_for = event.question, event.why
     if event.why == "question":
         task.question, task.over = event.question, task.attempt
@@ -170,8 +183,16 @@ def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
 
 def cancelled(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
+    if task.message is not None and task.message.kind == "order":
+        _give_up_use(task, event.used)
     task.message, task.detail, task.over = None, "cancelled", task.attempt
     task.enter("cancelled", at)
+
+
+def _give_up_use(task: TaskState, seen: Seen | None) -> None:
+    """Of the attempt under way, which nobody waits for any more. A holder was seen, if anybody had taken it."""
+    if (use := task.uses.get(task.attempt)) is not None and use.spent is None:
+        task.uses = task.uses | {task.attempt: given_up(use, taken=bool(task.holder), seen=seen)}
 
 
 def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:

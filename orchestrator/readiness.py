@@ -188,9 +188,7 @@ def why_waiting(
     )
 
 
-def _first_witness(
-    graph: Graph, task: str, held: Mapping[str, Locked], wanted: Globs
-) -> tuple[str, str, str] | None:
+def _first_witness(graph: Graph, task: str, held: Mapping[str, Locked], wanted: Globs) -> tuple[str, str, str] | None:
     for other, lock in held.items():
         if other != task and (pair := graph.witness(task, other, lock, wanted=wanted)):
             return other, *pair

@@ -5,12 +5,16 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from orchestrator.budget import Ledger, Reservation
+from orchestrator.budget import Kind, Ledger, Reservation, Use, carried_into, left_of
 from orchestrator.course import Course
 from orchestrator.events import OrderSent, TaskParked
 from orchestrator.readiness import count_overtaken, ready
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
+from workers.messages import Limits, Spent, WorkResult
+
+_ROUNDED_USD = 1e-5
+"""What is reserved is rounded down; that much less is no cut."""
 
 
 def next_orders(course: Course, state: State, now: float, slots: int) -> list[OrderSent]:
@@ -32,11 +36,82 @@ def out_of_budget(course: Course, state: State) -> list[TaskParked]:
     if not course.budget(state).capped or _may_come_back(state):
         return []
     ledger = course.ledger(state)
+    landed = {task.id for task in state.in_phase("landed")}
     parked = []
     for task in state.in_phase("pending"):
-        if task.id in course.paid and (kind := ledger.used_up(course.tasks[task.id].limits)) is not None:
+        # Who needs what has not landed yet may never be wanted.
+        if task.id not in course.paid or not course.graph.needs_landed(task.id, landed):
+            continue
+        kind = ledger.used_up(course.tasks[task.id].limits, carried(course, state, task))
+        if kind is not None:
             parked.append(TaskParked(task=task.id, question=_budget_question(state, ledger, kind), why="budget"))
     return parked
+
+
+def stopped_by_budget(course: Course, state: State, task: TaskState, result: WorkResult) -> TaskParked | None:
+    """
+    That a person is asked for more, where an attempt ended at a limit that was the run's and not the task's own.
+
+    A limit of turns or of time is the task's own. A program that is ended only after it has used too much was stopped
+    by what it has passed.
+    """
+    use, own = task.uses.get(result.attempt), course.tasks[task.id].limits
+    if result.outcome != "limits_spent" or use is None or task.id not in course.paid:
+        return None
+    if not course.budget(state).capped or _own_limit_reached(own, result):
+        return None
+    cut = _cut(use, own)
+    if task.id not in course.conversing:
+        cut = [(kind, limit) for kind, limit in cut if _amount(result.spent, kind) >= limit]
+    if not cut:
+        return None
+    limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
+    option = "--budget-usd USD" if cut[0][0] == "usd" else "--budget-tokens TOKENS"
+    question = (
+        f"the part of the run's budget that it was given, {limits}, was not enough; "
+        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
+    )
+    return TaskParked(task=task.id, question=question, why="budget")
+
+
+def short_of_budget(course: Course, state: State, task: TaskState) -> str | None:
+    """What of the budget a task waits for that could start otherwise, in a few words; None where there is enough."""
+    if task.id not in course.paid or not course.budget(state).capped:
+        return None
+    if _Purse(course, state, 1).take(task) is not None:
+        return None
+    ledger = course.ledger(state)
+    usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
+    tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
+    left = " and ".join(one for one in (usd, tokens) if one)
+    if _may_come_back(state):
+        return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
+    return f"waits for more budget; {left} are left, too little for it"
+
+
+def carried(course: Course, state: State, task: TaskState) -> Spent:
+    """What the task's next order will find used already."""
+    return carried_into(task.uses, resumed(course, state, task))
+
+
+def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
+    turns = own.turns is not None and result.spent.turns >= own.turns
+    return turns or result.finished_at - result.started_at >= own.wall_s
+
+
+def _cut(use: Use, own: Limits) -> list[tuple[Kind, float]]:
+    """The limits it was told that are less than its task's own, with what it was told."""
+    usd, tokens = use.limit_usd, use.limit_tokens
+    cut: list[tuple[Kind, float]] = []
+    if usd is not None and (own.cost_usd is None or usd < own.cost_usd - _ROUNDED_USD):
+        cut.append(("usd", usd))
+    if tokens is not None and (own.tokens is None or tokens < own.tokens):
+        cut.append(("tokens", tokens))
+    return cut
+
+
+def _amount(spent: Spent, kind: Kind) -> float:
+    return (spent.cost_usd or 0.0) if kind == "usd" else spent.tokens
 
 
 def token(message_id: str, issued_at: float) -> str:
@@ -89,18 +164,17 @@ def _order(
 
 def resumed(course: Course, state: State, task: TaskState) -> int | None:
     """
-    The attempt to go on from: one that said it can be gone on with, or one that was lost in a conversation.
+    The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
 
     None where a task has landed since what this one works on: on its old base it could only conflict with it. Who else
     moved the target meanwhile, and what of it, is not known here.
     """
-    said = task.result is not None and task.result.resumable
-    if task.interrupted is None or not (said or task.id in course.conversing):
+    if task.interrupted is None or task.id not in course.conversing:
         return None
     touches = course.touches(task)
-    since = (one for one in state.in_phase("landed") if one.landed_at > task.based_at and one.result is not None)
-    overtaken = any(touches.covers(path) for one in since if one.result for path in one.result.paths)
-    return None if overtaken else task.interrupted
+    since = (one.result for one in state.in_phase("landed") if one.landed_at > task.based_at and one.result)
+    changed = any(touches.covers(path) for result in since for path in result.paths)
+    return None if changed else task.interrupted
 
 
 class _Purse:
@@ -118,11 +192,12 @@ class _Purse:
         limits = self._course.tasks[task.id].limits
         if task.id not in self._course.paid:
             return Reservation()
-        if self._ledger is None:
-            return Reservation(usd=limits.cost_usd, tokens=limits.tokens)
         resumes = resumed(self._course, self._state, task)
         before = None if resumes is None else task.uses.get(resumes)
-        reserved = self._ledger.reserve(limits, useful=self._useful, before=before, last=self._last)
+        found = carried_into(task.uses, resumes)
+        if self._ledger is None:
+            return left_of(limits, found)
+        reserved = self._ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
         if reserved is not None:
             self._ledger = self._ledger.with_reserved(reserved)
             self._useful, self._last = self._useful - 1, False

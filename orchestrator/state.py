@@ -163,7 +163,7 @@ def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
 
 
 def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
-    order_steps.lost(_owed(state, event.message_id), event.why, at)
+    order_steps.lost(_owed(state, event.message_id), event, at)
 
 
 def _owed(state: State, message_id: str) -> TaskState:

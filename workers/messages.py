@@ -179,6 +179,9 @@ class WorkOrder(Message):
     """Of the tasks it needs, in the plan's order."""
     resumes: int | None = None
     """The attempt, interrupted through no fault of its own, whose conversation and files this one goes on with."""
+    carried: Spent = Spent()
+    """What the conversation it goes on with had used, as far as is known: `limits` are with that, and less where less
+    of it is found."""
     replies: tuple[Reply, ...] = ()
     """What a person has answered to the task's questions, oldest first."""
     may_ask_paths: bool = False
@@ -229,6 +232,8 @@ class WorkResult(Message):
     spent: Spent = Spent()
     includes: tuple[int, ...] = ()
     """Earlier attempts, gone on with by this one, whose use is counted in `spent`."""
+    carried: Spent | None = None
+    """What these had used, as far as it is in `spent`; None where it is not known."""
     resumable: bool = False
     """Whether another attempt may go on from what this one left in the hub."""
     not_before: float | None = None

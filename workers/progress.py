@@ -107,7 +107,8 @@ class HubKeeper:
         """Whether all that was noted is in the hub, or is before this time is over; a push that fails is repeated."""
         with self._changed:
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._pushed == self._noted, timeout=wait_s)
+            self._changed.wait_for(lambda: self._pushed == self._noted or self._unmade(), timeout=wait_s)
+            return self._pushed == self._noted
 
     def close(self) -> None:
         """Ends the threads; what is not begun is dropped, and a push under way is not waited for long."""
@@ -175,6 +176,10 @@ class HubKeeper:
             self._changed.notify_all()
             if not pushed:
                 self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
+
+    def _unmade(self) -> bool:
+        """Whether the last photograph came to nothing: there will be no other before the next turn."""
+        return self._due is None and (self._made is None or self._made[1] < self._noted)
 
     def _unpushed(self) -> bool:
         return self._made is not None and self._made[1] > self._pushed

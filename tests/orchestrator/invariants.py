@@ -44,9 +44,15 @@ class Invariants:
     judged: dict[str, int] = field(default_factory=dict)
     """By task, the newest attempt that was judged and came back."""
     afresh: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt when a person had it begun anew."""
+    """By task, the newest attempt when a person cancelled it or had it begun anew."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """By task, the newest attempt when an agent asked a person."""
     bases: dict[tuple[str, int], str] = field(default_factory=dict)
     """By task and attempt, the commit its order began on."""
+    changes: list[Files] = field(default_factory=list)
+    """What has landed changed, in that order."""
+    changes_before: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By task and attempt, how many of these its base has."""
     granted: dict[str, set[str]] = field(default_factory=dict)
     """By task in flight, the paths it was granted while it ran."""
     past: set[frozenset[str]] = field(default_factory=set)
@@ -55,16 +61,19 @@ class Invariants:
     def before(self, state: State, event: e.Event) -> dict[str, Phase]:
         match event:
             case e.OrderSent(task=task):
-                self._may_start(state, task)
+                self._may_start(state, task, wanting=True)
                 self._begins_where_it_may(state, event)
             case e.OrderAnswered(task=task, result=result):
-                newest = self.judged.get(task, 0)
+                newest = max(one.get(task, 0) for one in (self.judged, self.afresh, self.asked))
                 assert result.attempt > newest, f"attempt {result.attempt} of {task} is back after {newest}"
                 if state.tasks[task].phase == "pending":
                     self._may_start(state, task)
-            case e.TaskRetried(task=task, afresh=True):
+            case e.TaskRetried(task=task, afresh=True) | e.TaskCancelled(task=task):
                 self.afresh[task] = state.tasks[task].attempt
+            case e.TaskParked(task=task, why="question"):
+                self.asked[task] = state.tasks[task].attempt
             case e.PathsGranted(task=task, paths=paths):
+                assert not set(paths) & self._read_by_others(state, task), f"{task} was given what others read"
                 self.granted.setdefault(task, set()).update(paths)
             case e.LockExtended(task=task):
                 self.past |= {frozenset((task, one)) for one in self._in_a_circle_with(state, task)}
@@ -88,6 +97,8 @@ class Invariants:
                 assert task not in self.landed, f"{task} has landed twice"
                 assert result.commit in self.green.get(task, ()), f"{task} landed what was not found green"
                 self.landed[task] = result.commit or ""
+                came = state.tasks[task].result
+                self.changes.append(frozenset(came.paths if came else ()))
             case _:
                 pass
 
@@ -104,7 +115,10 @@ class Invariants:
         self._budget_holds(state)
 
     def _begins_where_it_may(self, state: State, event: e.OrderSent) -> None:
-        """On the tip; or on the very base of an attempt that was interrupted, never of one that was judged."""
+        """
+        On the tip; or on the very base of an attempt that was interrupted, never of one that was judged, nor of one
+        whose files another task has changed since.
+        """
         self.bases[event.task, event.attempt] = event.base
         if event.resumes is None:
             assert event.base == state.tip
@@ -112,6 +126,12 @@ class Invariants:
             assert event.base == self.bases[event.task, event.resumes]
             over = max(self.judged.get(event.task, 0), self.afresh.get(event.task, 0))
             assert event.resumes > over, f"{event.task} goes on with what was judged, or given up"
+            since = self.changes[self.changes_before[event.task, event.resumes] :]
+            changed = frozenset().union(*since)
+            mine = (self._declared(event.task) or frozenset()) | frozenset(state.tasks[event.task].wanted)
+            assert not changed & mine, f"{event.task} goes on where {changed & mine} is not as it has landed"
+        before = len(self.changes) if event.resumes is None else self.changes_before[event.task, event.resumes]
+        self.changes_before[event.task, event.attempt] = before
 
     def _budget_holds(self, state: State) -> None:
         ledger = self.course.ledger(state)
@@ -124,12 +144,13 @@ class Invariants:
         for task, paths in self.granted.items():
             assert paths <= held[task], f"{task} was granted {paths - held[task]}, and holds it no more"
 
-    def _may_start(self, state: State, task: str) -> None:
+    def _may_start(self, state: State, task: str, *, wanting: bool = False) -> None:
         """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""
         mine = self.course.tasks[task]
         missing = [need.id for need in mine.needs if state.tasks[need.id].phase != "landed"]
         assert not missing, f"{task} started without {missing}"
-        writes, reads = self._declared(task) or frozenset(), _covered(mine.reads)
+        writes = (self._declared(task) or frozenset()) | frozenset(state.tasks[task].wanted if wanting else ())
+        reads = _covered(mine.reads)
         for other, held in self._held(state):
             if other == task:
                 continue
@@ -138,6 +159,12 @@ class Invariants:
             if self.course.plan.reads == "block":
                 assert not reads & held, f"{task} reads what {other} writes"
                 assert not writes & _covered(self.course.tasks[other].reads), f"{task} writes what {other} reads"
+
+    def _read_by_others(self, state: State, task: str) -> Files:
+        if self.course.plan.reads != "block":
+            return frozenset()
+        others = (one.id for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task)
+        return frozenset().union(*(_covered(self.course.tasks[one].reads) for one in others))
 
     def _in_a_circle_with(self, state: State, task: str) -> set[str]:
         """The candidates that wait for this one, be it through others: one of a circle has to go on."""

@@ -12,6 +12,9 @@ from orchestrator.events import (
     LandingAnswered,
     MessageLost,
     OrderSent,
+    PathsAsked,
+    PathsGranted,
+    PathsQueued,
     TaskBlocked,
     TaskParked,
     TaskReplied,
@@ -43,9 +46,9 @@ def as_sent(of: Course, state: State, event: OrderSent) -> WorkOrder:
     return order(of, state, state.tasks[event.task], message, now=1e6, resent=False)
 
 
-def land_other(state: State) -> State:
+def land_other(state: State, *paths: str) -> State:
     """Another task lands, and moves the tip."""
-    follow(state, sent("other"), answered("other"), queued("other"), check_sent("other"))
+    follow(state, sent("other"), answered("other", paths=paths), queued("other"), check_sent("other"))
     follow(state, CheckAnswered(task="other", result=verdict("other")), intended("other"))
     return follow(state, LandingAnswered(task="other", result=landing("other")))
 
@@ -61,6 +64,72 @@ def test_an_interrupted_attempt_is_gone_on_with_on_its_own_base(interruption: Ev
     assert again and (again.attempt, again.resumes, again.base) == (2, 1, "c0")
     assert as_sent(ONE, state, again).resumes == 1
     assert state.tip == "m-other-1"
+
+
+@pytest.mark.parametrize("interruption", [LOST, answered("a", 1, "infrastructure", resumable=True), ASKS])
+@pytest.mark.parametrize(
+    ("files", "path", "goes_on"),
+    [
+        (["x/**"], "x/1", False),
+        (["x/**"], "y", True),
+        (["x/**"], "granted", False),
+        (["x/**"], "wanted", False),
+        (None, "granted", False),
+        (None, "wanted", False),
+        (None, "x/1", True),
+    ],
+)
+def test_an_interrupted_attempt_is_not_gone_on_with_where_its_files_have_changed(
+    files: list[str] | None, path: str, goes_on: bool, interruption: Event
+) -> None:
+    """On its old base it could only conflict. Begun afresh it costs nothing, and is told what a person has answered."""
+    of = course(task("a", agent=BuiltinAgent(), files=files), task("other"))
+    asks: list[Event] = [
+        PathsAsked(task="a", attempt=1, number=1, paths=("granted",)),
+        PathsGranted(task="a", attempt=1, number=1, paths=("granted",)),
+        PathsAsked(task="a", attempt=1, number=2, paths=("wanted",)),
+        PathsQueued(task="a", attempt=1, number=2, paths=("wanted",), why="w"),
+    ]
+    state = follow(begun(of, sent("a"), *asks), interruption)
+    if interruption is ASKS:
+        follow(state, *decide(of, state, now=1e6, order_slots=0, draining=False))
+    land_other(state, path)
+    follow(state, *granted(of, state, Request(do="answer", task="a", text="tabs")))
+    again = next_order(of, state)
+    assert again and (again.resumes, again.base) == ((1, "c0") if goes_on else (None, "m-other-1"))
+    assert state.tasks["a"].charged == 0
+    assert len(as_sent(of, state, again).replies) == (interruption is ASKS)
+
+
+def test_what_landed_before_the_first_of_the_attempts_began_is_in_its_base() -> None:
+    of = course(task("a", agent=BuiltinAgent(), files=["x"]), task("other"))
+    state = land_other(begun(of), "x")
+    follow(state, sent("a", base="m-other-1"), LOST)
+    again = next_order(of, state)
+    assert again and again.resumes == 1
+
+
+def test_going_on_does_not_make_an_old_base_new() -> None:
+    """What landed since the first of the attempts began is missing from the second's base, too."""
+    of = course(task("a", agent=BuiltinAgent(), files=["x"]), task("other"))
+    state = begun(of, sent("a"), LOST)
+    follow(state, next_order(of, state) or LOST)
+    land_other(state, "x")
+    follow(state, MessageLost(message_id=f"{RUN}.a.2", why="gone"))
+    again = next_order(of, state)
+    assert again and (again.resumes, again.base) == (None, "m-other-1")
+
+
+def test_a_person_without_a_question_is_told_to_mend_and_to_retry() -> None:
+    """A key that is missing is not mended by an answer."""
+    state = begun(ONE, sent("a"), answered("a", 1, "needs_human", detail="no key for m-1; set M_KEY"))
+    (event,) = decide(ONE, state, now=1e6, order_slots=0, draining=False)
+    said = f"no key for m-1; set M_KEY; mend it, then: forgepool retry {RUN} a"
+    assert event == TaskParked(task="a", question=said, why="trouble")
+    follow(state, event)
+    assert state.tasks["a"].question == ""
+    assert granted(ONE, state, Request(do="answer", task="a", text="x")) == []
+    assert next_order(ONE, follow(state, *granted(ONE, state, Request(do="retry", task="a"))))
 
 
 @pytest.mark.parametrize(

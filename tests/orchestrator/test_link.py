@@ -167,8 +167,8 @@ def test_a_question_comes_with_the_answers_and_its_reply_finds_who_asked(redis: 
     asked = PathsAsked(order_id=MESSAGE, token="t", number=3, paths=("x",))
     tell(redis, RUN, asked)
     assert list(link.answers(wait_s=0.01)) == [asked]
-    link.reply(MESSAGE, 3, PathsAnswer(granted=True))
-    assert asking._answer(redis, asked) == PathsAnswer(granted=True)
+    link.reply(MESSAGE, 3, PathsAnswer(verdict="granted"))
+    assert asking._answer(redis, asked) == PathsAnswer(verdict="granted")
 
 
 def test_a_run_that_has_ended_leaves_nothing_behind(redis: Redis, link: Link) -> None:

@@ -4,17 +4,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from plans import RUN, answered, begun, course, follow, sent, task
+from plans import RUN, answered, begun, course, follow, landing, sent, task, verdict
 
 from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.dispatch import order
-from orchestrator.events import Event, MessageLost, PathsAsked, PathsGranted, PathsRefused, TaskCancelled
-from orchestrator.locks import LONGEST_WAIT_S
+from orchestrator.events import (
+    CheckAnswered,
+    Event,
+    LandingAnswered,
+    MessageLost,
+    OrderAnswered,
+    OrderSent,
+    PathsAsked,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+    TaskCancelled,
+    TaskFailed,
+    TaskRetried,
+    TaskReturned,
+)
+from orchestrator.readiness import PATIENCE
 from orchestrator.reception import received
 from orchestrator.state import State
 from orchestrator.task_state import IllegalStep
 from workers import asking
+from workers.messages import ReasonPack
 
 
 def asked(name: str, *paths: str, number: int = 1, attempt: int = 1) -> PathsAsked:
@@ -32,6 +48,28 @@ def answers(of: Course, state: State, *, now: float = 100.0) -> list[Event]:
         found += events
         follow(state, *events, at=now)
     return found
+
+
+def stopped(name: str, attempt: int = 1, *, not_before: float = 1.0) -> OrderAnswered:
+    """What a worker says whose agent was told that it has to wait."""
+    return answered(name, attempt, "infrastructure", not_before=not_before, detail="it has to wait")
+
+
+def started(of: Course, state: State, *, now: float = 100.0) -> set[str]:
+    """Who would start now."""
+    events = decide(of, state, now=now, order_slots=4, draining=False)
+    return {event.task for event in events if isinstance(event, OrderSent)}
+
+
+def land(of: Course, state: State, name: str) -> None:
+    """A candidate goes all the way."""
+    while state.tasks[name].phase != "landed":
+        follow(state, *decide(of, state, now=100.0, order_slots=0, draining=False))
+        message = state.tasks[name].message
+        if message and message.kind == "check":
+            follow(state, CheckAnswered(task=name, result=verdict(name, attempt=state.tasks[name].attempt)))
+        elif message:
+            follow(state, LandingAnswered(task=name, result=landing(name)))
 
 
 TWO = course(task("a", files=["x"]), task("b", files=["y"]))
@@ -53,45 +91,130 @@ def test_what_is_granted_keeps_others_from_starting() -> None:
     assert decide(of, state, now=100.0, order_slots=4, draining=False) == []
 
 
-def test_a_path_that_another_holds_is_waited_for() -> None:
+def test_paths_that_others_hold_are_wanted_and_the_task_begins_again_with_them() -> None:
+    """It costs no attempt, is no trouble, and waits for no time that another host's clock has said."""
+    of = course(task("a", files=["x"]), task("b", files=["y"]), task("c", files=["z"]))
+    state = begun(of, sent("a"), sent("b"), asked("a", "y", "z"))
+    (queued,) = answers(of, state)
+    assert isinstance(queued, PathsQueued)
+    assert (queued.paths, queued.why) == (("y", "z"), "task 'b' is at work on y, z")
+    assert state.tasks["a"].extra == (), "it gets all of them or none"
+    follow(state, stopped("a", not_before=9e9))
+    a = state.tasks["a"]
+    assert (a.phase, a.charged, a.troubles, a.waits, a.limit_until, a.extra) == ("pending", 0, 0, 0, 0.0, ())
+    assert started(of, state) == {"c"}, "what it wants is not free, and is kept free for nobody"
+    follow(state, TaskCancelled(task="b"))
+    assert started(of, state) == {"a"}, "which ranks higher than c, and wants what c writes"
+    follow(state, *decide(of, state, now=100.0, order_slots=4, draining=False))
+    assert state.tasks["a"].extra == ("y", "z")
+    assert started(of, state) == set(), "c writes what a holds from its start"
+
+
+def test_two_tasks_that_want_each_others_files_are_done_one_after_the_other() -> None:
+    state = begun(TWO, sent("a"), sent("b"), asked("a", "y"), asked("b", "x", number=2))
+    assert [event.kind for event in answers(TWO, state)] == ["paths.queued", "paths.queued"]
+    follow(state, stopped("a"), stopped("b"))
+    order_of: list[str] = []
+    while (next_up := started(TWO, state)) and len(order_of) < 3:
+        (name,) = next_up
+        follow(state, *decide(TWO, state, now=100.0, order_slots=4, draining=False))
+        assert set(state.tasks[name].extra) == {"y" if name == "a" else "x"}
+        follow(state, answered(name, 2, paths=["x", "y"]))
+        land(TWO, state, name)
+        order_of.append(name)
+    assert order_of == ["a", "b"]
+    assert all(one.phase == "landed" and one.wanted == () for one in state.tasks.values())
+
+
+@pytest.mark.parametrize("reads", ["block", "ignore"])
+def test_a_path_that_a_task_in_flight_reads_is_queued_where_reads_block(reads: str) -> None:
+    of = course(task("a", files=["x"]), task("b", files=["y"], reads=("z/**",)), reads=reads)
+    state = begun(of, sent("a"), sent("b"), asked("a", "z/1"))
+    assert [event.kind for event in answers(of, state)] == ["paths.queued" if reads == "block" else "paths.granted"]
+    if reads == "block":
+        follow(state, stopped("a"))
+        assert started(of, state) == set(), "b still reads it"
+        follow(state, TaskCancelled(task="b"))
+        assert started(of, state) == {"a"}
+
+
+def test_who_reads_what_a_waiting_task_wants_does_not_start_beside_it() -> None:
+    of = course(task("a", files=["x"]), task("b", files=["y"]), task("c", files=["w"], reads=("y",)))
+    state = begun(of, sent("a"), sent("b"), asked("a", "y"))
+    answers(of, state)
+    follow(state, stopped("a"), TaskCancelled(task="b"))
+    assert started(of, state) == {"a"}
+
+
+def test_a_candidate_may_go_on_although_it_was_queued() -> None:
+    """It waits at the train for who holds the path, as ever."""
     state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
+    answers(TWO, state)
+    follow(state, answered("a", paths=["x", "y"]))
     assert answers(TWO, state) == []
     follow(state, TaskCancelled(task="b"))
+    assert [event.kind for event in answers(TWO, state)] == ["lock.extended", "entry.queued", "check.sent"]
+
+
+def test_what_a_task_wanted_is_forgotten_when_it_ends_or_begins_anew() -> None:
+    def wanting() -> State:
+        state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
+        answers(TWO, state)
+        return state
+
+    reason = ReasonPack(attempt=1, kind="no_change", summary="s")
+    failed = follow(wanting(), answered("a", 1, "no_change"), TaskFailed(task="a", reason=reason))
+    assert failed.tasks["a"].wanted == ()
+    assert follow(wanting(), TaskCancelled(task="a"), TaskRetried(task="a")).tasks["a"].wanted == ()
+    returned = follow(wanting(), answered("a", 1, "no_change"), TaskReturned(task="a", reason=reason))
+    assert returned.tasks["a"].wanted == ("y",), "the next attempt is likely to want it, too"
+
+
+def test_who_waits_for_what_it_wants_is_not_passed_by_for_ever() -> None:
+    """A task that ranks lower waits, once others have started before one often enough."""
+    of = course(task("a", files=["x"]), *(task(f"b{number}", files=["y"]) for number in range(20)))
+    state = begun(of, sent("a"), sent("b0"), asked("a", "y"))
+    answers(of, state)
+    follow(state, stopped("a"))
+    state.tasks["a"].overtaken = PATIENCE
+    follow(state, TaskCancelled(task="b0"))
+    assert started(of, state) == {"a"}
+
+
+@pytest.mark.parametrize("path", ["", "../out", "a/../../out", "nul\0"])
+def test_what_is_no_path_of_the_repository_is_refused(path: str) -> None:
+    of = course(task("a", files=["**"]))
+    state = begun(of, sent("a"))
+    follow(state, *received(of, state, question("a", [path])))
+    (refused,) = answers(of, state)
+    assert isinstance(refused, PathsRefused) and "no path within the repository" in refused.why
+
+
+def test_the_oldest_question_is_answered_first() -> None:
+    state = begun(TWO, sent("a"), sent("b"))
+    follow(state, asked("b", "z"), at=101.0)
+    follow(state, asked("a", "z"), at=102.0)
+    assert [(one.kind, getattr(one, "task", "")) for one in answers(TWO, state)] == [
+        ("paths.granted", "b"),
+        ("paths.queued", "a"),
+    ]
+
+
+def test_a_question_of_a_slower_clock_is_answered_like_any_other() -> None:
+    """Numbers are told apart, not put in order; and each answer is given to its own question."""
+    state = begun(TWO, sent("a"), asked("a", "z", number=9))
+    answers(TWO, state)
+    (later,) = received(TWO, state, question("a", ["w"], number=2))
+    follow(state, later)
     (granted,) = answers(TWO, state)
-    assert isinstance(granted, PathsGranted) and granted.task == "a"
+    assert isinstance(granted, PathsGranted) and (granted.number, granted.paths) == (2, ("w",))
+    assert received(TWO, state, question("a", ["v"], number=9)) == [], "that one was answered"
 
 
 def test_two_who_ask_for_one_path_do_not_both_get_it() -> None:
     state = begun(TWO, sent("a"), sent("b"), asked("a", "z"), asked("b", "z"))
-    first = answers(TWO, state)
-    assert [(event.kind, event.task) for event in first if isinstance(event, PathsGranted)] == [("paths.granted", "a")]
-
-
-def test_whoever_would_close_a_circle_is_refused() -> None:
-    state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
-    assert answers(TWO, state) == []
-    follow(state, asked("b", "x"), at=101.0)
-    said = answers(TWO, state, now=101.0)
-    refused = [event for event in said if isinstance(event, PathsRefused)]
-    assert [(event.task, event.why) for event in refused] == [
-        ("b", "task 'a' holds x, and waits for other tasks' paths itself")
-    ]
-    assert state.tasks["a"].ask is not None and state.tasks["a"].ask.granted is None, "who asked first waits on"
-
-
-def test_a_candidate_that_waits_is_not_waited_for() -> None:
-    """It strayed into what the asker holds: each would wait for the other."""
-    state = begun(TWO, sent("a"), sent("b"), asked("a", "y"), answered("b", paths=["x", "y"]))
-    (refused,) = answers(TWO, state)
-    assert isinstance(refused, PathsRefused) and refused.task == "a"
-
-
-def test_waiting_has_an_end() -> None:
-    state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
-    assert answers(TWO, state, now=100.0 + LONGEST_WAIT_S - 1) == []
-    (refused,) = answers(TWO, state, now=100.0 + LONGEST_WAIT_S)
-    assert isinstance(refused, PathsRefused)
-    assert refused.why == "task 'b' has held y for the 10 minutes it waited"
+    assert [event.kind for event in answers(TWO, state)] == ["paths.granted", "paths.queued"]
+    assert (state.tasks["a"].extra, state.tasks["b"].extra) == (("z",), ())
 
 
 @pytest.mark.parametrize(
@@ -135,13 +258,19 @@ def test_an_attempt_that_is_lost_holds_and_asks_for_nothing_more() -> None:
     state = begun(TWO, sent("a"), asked("a", "z"))
     answers(TWO, state)
     follow(state, asked("a", "y", number=2), MessageLost(message_id=f"{RUN}.a.1", why="gone"))
-    assert (state.tasks["a"].extra, state.tasks["a"].ask) == ((), None)
+    assert (state.tasks["a"].extra, state.tasks["a"].asks) == ((), {})
+
+
+def test_an_attempt_that_has_answered_asks_for_nothing_more() -> None:
+    state = begun(TWO, sent("a"), asked("a", "z"), answered("a", paths=["x"]))
+    assert state.tasks["a"].asks == {}
 
 
 @pytest.mark.parametrize(
     "event",
     [
         PathsGranted(task="a", attempt=1, paths=("z",)),
+        PathsQueued(task="a", attempt=1, paths=("z",), why="w"),
         PathsRefused(task="a", attempt=1, why="w"),
         asked("a", "z", attempt=2),
     ],

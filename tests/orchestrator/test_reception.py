@@ -6,9 +6,20 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
 from orchestrator.decisions import decide
-from orchestrator.events import CheckAnswered, Event, MessageLost, TaskCancelled, TaskRetried
+from orchestrator.events import (
+    CheckAnswered,
+    Event,
+    MessageLost,
+    PathsAsked,
+    PathsGranted,
+    TaskCancelled,
+    TaskParked,
+    TaskReplied,
+    TaskRetried,
+)
 from orchestrator.reception import received
 from workers.answers import Started
+from workers.messages import Reply
 
 ONE = course(task("a", files=["x"], attempts=9), task("b", files=["x", "y"]), task("c", files=["z"]))
 
@@ -107,11 +118,33 @@ def test_a_late_candidate_is_not_taken_when_a_newer_attempt_was_judged() -> None
 
 
 def test_a_candidate_adopted_again_holds_nothing_it_held_before() -> None:
-    """Cancelled and retried: what it had taken besides may be another's by now."""
-    state = begun(ONE, sent("c"), answered("c", paths=["w"]))
-    follow(state, *decide(ONE, state, now=100.0, order_slots=0, draining=False))
+    """Lost: what it had taken besides may be another's by now."""
+    asks = [PathsAsked(task="c", attempt=1, number=1, paths=("w",)), PathsGranted(task="c", attempt=1, paths=("w",))]
+    state = begun(ONE, sent("c"), *asks)
     assert state.tasks["c"].extra == ("w",)
-    follow(state, TaskCancelled(task="c"), TaskRetried(task="c"))
+    follow(state, MessageLost(message_id="r-1.c.1", why="gone"))
     follow(state, *received(ONE, state, result("c", paths=["w"])))
     adopted = state.tasks["c"]
     assert adopted.phase == "candidate" and adopted.extra == ()
+
+
+@pytest.mark.parametrize("again", [[], [sent("a", 3)]])
+@pytest.mark.parametrize(
+    "ended",
+    [
+        [TaskCancelled(task="a"), TaskRetried(task="a")],
+        [lost(2), TaskParked(task="a", question="infrastructure failed it"), TaskRetried(task="a")],
+        [
+            answered("a", 2, "needs_human", question="q?", resumable=True),
+            TaskParked(task="a", question="q?", why="question"),
+            TaskReplied(task="a", reply=Reply(question="q?", answer="r")),
+        ],
+    ],
+)
+def test_what_a_person_has_ended_or_was_asked_about_never_comes_back(ended: list[Event], again: list[Event]) -> None:
+    state = begun(ONE, sent("a"), lost(1), sent("a", 2), *ended, *again)
+    assert received(ONE, state, result("a", 1)) == []
+    if not again:
+        assert received(ONE, state, result("a", 2)) == []
+    else:
+        assert kinds(received(ONE, state, result("a", 3))) == ["order.answered"]

@@ -84,6 +84,7 @@ def test_what_ends_a_task_or_costs_it_something_is_told() -> None:
         e.BudgetSet(budget=Budget(usd=3.0, tokens=5)),
         e.PathsAsked(task="b", attempt=1, number=1, paths=("x",)),
         e.PathsGranted(task="b", attempt=1, paths=("x",)),
+        e.PathsQueued(task="b", attempt=1, paths=("x",), why="w"),
         e.PathsRefused(task="b", attempt=1, why="w"),
         e.TaskReturned(task="b", reason=REASON),
         e.GateHalted(why="w"),
@@ -144,7 +145,9 @@ def test_where_no_model_worked_nothing_is_said_of_models(tmp_path: Path) -> None
 
 def test_who_waits_for_paths_or_for_money_says_so() -> None:
     asks = e.PathsAsked(task="a", attempt=1, number=1, paths=("z",))
-    assert lines(begun(ONE, sent("a"), sent("d"), asks))["a"][1] == "waits for 'd', which holds what it asked for"
+    waits = e.PathsQueued(task="a", attempt=1, number=1, paths=("z",), why="w")
+    later = answered("a", 1, "infrastructure", not_before=1.0)
+    assert lines(begun(ONE, sent("a"), sent("d"), asks, waits, later))["a"][1] == "waits for 'd', which holds z"
     of = course(task("a", agent=BuiltinAgent()), budget=Budget(usd=1.0))
     state = begun(of, *spent_by("m", cost_usd=0.99), e.TaskReturned(task="a", reason=REASON))
     assert standing(of, state, now=1.0, live=True).tasks[0].detail.startswith("waits for what orders under way")

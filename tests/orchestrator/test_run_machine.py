@@ -31,7 +31,6 @@ from orchestrator.events import (
 )
 from orchestrator.inbox import Request as Wish
 from orchestrator.journal import Journal, read
-from orchestrator.locks import LONGEST_WAIT_S
 from orchestrator.reception import Answer, received
 from orchestrator.requests import granted, with_budget
 from orchestrator.state import State
@@ -88,7 +87,6 @@ class Run(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="forgepool-machine-", dir=_PLACE))
         self.now = 1000.0
-        self.asked = 0
 
     @initialize(plan=courses(), seed=SEEDS)
     def begin(self, plan: Course, seed: int) -> None:
@@ -192,9 +190,20 @@ class Run(RuleBasedStateMachine):
         asking = chance.choice([one for one in self.world.mail if isinstance(one, WorkOrder)])
         self.ask_for(asking, chance)
 
-    def ask_for(self, asking: WorkOrder, chance: Random) -> None:
-        self.asked += 1
-        self.receive(self.world.ask_paths(asking, self.asked, chance.sample(FILES, chance.randint(1, 2))))
+    def ask_for(self, asking: WorkOrder, chance: Random, *, many: bool = False) -> None:
+        wanted = chance.sample(FILES, 4 if many else chance.randint(1, 2))
+        self.receive(self.world.ask_paths(asking, chance.getrandbits(53), wanted))
+
+    def queued(self, request: WorkOrder) -> bool:
+        """Whether the attempt was told that others are at work on what it needs."""
+        task = self.state.tasks[request.task]
+        mine = task.message is not None and task.message.token == request.token
+        return mine and any(ask.verdict == "queued" for ask in task.asks.values())
+
+    def stop_for_paths(self, request: WorkOrder) -> Answer:
+        """What an attempt does in PLAN when it is queued; the clock of its host may be wrong."""
+        said: dict[str, Any] = {"share": 0.0, "resumable": False, "not_before": self.now}
+        return self.world.work(request, "infrastructure", (), **said)
 
     @rule()
     def resend(self) -> None:
@@ -255,14 +264,22 @@ class Run(RuleBasedStateMachine):
             and task.troubles < MOST_TROUBLES
             and (rich or task.id not in self.course.paid)
         ]
+        greedy: set[str] = set()
         for _ in range(20 * len(self.state.tasks)):
             self.now += 61.0
             while events := self.decided(3):
                 self.record(*events)
                 self.send(events)
-            asks = [task.ask for task in self.state.in_phase("running") if task.ask and task.ask.granted is None]
-            assert all(self.now < ask.at + LONGEST_WAIT_S for ask in asks), "a worker waits for ever"
+            asks = [ask for task in self.state.in_phase("running") for ask in task.asks.values()]
+            assert all(ask.verdict for ask in asks), "a worker waits for an answer, holding a slot"
             self.resend()
+            for request in list(self.world.mail):
+                if isinstance(request, WorkOrder) and request.task not in greedy:
+                    greedy.add(request.task)
+                    self.ask_for(request, Random(len(greedy)), many=True)
+            while events := self.decided(0):
+                self.record(*events)
+                self.send(events)
             for request in list(self.world.mail):
                 self.receive(self.finish_well(request))
         assert self.state.finished, {one.id: one.phase for one in self.state.tasks.values()}
@@ -319,6 +336,8 @@ class Run(RuleBasedStateMachine):
 
     def finish(self, request: Request, chance: Random) -> Answer:
         match request:
+            case WorkOrder() if self.queued(request) and chance.random() < 0.7:
+                return self.stop_for_paths(request)
             case WorkOrder():
                 granted_to = list(self.state.tasks[request.task].extra)
                 inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)] + granted_to
@@ -337,6 +356,8 @@ class Run(RuleBasedStateMachine):
 
     def finish_well(self, request: Request) -> Answer:
         match request:
+            case WorkOrder() if self.queued(request):
+                return self.stop_for_paths(request)
             case WorkOrder():
                 inside = [one for one in FILES if any(one in GLOBS[glob] for glob in request.files)]
                 return self.world.work(request, "candidate", inside[:1])

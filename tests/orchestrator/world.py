@@ -88,7 +88,7 @@ class World:
             commit=f"c-{order.task}-{order.attempt}" if outcome == "candidate" else None,
             paths=tuple(paths) if outcome == "candidate" else (),
             detail=f"ended as {outcome}",
-            question="which?" if outcome == "needs_human" else "",
+            question="which?" if outcome == "needs_human" and order.attempt % 3 else "",
             host="h",
             **{"spent": spent, "includes": includes, **said},
         )

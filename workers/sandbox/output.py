@@ -36,7 +36,7 @@ def open_log(log: Path) -> int:
     """
     A descriptor of the file that a log has under its name, empty.
 
-    Whoever wants to read what a command printed reads this: under the name may lie, by then, what the command put there.
+    Who wants to read what a command printed reads this: under the name may lie, by then, what the command put there.
 
     Raises:
         OSError: it cannot be written there, or a link, a pipe or a device has the name.

@@ -102,9 +102,9 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
 
     `hear` is given all output as it comes, in pieces of any size, what the log has no room for included.
     Standard input is empty, or the command's file. At a limit the command gets SIGTERM and two seconds; at any end
-    everything it started gets SIGKILL (what is in the pipe then is heard for two seconds more), daemons in sessions of their own included. Children the caller had before are
-    left alone, and git at work for it in another thread; another child it starts meanwhile is too, unless that opens a
-    session of its own.
+    everything it started gets SIGKILL, daemons in sessions of their own included; what is in the pipe then is heard for
+    two seconds more. Children the caller had before are left alone, and git at work for it in another thread; another
+    child it starts meanwhile is too, unless that opens a session of its own.
     """
     began = time.monotonic()
     try:

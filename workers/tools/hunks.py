@@ -94,7 +94,8 @@ def _below_anchors(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> in
         if (again := _line(plain, anchor, found + 1)) is not None and _is_open(plain, hunk, number, found, again):
             raise Refused(
                 f"{name}, hunk {hunk.number}: its @@ line {anchor.strip()[:80]!r} stands in several places "
-                f"(lines {found + 1}, {again + 1}), and the hunk fits below each; give more context, or an @@ line above it"
+                f"(lines {found + 1}, {again + 1}), and the hunk fits below each; "
+                "give more context, or an @@ line above it"
             )
         at = max(done, found + 1)
     return at

@@ -72,7 +72,7 @@ class Tool:
     kind: ToolKind
     call: Callable[[Mapping[str, JsonValue], Workplace], Answer]
     """
-    Judges the arguments and does the work. May raise Refused, ValidationError, UnicodeError and OSError, which
+    Judges the arguments and does the work. May raise Refused, ValueError (a schema's and an encoding's too) and OSError, which
     `carry_out` turns into answers.
     """
 
@@ -115,6 +115,9 @@ def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> An
         return Answer(text=str(refused), is_error=True)
     except UnicodeError:
         return Answer(text=f"{call.name}: half a character among its arguments; send UTF-8", is_error=True)
+    except ValueError as trouble:
+        why = str(trouble).partition("\n")[0] or "a value that cannot be used"
+        return Answer(text=f"{call.name}: {why}", is_error=True)
     except OSError as trouble:
         where = f" ({workplace.name(trouble.filename)})" if trouble.filename else ""
         return Answer(text=f"{call.name}: {trouble.strerror}{where}", is_error=True)

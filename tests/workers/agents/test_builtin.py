@@ -526,17 +526,21 @@ def test_what_acceptance_leaves_behind_does_not_land(host: Host, serve: Serve) -
 
 
 def test_a_photograph_that_failed_is_taken_again(host: Host, serve: Serve) -> None:
-    """A moment in which git could not read the files must not pair old files with a newer conversation."""
+    """A moment in which git cannot read the files never pairs old files with a newer conversation."""
     broke = ("bash", {"command": "sed -i s/old/new/ a.py; git init -q sub; touch sub/x"})
     mended = ("bash", {"command": "rm -rf sub; true"})
 
     def brain(seen: Seen) -> Say:
         if planning(seen):
             return Say(calls=[PLAN])
-        return Say(calls=[[broke, mended, ("ask", {"question": "go on?"}), FINISH][seen.answered]])
+        steps = [broke, ("ask", {"question": "with it?"}), mended, ("ask", {"question": "go on?"}), FINISH]
+        return Say(calls=[steps[seen.answered]])
 
     serve(brain)
-    assert work(host).resumable
+    reply = Reply(question="with it?", answer="no")
+    assert not work(host).resumable, "what is there cannot be kept"
+    asked = work(host, resent=True, replies=(reply,))
+    assert asked.outcome == "needs_human", asked
     done = work(host, attempt=2, resumes=1, replies=(Reply(question="go on?", answer="yes"),))
     assert (done.outcome, done.paths) == ("candidate", ("a.py",)), done.detail
 

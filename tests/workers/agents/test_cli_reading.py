@@ -20,6 +20,7 @@ from workers.agents.cli.lines import json_object
 from workers.agents.cli.performing import PROGRAMS
 from workers.agents.cli.program import Job
 from workers.agents.cli.record import Record
+from workers.agents.cli.redaction import Redaction
 from workers.agents.cli.reset_times import reset_time
 from workers.agents.cli.wordings import WORDINGS, failure
 from workers.messages import CliProgram, Limits
@@ -135,7 +136,7 @@ def test_no_line_stops_a_reader(program: CliProgram, tmp_path_factory: pytest.Te
     chosen = data.draw(st.lists(st.sampled_from(_LINES[program]), max_size=4))
     lines = [_changed(line, data.draw) for line in chosen]
     with Transcript(folder / "t.jsonl") as transcript:
-        record = Record(transcript, _reader_of(program, folder), Limits(turns=3, tokens=100, cost_usd=1.0), ())
+        record = Record(transcript, _reader_of(program, folder), Limits(turns=3, tokens=100, cost_usd=1.0), Redaction(()))
         record.hear("\n".join(lines).encode(errors="replace"))
         record.end()
         assert record.spent(1.0).input_tokens >= 0

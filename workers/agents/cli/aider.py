@@ -6,10 +6,11 @@ comes closest to an end that is told; its numbers are rounded to two or three di
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Hopeless, Remarked, Spoke, Used
-from workers.agents.cli.lines import clipped
+from workers.agents.cli.lines import clipped, cost
 from workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
 from workers.agents.cli.wordings import failure
 from workers.llm.messages import Text, Usage
@@ -29,6 +30,10 @@ _REPORT = re.compile(
 )
 _ERROR = re.compile(r"litellm\.\w*(Error|Timeout|Exception)\b|Model \S+ has hit a token limit")
 _GAVE_UP = re.compile(r"Only \d+ reflections allowed|Empty response received from LLM")
+_EDITED = re.compile(r"Applied edit to ")
+_MOST_LINES = 2_000
+_MOST_ERROR_LINES = 20
+_UNFINISHED = Failure(said="it went on after its report of tokens, and did not end with one")
 _TIMES = {"k": 1_000, "M": 1_000_000}
 
 
@@ -57,31 +62,39 @@ def invoke(job: Job) -> Invocation:
 class AiderReader:
     def __init__(self, job: Job) -> None:
         self._speaker = job.speaker
-        self._said: list[str] = []
+        self._said: deque[str] = deque(maxlen=_MOST_LINES)
         self._error: list[str] = []
         self._gave_up = ""
         self._answers = 0
+        self._closed: Closed | None = None
 
     def read(self, line: str) -> Iterable[Event]:
         if self._error:
             return self._go_on_with_error(line)
         if _ERROR.match(line):
-            self._error.append(line)
+            self._error.append(clipped(line))
             return self._on_error()
         if match := _REPORT.match(line):
             return self._answered(match)
         if _GAVE_UP.match(line):
             self._gave_up = line
             return (Closed(failure=Failure(said=line)),)
+        if _EDITED.match(line) and self._closed is not None:
+            # It has told which file before that, which is no part of an answer.
+            self._said.clear()
+            return (Remarked(text=line), self._closed)
         if _BANNER.match(line) or not (line.strip() or self._said):
             return (Remarked(text=line),) if line.strip() else ()
-        self._said.append(line)
-        return ()
+        self._said.append(clipped(line))
+        # What looked like a report may have been a line of the answer: the last thing said must be one.
+        return (Closed(failure=_UNFINISHED),) if self._closed is not None else ()
 
     def _go_on_with_error(self, line: str) -> Iterator[Event]:
         """An error lasts until an empty line."""
         if line.strip() and not _BANNER.match(line):
-            self._error.append(line)
+            if len(self._error) == _MOST_ERROR_LINES:
+                return
+            self._error.append(clipped(line))
             yield from self._on_error()
         else:
             self._error = []
@@ -96,35 +109,39 @@ class AiderReader:
     def _answered(self, report: re.Match[str]) -> Iterator[Event]:
         """What was printed since the last report is the answer."""
         self._answers += 1
-        text, self._said = clipped("\n".join(self._said).strip()), []
+        text = clipped("\n".join(self._said).strip())
+        self._said.clear()
         turn = str(self._answers)
         if text:
             yield Spoke(parts=(Text(text=text),), turn=turn, model=self._speaker)
         yield Used(usage=_usage(report), turn=turn)
         gave_up, self._gave_up = self._gave_up, ""
         if gave_up:
-            yield Closed(failure=Failure(said=gave_up))
+            self._closed = Closed(failure=Failure(said=gave_up))
         else:
-            yield Closed(summary=text) if text else Closed(failure=SPEECHLESS)
+            self._closed = Closed(summary=text) if text else Closed(failure=SPEECHLESS)
+        yield self._closed
 
 
 def _usage(report: re.Match[str]) -> Usage:
-    cost = report["cost"]
     return Usage(
         input_tokens=_count(report["sent"]),
         cached_tokens=_count(report["hit"]),
         written_tokens=_count(report["write"]),
         output_tokens=_count(report["received"]),
         # Left out where it knows no price.
-        cost_usd=None if cost is None else float(cost),
+        cost_usd=cost(_number(report["cost"])),
     )
 
 
 def _count(text: str | None) -> int:
-    if text is None:
-        return 0
-    digits = text.rstrip("kM").replace(",", "")
-    return round(float(digits) * _TIMES.get(text[-1], 1)) if re.fullmatch(r"\d+(\.\d+)?", digits) else 0
+    number = _number((text or "").rstrip("kM").replace(",", ""))
+    return 0 if text is None or number is None else round(number * _TIMES.get(text[-1], 1))
+
+
+def _number(text: str | None) -> float | None:
+    """None where it is none, or one that nobody counts to."""
+    return float(text) if text is not None and re.fullmatch(r"\d{1,11}(\.\d{1,20})?", text) else None
 
 
 AIDER = Program(

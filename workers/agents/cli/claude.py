@@ -2,6 +2,7 @@
 Claude Code: `claude -p`, events as JSON lines. Seen with 2.1.329.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
@@ -23,6 +24,7 @@ from workers.agents.cli.lines import (
     at,
     clipped,
     clipped_object,
+    cost,
     count_at,
     json_object,
     number_at,
@@ -31,6 +33,7 @@ from workers.agents.cli.lines import (
     text_at,
 )
 from workers.agents.cli.program import Invocation, Job, Program, Vendor
+from workers.agents.cli.reset_times import likely
 from workers.agents.cli.wordings import failure
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
 
@@ -79,7 +82,7 @@ class ClaudeReader:
                 return self._system(event)
             case "rate_limit_event":
                 if text_at(event, "rate_limit_info", "status") == "rejected":
-                    self._resets_at = number_at(event, "rate_limit_info", "resetsAt")
+                    self._resets_at = likely(number_at(event, "rate_limit_info", "resetsAt"), time.time())
             case "result":
                 return self._result(event)
         return ()
@@ -176,7 +179,7 @@ def _whole_usage(event: Json) -> Usage:
         cached_tokens=cached,
         written_tokens=written,
         output_tokens=sum(count_at(use, "outputTokens") for use in uses),
-        cost_usd=number_at(event, "total_cost_usd"),
+        cost_usd=cost(number_at(event, "total_cost_usd")),
     )
 
 

@@ -11,6 +11,8 @@ from pydantic import JsonValue
 _MOST_CHARACTERS = 32_000
 _MOST_DEPTH = 40
 _MOST_NUMBER = 1e300
+_MOST_COUNT = 10**11
+_MOST_COST_USD = 1e6
 # Vendors show a part of a key that is wrong.
 _KEY = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}", re.IGNORECASE)
 
@@ -54,9 +56,14 @@ def objects_at(value: JsonValue | Json, *path: str) -> Iterator[dict[str, JsonVa
 
 
 def count_at(value: JsonValue | Json, *path: str) -> int:
-    """A number of things: never negative, and 0 where there is none."""
+    """A number of things; 0 where there is none, or one that cannot be."""
     found = at(value, *path)
-    return max(0, found) if isinstance(found, int) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_COUNT else 0
+
+
+def cost(usd: float | None) -> float | None:
+    """An amount that may be; None for others, which tell nothing."""
+    return usd if usd is not None and 0 <= usd <= _MOST_COST_USD else None
 
 
 def number_at(value: JsonValue | Json, *path: str) -> float | None:

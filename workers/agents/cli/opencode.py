@@ -12,6 +12,7 @@ from workers.agents.cli.lines import (
     Json,
     clipped,
     clipped_object,
+    cost,
     count_at,
     json_object,
     number_at,
@@ -88,7 +89,7 @@ class OpencodeReader:
 
     def _text(self, part: Json) -> Iterator[Event]:
         text = clipped(text_at(part, "text"))
-        self._last_words += text
+        self._last_words = clipped(self._last_words + text)
         yield Spoke(parts=(Text(text=text),), turn=text_at(part, "messageID"), model=self._speaker)
 
     def _tool(self, part: Json) -> Iterator[Event]:
@@ -129,7 +130,7 @@ def _usage(part: Json) -> Usage:
         output_tokens=count_at(tokens, "output") + reasoning,
         reasoning_tokens=reasoning,
         # It says 0 of a model whose price it does not know.
-        cost_usd=number_at(part, "cost") or None,
+        cost_usd=cost(number_at(part, "cost")) or None,
     )
 
 

@@ -16,6 +16,7 @@ from workers.agents.cli.opencode import OPENCODE
 from workers.agents.cli.program import Invocation, Job, Program
 from workers.agents.cli.prompt import write_prompt
 from workers.agents.cli.record import Record
+from workers.agents.cli.redaction import Redaction
 from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
 from workers.llm.messages import Text, user
@@ -108,7 +109,8 @@ def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[
         started = Started(at=now(), order_id=order.order_id, model=job.speaker, system=(), tools=())
         transcript.append(started)
         transcript.append(Said(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
-        record = Record(transcript, program.reader(job), order.limits, _secrets(program, job))
+        redaction = Redaction(_secrets(program, job))
+        record = Record(transcript, program.reader(job), order.limits, redaction)
         ended = _run(assignment, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
         judgement = _judge(program, job, ended, record)
@@ -125,7 +127,7 @@ def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[
         return AgentAnswer(
             ended=judgement.ended,
             detail=judgement.detail,
-            log_tail=_write_log(transcript, assignment.log),
+            log_tail=_write_log(transcript, assignment.log, redaction),
             claimed_summary=judgement.summary,
             spent=spent,
             models=tuple(record.models),
@@ -185,9 +187,9 @@ def _remove(paths: set[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _write_log(transcript: Transcript, log: Path) -> str:
+def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
     """The transcript as a person reads it, where a command's log would be; answers its end."""
-    text = narrated(transcript.entries)
+    text = redaction.text(narrated(transcript.entries))
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
     return text[-_TAIL_CHARACTERS:]

@@ -18,22 +18,26 @@ from workers.agents.cli.events import (
     UsedInAll,
 )
 from workers.agents.cli.lines import clipped
+from workers.agents.cli.redaction import Redaction
 from workers.llm.messages import ToolCall, Turn, Usage
 from workers.messages import Limits, Spent
-from workers.transcript import Answered, Noted, Said, Transcript, now
+from workers.transcript import Answered, Entry, Noted, Said, Transcript, now
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40
-_LEAST_SECRET = 6
-"""Characters; what is shorter is no key, and would spoil whatever it is taken out of."""
+_MOST_NOTES = 1_000
+"""Remarks that are written down; the latest are known all the same."""
+_MOST_ENTRIES = 20_000
+_MOST_BYTES = 128 * 1024 * 1024
 
 
 class Record:
     """Lives as long as the run. `hear` may be given pieces of any size; `end` once, when there is no more."""
 
-    def __init__(self, transcript: Transcript, reader: Reader, limits: Limits, secrets: Iterable[str]) -> None:
+    def __init__(self, transcript: Transcript, reader: Reader, limits: Limits, redaction: Redaction) -> None:
         self._transcript, self._reader, self._limits = transcript, reader, limits
-        self._secrets = [secret for secret in secrets if len(secret) >= _LEAST_SECRET]
+        self._redaction = redaction
+        self._notes = self._entries = 0
         self._line = bytearray()
         self._skipping = False
         self._uses: dict[str, Usage] = {}
@@ -49,11 +53,11 @@ class Record:
         self.hopeless: Failure | None = None
 
     def hear(self, data: bytes) -> None:
-        while (end := data.find(b"\n")) >= 0:
-            self._keep(data[:end])
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            self._keep(line)
             self._end_line()
-            data = data[end + 1 :]
-        self._keep(data)
+        self._keep(rest)
 
     def end(self) -> None:
         """What came without the end of its line counts as one."""
@@ -90,10 +94,9 @@ class Record:
             return self._take(Remarked(text=f"a line of more than {_MOST_LINE_BYTES:,} bytes was left out"))
         line = self._line.decode(errors="replace").rstrip("\r")
         self._line.clear()
-        for secret in self._secrets:
-            line = line.replace(secret, "[key]")
-        for event in self._reader.read(line):
-            self._take(event)
+        # Before it is read as well: a reader cuts what is long, and might cut a key in two.
+        for event in self._reader.read(self._redaction.text(line)):
+            self._take(self._redaction.of(event))
         return None
 
     def _take(self, event: Event) -> None:
@@ -104,7 +107,7 @@ class Record:
                 self.closed = self._turn = None
                 began = self._called_at.pop(result.call_id, now())
                 answered = Answered(at=now(), iteration=max(1, self.turns), seconds=now() - began, result=result)
-                self._transcript.append(answered)
+                self._append(answered)
             case Used(usage=usage, turn=turn):
                 self._uses[turn] = usage
             case UsedInAll(usage=usage):
@@ -127,12 +130,24 @@ class Record:
         self._called_at |= {part.id: now() for part in event.parts if isinstance(part, ToolCall)}
         # What this piece cost is told later, or never; the whole is in `Finished`.
         turn = Turn(role="assistant", parts=event.parts, id=event.turn, model=event.model, usage=Usage(cost_usd=None))
-        self._transcript.append(Said(at=now(), turn=turn))
+        self._append(Said(at=now(), turn=turn))
 
     def _remark(self, text: str) -> None:
-        if text.strip():
-            self.remarks.append(clipped(text))
-            self._transcript.append(Noted(at=now(), text=clipped(text)))
+        if not text.strip():
+            return
+        self.remarks.append(clipped(text))
+        self._notes += 1
+        if self._notes < _MOST_NOTES:
+            self._append(Noted(at=now(), text=clipped(text)))
+        elif self._notes == _MOST_NOTES:
+            self._append(Noted(at=now(), text=f"{_MOST_NOTES:,} remarks: what it remarks from here on is left out"))
+
+    def _append(self, entry: Entry) -> None:
+        self._entries += 1
+        if self._entries > _MOST_ENTRIES or self._transcript.size > _MOST_BYTES:
+            self.over = self.over or "said more than a transcript can hold"
+        else:
+            self._transcript.append(entry)
 
     def _passed(self) -> str | None:
         """A limit of what models use; only what is told while the program runs can be kept to."""

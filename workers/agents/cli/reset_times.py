@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 from workers.llm.resets import resets_at, retry_after_s
 
+_MOST_CHARACTERS = 8_000
+_LONGEST_S = 35 * 86_400.0
 _CLOCK = re.compile(
     r"(?:resets|try again at|available again at)\s+"
     r"(?:(?P<month>[A-Z][a-z]{2})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?"
@@ -23,12 +25,21 @@ def reset_time(text: str, now: float, *, zone: tzinfo | None = None) -> float | 
 
     A time of day is the next such time, in the zone the text names, else in the one given, else in this host's.
     """
-    if (moment := resets_at({}, text, now)) is not None:
-        return moment
-    if match := _CLOCK.search(text):
-        return _next(match, now, _zone(match["zone"]) or zone)
-    wait_s = retry_after_s({}, text, now)
+    text = text[:_MOST_CHARACTERS]
+    try:
+        if (moment := resets_at({}, text, now)) is not None:
+            return moment
+        if match := _CLOCK.search(text):
+            return _next(match, now, _zone(match["zone"]) or zone)
+        wait_s = retry_after_s({}, text, now)
+    except (ValueError, OverflowError):
+        return None  # a date that does not exist, or no number after all
     return None if wait_s is None else now + wait_s
+
+
+def likely(moment: float | None, now: float) -> float | None:
+    """Within what limits last, from now to 35 days: a slip of a program must not shut it off for a century."""
+    return None if moment is None else min(max(moment, now), now + _LONGEST_S)
 
 
 def _next(match: re.Match[str], now: float, zone: tzinfo | None) -> float | None:

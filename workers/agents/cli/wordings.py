@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workers.agents.cli.events import Failure
-from workers.agents.cli.reset_times import reset_time
+from workers.agents.cli.lines import clipped
+from workers.agents.cli.reset_times import likely, reset_time
 from workers.llm import faults
 from workers.llm.provider import Trouble
 from workers.llm.resets import resets_at
@@ -60,10 +61,18 @@ def failure(
 ) -> Failure:
     """What went wrong, as a program says it, with what else it tells of a vendor's answer."""
     now = time.time()
+    said = clipped(said)
     found = faults.Said(status=status, codes=tuple(codes), message=said, headers=headers or {})
     trouble = _trouble(found)
-    ends = reset_time(said, now) or resets_at(found.headers, said, now) if trouble == "usage_limit" else None
-    return Failure(said=said, trouble=trouble, resets_at=ends)
+    ends = reset_time(said, now) or _by_header(found, now) if trouble == "usage_limit" else None
+    return Failure(said=said, trouble=trouble, resets_at=likely(ends, now))
+
+
+def _by_header(said: faults.Said, now: float) -> float | None:
+    try:
+        return resets_at(said.headers, "", now)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _trouble(said: faults.Said) -> Trouble | None:
