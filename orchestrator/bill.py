@@ -1,7 +1,8 @@
 """
 What models were used for a task or a run, how much of them, and what they cost: added up from the attempts. Pure.
 
-Each attempt counts with what it used itself, one that was lost with what the hub knows of it. What has no price is said to be so: unknown is not nothing.
+Each attempt counts with what it used itself, one that was lost with what the hub knows of it. What has no price is said
+to be so: unknown is not nothing.
 """
 
 from collections.abc import Iterable, Iterator

@@ -34,6 +34,7 @@ from workers.meter import added
 _LEAST_SHARE = 20
 """A share is at least this part of the cap."""
 _MICRO = 1_000_000
+_NOTHING = Spent()
 _TURN_SHARE, _FIRST_TURN_SHARE = 0.05, 0.25
 """Of its reservation, the least that is counted for a turn under way when an attempt was lost."""
 
@@ -67,7 +68,7 @@ class Use:
     reserved_tokens: int | None = None
     """What it may use itself, besides what it carried over."""
     resumes: int | None = None
-    carried: Spent = Spent()
+    carried: Spent = _NOTHING
     """What attempts before it had used, in the conversation it goes on with."""
     spent: Spent | None = None
     """As it answered, with what was carried over."""
@@ -75,7 +76,7 @@ class Use:
     ended: Literal["", "lost", "untaken"] = ""
     """How it ended without an answer; `lost` is also cancelled under way, `untaken` that nobody had begun it."""
     models: tuple[str, ...] = ()
-    at_least: Spent = Spent()
+    at_least: Spent = _NOTHING
     """What others are known to have carried over from it."""
 
     @property
@@ -87,8 +88,14 @@ class Use:
     @property
     def own(self) -> Spent | None:
         """What it is known to have used itself; None where nothing is known."""
-        known = self.seen.used if self.spent is None and self.seen is not None else self.spent
-        return None if known is None else _largest(without(known, self.carried), self.at_least)
+        known = self._told
+        return known if known is None else _largest(known, self.at_least)
+
+    @property
+    def _told(self) -> Spent | None:
+        """By its answer, or by the hub."""
+        told = self.seen.used if self.spent is None and self.seen is not None else self.spent
+        return None if told is None else without(told, self.carried)
 
     @property
     def counted_usd(self) -> float:
@@ -117,7 +124,7 @@ class Use:
         promised = reserved or 0.0
         if self.ended == "untaken" and self.spent is None:
             return 0.0
-        used = None if self.own is None else kind(self.own)
+        used = None if self._told is None else kind(self._told)
         if used is None or self.spent is not None or self.seen is None:
             return promised if used is None else used
         largest = kind(self.seen.largest_turn) or 0.0
@@ -131,7 +138,7 @@ def carried_into(uses: Mapping[int, Use], resumes: int | None) -> Spent:
         if use.whole is not None:
             return use.whole
         resumes = use.resumes
-    return Spent()
+    return _NOTHING
 
 
 def settled(
@@ -151,13 +158,13 @@ def settled(
     """
     found = dict(uses)
     before = [one for one in sorted(includes) if one < attempt and one in found]
-    known = Spent()
+    known = _NOTHING
     for one in before:
-        known = added(known, found[one].own or Spent())
-    over = (known if carried is None else carried) if includes else Spent()
-    if before and (more := without(over, known)) != Spent():
+        known = added(known, found[one].own or _NOTHING)
+    over = (known if carried is None else carried) if includes else _NOTHING
+    if before and (more := without(over, known)) != _NOTHING:
         newest = found[before[-1]]
-        found[before[-1]] = replace(newest, at_least=added(newest.own or Spent(), more))
+        found[before[-1]] = replace(newest, at_least=added(newest.own or _NOTHING, more))
     mine = found.get(attempt, Use())
     found[attempt] = replace(mine, spent=spent, carried=over, models=tuple(models), ended="")
     return found
@@ -185,7 +192,7 @@ def without(whole: Spent, part: Spent) -> Spent:
 
 
 def _largest(one: Spent, other: Spent) -> Spent:
-    return added(one, without(other, one)) if other != Spent() else one
+    return added(one, without(other, one)) if other != _NOTHING else one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +203,6 @@ class Reservation:
     tokens: int | None = None
 
 
-_NOTHING = Spent()
 Kind = Literal["usd", "tokens"]
 
 

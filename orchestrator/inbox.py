@@ -36,11 +36,12 @@ def leave(run_folder: Path, request: Request) -> None:
 
 def discard(run_folder: Path) -> int:
     """
-    Throws away what came too late for a run that has ended; returns how many requests that were.
+    Throws away each `cancel` that came too late for a run that has ended; returns how many that were.
 
-    Kept, they would be granted when somebody reopens the run: a forgotten `cancel` would undo the next `retry`.
+    Kept, it would be granted when somebody reopens the run, and undo the next `retry`. The others are the reopening:
+    they are kept for the next `resume`.
     """
-    late = list((run_folder / "inbox").glob("*.json"))
+    late = [path for path, request in waiting(run_folder) if request.do == "cancel"]
     for path in late:
         path.unlink(missing_ok=True)
     return len(late)

@@ -23,6 +23,7 @@ from orchestrator.events import (
     CheckSent,
     Event,
     LandingIntended,
+    MessageTaken,
     OrderSent,
     PartRestarted,
     PathsGranted,
@@ -38,7 +39,7 @@ from orchestrator.locks import beyond
 from orchestrator.reception import asked_by, received
 from orchestrator.requests import granted
 from orchestrator.state import State
-from orchestrator.task_state import IllegalStep, TaskState
+from orchestrator.task_state import IllegalStep, Outstanding, TaskState
 from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land
 from workers.asking import PathsAnswer, PathsAsked
@@ -62,6 +63,8 @@ class Wishes:
 
     drain: bool = False
     stop: bool = False
+    untold: list[str] = field(default_factory=list)
+    """What is to be said of it, at the end of the turn: a signal comes in the middle of whatever is being drawn."""
 
 
 @dataclass(slots=True)
@@ -195,18 +198,24 @@ class Loop:
         message = task.message
         if message is None:
             return
+        used = None
         if message.kind == "order":
             events = recovery.worked(self.state, self.mirror, task)
+            used = None if events else recovery.seen(self.course, self.state, self.mirror, task)
         elif message.kind == "landing":
             events = recovery.landed(self.state, self.mirror, task)
         else:
             events = []
         self.link.fence(message.message_id)
-        self.record(events or [self.watch.lost_event(message.message_id, task)])
+        if not events:
+            lost = self.watch.lost_event(message.message_id, task)
+            events = [lost.model_copy(update={"used": used})]
+        self.record(events)
 
     def _take_requests(self) -> None:
         for path, request in inbox.waiting(self.folder):
-            events = granted(self.course, self.state, request)
+            asked = granted(self.course, self.state, request)
+            events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             running = {
                 event.task: message.message_id
                 for event in events
@@ -216,6 +225,24 @@ class Loop:
             path.unlink()
             for message_id in running.values():
                 self.link.fence(message_id)
+
+    def _with_use(self, event: TaskCancelled) -> TaskCancelled:
+        """What the attempt that it ends has used, where there is one, and the hub can be asked."""
+        task = self.state.tasks[event.task]
+        if task.phase != "running" or task.message is None:
+            return event
+        self._note_holder(task, task.message)
+        try:
+            used = recovery.seen(self.course, self.state, self.mirror, task)
+        except GitFailed:
+            return event
+        return event.model_copy(update={"used": used})
+
+    def _note_holder(self, task: TaskState, message: Outstanding) -> None:
+        """Who has taken it a moment ago has begun to use something."""
+        holder = self.link.holders([message.message_id]).get(message.message_id)
+        if holder is not None and holder.token == message.token and not task.holder:
+            self.record([MessageTaken(message_id=message.message_id, host=holder.host, pid=holder.pid)])
 
     def _decide(self) -> None:
         order_slots = slots(self.link.workers(), ORDERS)

@@ -6,12 +6,19 @@ The hub is asked, never Redis: a result that was published is adopted, a marker 
 
 from collections.abc import Sequence
 
+from orchestrator.budget import Seen
+from orchestrator.course import Course
 from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskParked, TaskReturned
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from supervisor.messages import Landing
 from workers.candidates import read_result
+from workers.messages import BuiltinAgent, Limits, Spent
+from workers.meter import Meter
+from workers.progress import read_progress
 from workers.refs import marker_ref, result_ref, run_refs
+from workers.resuming import carried_in
+from workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 
@@ -40,6 +47,30 @@ def worked(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
         return []
     mine = result.model_copy(update={"token": task.message.token})
     return [OrderAnswered(task=task.id, result=mine)]
+
+
+def seen(course: Course, state: State, mirror: Mirror, task: TaskState) -> Seen | None:
+    """
+    What the hub knows of the use of the attempt under way; None for agents of which it is given no transcript, and
+    where that cannot be read. Raises GitFailed when the hub cannot be asked.
+    """
+    if not isinstance(course.tasks[task.id].agent, BuiltinAgent):
+        return None
+    found = read_progress(mirror, state.run, task.id, task.attempt)
+    if found is None:
+        return Seen()
+    try:
+        return seen_in(parse_transcript(found.transcript, "progress"), attempt=task.attempt)
+    except TranscriptWrong:
+        return None
+
+
+def seen_in(entries: Sequence[Entry], *, attempt: int) -> Seen:
+    return Seen(
+        used=_used(entries),
+        carried=carried_in(entries, attempt=attempt),
+        largest_turn=_largest_turn(entries),
+    )
 
 
 def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
@@ -74,4 +105,18 @@ def _has_landed(task: TaskState, commit: CommitId) -> Event:
             commit=commit,
             detail="found landed in the hub",
         ),
+    )
+
+
+def _used(entries: Sequence[Entry]) -> Spent:
+    return Meter.of(Limits(), entries).spent
+
+
+def _largest_turn(entries: Sequence[Entry]) -> Spent:
+    """Of each kind the most that a turn used; a cost that is not known leaves what those with a price say."""
+    turns = [_used([entry]) for entry in entries if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    return Spent(
+        input_tokens=max((one.input_tokens for one in turns), default=0),
+        output_tokens=max((one.output_tokens for one in turns), default=0),
+        cost_usd=max((one.cost_usd or 0.0 for one in turns), default=0.0),
     )

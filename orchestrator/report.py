@@ -27,7 +27,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
     if others:
         yield from ("", "## Not landed", "")
         for task in others:
-            yield f"- {task.id} ({task.phase}): {task.detail or 'not begun'}"
+            yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)

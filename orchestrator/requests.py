@@ -28,7 +28,8 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
 def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
     """Another budget for the run; what had stopped for want of one goes on where it was."""
     stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
-    reopened = [TaskRetried(task=one, afresh=False) for one in _together(course, state, stopped)]
+    chosen = _with_blocked(course, state, set(stopped))
+    reopened = [TaskRetried(task=task.id, afresh=False) for task in course.plan.tasks if task.id in chosen]
     return [BudgetSet(budget=budget), *reopened]
 
 
@@ -56,7 +57,13 @@ def _may_cancel(state: State, task_id: str) -> bool:
 
 def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
     """The tasks themselves, what they need and lack, and what was blocked for want of any of these; in plan order."""
-    chosen = _with_needs(course, state, wanted)
+    chosen = _with_blocked(course, state, _with_needs(course, state, wanted))
+    return [task.id for task in course.plan.tasks if task.id in chosen]
+
+
+def _with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
+    """These, and what was blocked for want of any of them."""
+    chosen = set(chosen)
     changed = True
     while changed:
         blocked = {
@@ -66,7 +73,7 @@ def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
         }
         changed = not blocked <= chosen
         chosen |= blocked
-    return [task.id for task in course.plan.tasks if task.id in chosen]
+    return chosen
 
 
 def _with_needs(course: Course, state: State, wanted: list[str]) -> set[str]:

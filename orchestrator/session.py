@@ -7,13 +7,14 @@ Everything that can be refused is refused before anything is started (`refusals`
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from orchestrator import embedded, inbox, runs
 from orchestrator.course import Course
 from orchestrator.durations import learned_durations
 from orchestrator.embedded import Embedded
-from orchestrator.events import RunResumed, RunStarted
+from orchestrator.events import Event, RunResumed, RunStarted
 from orchestrator.hub import CannotRun, Hub, open_hub
 from orchestrator.journal import Journal, Recorded
 from orchestrator.keepsakes import bring_home
@@ -21,8 +22,10 @@ from orchestrator.link import Link
 from orchestrator.loop import Ending, Loop, Wishes
 from orchestrator.plan import Plan, plan_digest
 from orchestrator.refusals import prove_agents, prove_home, prove_transport, prove_writable, refuse_unready
+from orchestrator.requests import granted
 from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
+from orchestrator.task_state import TERMINAL
 from workers.refs import marker_ref
 from workers.settings import Settings, put_first_on_path
 from workers.wire import connect, ping, use_broker
@@ -87,9 +90,34 @@ def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes
         raise CannotRun(f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume")
     if kept.options.programs:
         put_first_on_path(kept.options.programs)
+    prove_agents(_left(kept), settings)
     if workers is not None:
         kept = runs.with_workers(kept, workers)
     return _go(kept, hub.mirror, settings, RunResumed(tip=tip), wishes, listener)
+
+
+def _left(kept: KeptRun) -> Plan:
+    """The plan without what has ended: who did that need not be there any more."""
+    state = kept.state()
+    left = tuple(task for task in kept.plan.tasks if state.tasks[task.id].phase not in TERMINAL)
+    return kept.plan.model_copy(update={"tasks": left})
+
+
+def take_in_late(kept: KeptRun) -> list[Event]:
+    """
+    Journals what people asked of a run as it ended, after it had last looked; a `cancel` came too late.
+
+    A run that has not ended takes its requests in itself. Raises JournalBusy, JournalUnreadable.
+    """
+    if not kept.state().finished:
+        return []
+    inbox.discard(kept.folder)
+    taken: list[Event] = []
+    for path, request in inbox.waiting(kept.folder):
+        _, changes = kept.amend(partial(granted, kept.course, request=request))
+        path.unlink(missing_ok=True)
+        taken += changes
+    return taken
 
 
 def _go(

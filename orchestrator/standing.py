@@ -1,12 +1,14 @@
 """How a run stands, for people and for programs: derived from its state, never kept."""
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from orchestrator.bill import Bill, bill
 from orchestrator.budget import Ledger
 from orchestrator.course import Course
 from orchestrator.locks import waits_for
 from orchestrator.readiness import Waiting, why_waiting
+from orchestrator.starts import short_of_budget
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
 from orchestrator.telling import answer_with, clock
@@ -92,7 +94,6 @@ class Waits:
     def __init__(self, course: Course, state: State) -> None:
         self._course, self._state = course, state
         self.run = state.run
-        self._ledger = course.ledger(state) if course.budget(state).capped else None
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
         self._wanted = course.wanted(state)
@@ -131,13 +132,25 @@ class Waits:
         if waiting.reserved is not None:
             other, theirs, _ = waiting.reserved
             return f"lets '{other}' go first, which has waited long for {theirs}"
-        if self._short_of_budget(task):
-            return "waits for what orders under way will leave of the budget"
+        if (short := self._money(task)) is not None:
+            return short
         return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
 
-    def _short_of_budget(self, task: TaskState) -> bool:
-        limits = self._course.tasks[task.id].limits
-        return self._ledger is not None and task.id in self._course.paid and self._ledger.used_up(limits) is not None
+    def _money(self, task: TaskState) -> str | None:
+        if task.id not in self._course.paid:
+            return None
+        short = short_of_budget(self._course, self._state, task)
+        first = self._first_short
+        behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]
+        return f"goes after '{first}', which waits for money" if short is None and behind else short
+
+    @cached_property
+    def _first_short(self) -> str | None:
+        """The first task that waits for nothing but money: who comes after it waits too."""
+        pending = self._state.in_phase("pending") if self._course.budget(self._state).capped else []
+        able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self._state.at)
+        short = [task.id for task in able if short_of_budget(self._course, self._state, task) is not None]
+        return min(short, key=self._course.graph.rank.__getitem__, default=None)
 
     def _why(self, task: TaskState) -> Waiting:
         return why_waiting(

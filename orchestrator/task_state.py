@@ -100,7 +100,7 @@ class TaskState:
     based_at: int = 0
     """Number of the event by which its base was the target's tip: its order's, or that of the first it goes on from."""
     over: int = 0
-    """The newest attempt that a person has ended, or that asked one: its candidate, and earlier ones', come too late."""
+    """The newest attempt that a person has ended, or that asked one: it and those before it bring no candidate more."""
     message: Outstanding | None = None
     holder: str = ""
     """`host/pid` of the worker that has the message, once one is seen to."""

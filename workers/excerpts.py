@@ -2,11 +2,12 @@
 The text of files that were read already, for the context that has to change them: line by line as `read_file` gave it.
 
 Only what is still so is quoted. What a file held before it was written is left out, and so is everything that was read
-before a command ran that may have changed any file.
+before anything was called that is not known to change no file. A transcript alone cannot tell what a command in the
+background changes later, or that two names lead to one file: who can look at the files as they are gives `current`.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workers.exchanges import Exchange, exchanges, normal_path, text_argument
 from workers.shell_words import reads_only
@@ -16,22 +17,37 @@ from workers.transcript import Entry
 _BUDGET_CHARACTERS = 24_000
 _LINE = re.compile(r"^ *(\d+)\t.*$", re.MULTILINE)
 _COMMANDS = {"bash", "bash_background"}
-_WRITING_MANY = {"rename_symbol", "confirm_red_phase"}
+_CHANGING_NOTHING = {
+    *("read_file", "glob", "grep", "find_symbol", "find_references", "diagnostics", "finish", "commit_plan", "ask"),
+}
+_NAMING_WHAT_IT_WRITES = {"write_file", "edit_file", "apply_patch"}
+_CUT_CHARACTERS = 2_000
+"""From which `read_file` may cut a line."""
 
 Lines = Mapping[int, str]
 """Of one file: number to line, the number before it as it was shown."""
 
 
 def excerpts(
-    entries: Sequence[Entry], paths: Iterable[str], *, root: str = "", budget: int = _BUDGET_CHARACTERS
+    entries: Sequence[Entry],
+    paths: Iterable[str],
+    *,
+    root: str = "",
+    budget: int = _BUDGET_CHARACTERS,
+    current: Callable[[str], str | None] | None = None,
 ) -> str:
     """
     The newest known lines of those of the paths that were read, in the order of the paths; empty where there are none.
 
-    Of files that do not fit together each gets an equal share; what is left out is named.
+    Of files that do not fit together each gets an equal share; what is left out is named. `current` has a file's
+    present text, as `read_file` shows it, or None where there is none: lines that it does not hold any more are left
+    out.
     """
     known = _known(exchanges(entries), root)
     wanted = {path: known[path] for path in dict.fromkeys(normal_path(each, root) for each in paths) if path in known}
+    if current is not None:
+        wanted = {path: _still_so(lines, current(path)) for path, lines in wanted.items()}
+    wanted = {path: lines for path, lines in wanted.items() if lines}
     rooms = _rooms({path: len(_text(lines)) for path, lines in wanted.items()}, budget)
     return "\n".join(_excerpt(path, lines, rooms[path]) for path, lines in wanted.items())
 
@@ -52,7 +68,22 @@ def _known(done: Sequence[Exchange], root: str) -> dict[str, dict[int, str]]:
 def _may_write_anything(one: Exchange) -> bool:
     if one.call.name in _COMMANDS:
         return not reads_only(text_argument(one.call.arguments, "command"))
-    return one.call.name in _WRITING_MANY
+    if one.call.name in _NAMING_WHAT_IT_WRITES:
+        return False
+    return one.call.name not in _CHANGING_NOTHING
+
+
+def _still_so(lines: Lines, text: str | None) -> dict[int, str]:
+    present = [] if text is None else text.split("\n")
+    return {
+        number: line
+        for number, line in lines.items()
+        if number <= len(present) and _is_shown(line.partition("\t")[2], present[number - 1])
+    }
+
+
+def _is_shown(shown: str, line: str) -> bool:
+    return shown == line or (len(line) > _CUT_CHARACTERS and shown.startswith(f"{line[:_CUT_CHARACTERS]} ["))
 
 
 def _lines(text: str) -> dict[int, str]:

@@ -14,7 +14,7 @@ from workers.bench import Bench, set_up, unprintable
 from workers.candidates import Candidate, publish, published
 from workers.llm.provider import PASSING
 from workers.messages import Outcome, WorkOrder, WorkResult
-from workers.resuming import told_so_far
+from workers.resuming import carried_over, told_so_far
 from workers.settings import Settings
 from workers.verify import Finding, accept
 from worktrees.changes import changes, touched_paths
@@ -103,6 +103,7 @@ def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
         "spent": answer.spent,
         "models": answer.models,
         "includes": answer.includes,
+        "carried": carried_over(bench.order, bench.settings) if answer.includes else None,
         "log": str(bench.agent_log),
     }
 

@@ -7,6 +7,7 @@ where this host still has their transcript.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,38 @@ def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
     return tuple(one for one in found if one != but)
 
 
+def carried_in(entries: Sequence[Entry], *, attempt: int) -> Spent:
+    """What other attempts had used of a conversation when this one went on with it."""
+    if not attempts_in([*entries], but=attempt):
+        return Spent()
+    for at, entry in enumerate(entries):
+        if isinstance(entry, Started | Resumed) and int(entry.order_id.rpartition(".")[2]) == attempt:
+            # What was lost to the hub is told by whoever goes on: of turns before its own.
+            return Meter.of(Limits(), entries[: at + 1]).spent
+    return Meter.of(Limits(), entries).spent
+
+
+def carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
+    """As its transcript on this host tells; None where that cannot be read."""
+    try:
+        return carried_in(read_transcript(transcript_path(order, settings)), attempt=order.attempt)
+    except (OSError, TranscriptWrong):
+        return None
+
+
+def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
+    """Its limits, less what they allow for as used already and is not found so: it may use no more by itself."""
+    found, limits = carried_in(entries, attempt=order.attempt), order.limits
+    usd = max(0.0, (order.carried.cost_usd or 0.0) - (found.cost_usd or 0.0))
+    tokens = max(0, order.carried.tokens - found.tokens)
+    return limits.model_copy(
+        update={
+            "cost_usd": None if limits.cost_usd is None else limits.cost_usd - usd,
+            "tokens": None if limits.tokens is None else limits.tokens - tokens,
+        }
+    )
+
+
 def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
     """What a result without an answer of the agent's says: what its models used, as the transcript has it."""
     path = transcript_path(order, settings)
@@ -95,7 +128,8 @@ def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
         return {}
     includes = attempts_in(entries, but=order.attempt)
     # Who finds nothing in the hub to go on with begins anew: there is no harm in looking.
-    return {"spent": Meter.of(Limits(), entries).spent, "includes": includes, "resumable": True}
+    spent, carried = Meter.of(Limits(), entries).spent, carried_in(entries, attempt=order.attempt)
+    return {"spent": spent, "includes": includes, "carried": carried, "resumable": True}
 
 
 def _kept_earlier(bench: Bench) -> Progress | None:

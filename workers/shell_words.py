@@ -44,7 +44,21 @@ _READING = set(
     ]
 )
 _READING_GIT = {"blame", "branch", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"}
-_FIND_ACTS = {"-delete", "-exec", "-execdir", "-ok", "-fprint"}
+_FIND_ACTS = ("-delete", "-exec", "-ok", "-fprint", "-fls")
+_GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--open-files", "-O")
+_ACTS = {
+    "fd": r"-[^-]*[xX]|--exec",
+    "rg": r"--pre|--hostname-bin",
+    "tree": r"-[^-]*o|--output",
+    "less": r"-|\+",
+    "date": r"-[^-]*s|--set",
+    "file": r"-[^-]*C|--compile",
+}
+"""Options by which a program that reads does something else."""
+_SED_OPTIONS = ("-n", "-E", "-r", "-s", "-nE", "-nr", "-En", "-rn", "--quiet", "--silent", "--regexp-extended")
+_SED_SCRIPT = re.compile(r"""["']?(?:(?:\d+|\$|/[^/"'\s]*/)(?:,(?:\+?\d+|\$))?[pdq=];?)+["']?""")
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
+_HARMLESS = re.compile(r"[0-9&]?>{1,2}[ \t]*/dev/null(?=[\s;|&)]|$)|[0-9]?>&(?:[0-9]|-)")
 
 _TESTERS = set(
     [
@@ -115,10 +129,15 @@ _WRAPPERS = set(
 
 
 def reads_only(command: str) -> bool:
-    """Whether every program in it only reads, and nothing is written into a file."""
-    if re.search(r"(?<![0-9&])>(?!&|>?\s*/dev/null)", command):
+    """
+    Whether every program in it is known to only read, and nothing is written into a file.
+
+    What is not understood (a substitution, a script of `sed` or `awk` beyond the plainest) counts as writing.
+    """
+    bare = _HARMLESS.sub(" ", _QUOTED.sub("''", command))
+    if re.search(r"[>`]|\$\(|<\(|\$\{", bare):
         return False
-    return all(_reads(words) for words in _parts(command))
+    return all(_reads(words) for words in _parts(_HARMLESS.sub(" ", command)))
 
 
 def is_test(command: str) -> bool:
@@ -132,11 +151,35 @@ def _parts(command: str) -> list[list[str]]:
 
 
 def _reads(words: list[str]) -> bool:
-    if words[0] == "git":
-        return len(words) > 1 and words[1] in _READING_GIT
-    if words[0] == "sed":
-        return not any(word.startswith(("-i", "--in-place")) for word in words)
-    return words[0] in _READING and not (words[0] == "find" and _FIND_ACTS & set(words))
+    program, rest = words[0], words[1:]
+    match program:
+        case "git":
+            return bool(rest) and rest[0] in _READING_GIT and not _any_begins(rest, _GIT_ACTS)
+        case "sed":
+            return _sed_reads(rest)
+        case "awk":
+            return not re.search(r"[>|]|system|getline|close", " ".join(rest)) and not _any_begins(rest, ("-", "@"))
+        case "sort":
+            return not any(re.match(r"--(?:o|c)|-[^-]*[oT]", word) for word in rest)
+        case "uniq":
+            return len([word for word in rest if not word.startswith("-")]) <= 1
+        case "find":
+            return not _any_begins(rest, _FIND_ACTS)
+        case "fd" | "rg" | "tree" | "less" | "date" | "file":
+            return not any(re.match(_ACTS[program], word) for word in rest)
+        case _:
+            return program in _READING
+
+
+def _any_begins(words: list[str], with_what: tuple[str, ...]) -> bool:
+    return any(word.lstrip("'\"").startswith(with_what) for word in words)
+
+
+def _sed_reads(words: list[str]) -> bool:
+    """`sed -n '10,20p' file`: lines printed or left out by their numbers or a plain pattern, and no other script."""
+    options = [word for word in words if word.startswith("-")]
+    scripts = [word for word in words if not word.startswith("-")][:1]
+    return all(word in _SED_OPTIONS for word in options) and all(_SED_SCRIPT.fullmatch(each) for each in scripts)
 
 
 def _tests(words: list[str]) -> bool:

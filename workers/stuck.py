@@ -30,6 +30,8 @@ _WAITING = {"check_background"}
 _READING_TOOLS = {
     *("read_file", "glob", "grep", "find_symbol", "find_references", "diagnostics", "check_background"),
 }
+_KIND_CHARACTERS = 1_000
+"""Of a failure, by which it is known; the rest may be of any length."""
 _MARK = "[the harness] You are going in circles: "
 
 
@@ -164,7 +166,7 @@ def _is_reading(one: Exchange) -> bool:
 
 def _kind(text: str) -> str:
     """A failure without what differs between two of a kind: of a tool, the names and numbers; of a command, times."""
-    sentence = _sentence(text)
+    sentence = _sentence(text)[:_KIND_CHARACTERS]
     if sentence.startswith("["):
         return _without_times(sentence)
     return re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\S*[/.]\w\S*|\d+", "_", sentence)
@@ -180,7 +182,7 @@ def _sentence(text: str) -> str:
 
 def _without_times(text: str) -> str:
     """Seconds differ from run to run. Whole numbers stay: one failed test fewer is headway."""
-    return re.sub(r"\d+\.\d+", "0", text)
+    return re.sub(r"(?<!\d)\d+\.\d+", "0", text)
 
 
 def _shown(text: str) -> str:

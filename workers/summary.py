@@ -21,9 +21,7 @@ _MOST_DECISIONS = 12
 _DECISION_CHARACTERS = 300
 _OUTPUT_CHARACTERS = 3_000
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
-_PATCHED = re.compile(
-    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ b/|--- a/)(.+?)\s*$", re.MULTILINE
-)
+_PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 _DECIDES = re.compile(
     r"\b(?:I'll|I will|we'll|let's|decided|the (?:fix|plan|cause|reason|problem|issue|bug|change) (?:is|was)|root cause"
     r"|instead of|rather than|because|so that|must(?: not)?|should(?: not)?|turns out|found that|needs? to)\b",
@@ -117,8 +115,14 @@ def paths_written(one: Exchange, root: str) -> tuple[str, ...]:
         return tuple(filter(None, [normal_path(text_argument(one.call.arguments, "path"), root)]))
     if one.call.name == "apply_patch":
         patches = (value for value in one.call.arguments.values() if isinstance(value, str))
-        return tuple(normal_path(path, root) for patch in patches for path in _PATCHED.findall(patch))
+        return tuple(normal_path(path, root) for patch in patches for path in _patched(patch))
     return ()
+
+
+def _patched(patch: str) -> list[str]:
+    """By the lines that name files, which no line of a hunk is: each of those begins with its mark."""
+    lines = [line for line in patch.splitlines() if line.startswith(_PATCHED)]
+    return [path for line in lines if (path := line.partition(": ")[2].strip())]
 
 
 def _files_read(done: Sequence[Exchange], root: str) -> tuple[FileRead, ...]:

@@ -20,6 +20,7 @@ from orchestrator.runs import NoSuchRun
 from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
 from workers.settings import Settings, mistake_in_settings
+from workers.transcript import TranscriptWrong
 from workers.wire import BrokerAway, BrokerRefused
 from worktrees.git import GitFailed
 from worktrees.hub import HubUnusable
@@ -68,7 +69,7 @@ def _complain_of(failure: Exception) -> int:
     match failure:
         case UsageError():
             return complain(f"{failure.format_message()} (see `forgepool --help`)", WRONG)
-        case DocumentWrong() | CannotRun() | HubUnusable() | NoSuchRun() | JournalBusy():
+        case DocumentWrong() | CannotRun() | HubUnusable() | NoSuchRun() | JournalBusy() | TranscriptWrong():
             return complain(str(failure), WRONG)
         case ValidationError() if mistake := mistake_in_settings(failure):
             return complain(mistake, WRONG)

@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli.requesting import Task, kept_with
 from orchestrator.cli.running import Run
-from orchestrator.cli.say import out, printable, say
+from orchestrator.cli.say import complain, out, printable, say
 from orchestrator.hub import CannotRun
 from orchestrator.journal import is_being_written
 from orchestrator.runs import KeptRun
@@ -19,8 +19,9 @@ from workers.agents.narration import Line, lines
 from workers.bench import TRANSCRIPT, attempt_logs
 from workers.llm.recording import as_script
 from workers.settings import Settings
-from workers.transcript import Entry, parse_transcript
+from workers.transcript import Entry, Said, parse_transcript
 
+NOTHING_THERE = 1
 _LOOK_S = 0.3
 _STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
 
@@ -39,7 +40,7 @@ def transcript(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is said, until the run stops.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Show texts and results whole.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The entries as they are kept, a line of JSON each.")] = False,
-) -> None:
+) -> int:
     """Show an agent's conversation: what it said, what it called, what came of it."""
     kept = kept_with(run, task)
     source = _source(kept, task, attempt)
@@ -48,13 +49,22 @@ def transcript(
     while follow and is_being_written(kept.folder):
         time.sleep(_LOOK_S)
         shown.tell(source.read())
+    return 0 if shown.anything else _nothing_said(source)
 
 
-def record(run: Run, task: Task, attempt: Attempt = None) -> None:
+def record(run: Run, task: Task, attempt: Attempt = None) -> int:
     """Print an agent's conversation as a script for the scripted model, which replays it."""
     kept = kept_with(run, task)
     source = _source(kept, task, attempt)
-    say(as_script(source.entries(source.read())).rstrip("\n"))
+    entries = source.entries(source.read())
+    if not any(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries):
+        return _nothing_said(source)
+    say(as_script(entries).rstrip("\n"))
+    return 0
+
+
+def _nothing_said(source: "_Source") -> int:
+    return complain(f"{source.name} holds no turn of a model: nothing was said in that attempt", NOTHING_THERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +92,18 @@ class _Shown:
     as_json: bool
     _entries: int = 0
 
+    @property
+    def anything(self) -> bool:
+        return self._entries > 0
+
     def tell(self, data: bytes) -> None:
         raw = data.split(b"\n")[:-1]
+        entries = self.source.entries(data)
         if self.as_json:
             for line in raw[self._entries :]:
                 say(line.decode())
         else:
-            said = list(lines(self.source.entries(data), most_lines=None if self.full else 12, skip=self._entries))
+            said = list(lines(entries, most_lines=None if self.full else 12, skip=self._entries))
             _print(said)
         self._entries = len(raw)
 

@@ -7,7 +7,8 @@ import typer
 
 from orchestrator import inbox, runs
 from orchestrator.cli.running import Run, tell_changes
-from orchestrator.cli.say import say
+from orchestrator.cli.say import printable, say
+from orchestrator.events import Event
 from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from orchestrator.journal import JournalBusy
@@ -52,7 +53,10 @@ def answer(
         raise CannotRun(
             f"task '{task}' of run {kept.options.run} asks nothing, it is {state.tasks[task].phase}; {others}"
         )
-    _ask(run, Request(do="answer", task=task, text=text, by=_person() if by is None else by))
+    name = _person() if by is None else by
+    for said, what in ((text, "the answer"), (name, "the name given with --by")):
+        _prove_text(said, what)
+    _ask(run, Request(do="answer", task=task, text=text, by=printable(name)))
 
 
 def kept_with(run: str, task: str | None) -> KeptRun:
@@ -62,6 +66,14 @@ def kept_with(run: str, task: str | None) -> KeptRun:
         known = ", ".join(list(kept.course.tasks)[:10])
         raise CannotRun(f"run {kept.options.run} has no task '{task}'; it has: {known}")
     return kept
+
+
+def _prove_text(said: str, what: str) -> None:
+    """Raises CannotRun: what the command line was given are bytes that no text is made of."""
+    try:
+        said.encode()
+    except UnicodeEncodeError as problem:
+        raise CannotRun(f"{what} is not UTF-8; give it as UTF-8 text") from problem
 
 
 def _person() -> str:
@@ -74,17 +86,30 @@ def _person() -> str:
 def _ask(run: str, request: Request) -> None:
     """To the orchestrator if there is one, else into the journal at once."""
     kept = kept_with(run, request.task)
+
+    def decide(state: State) -> list[Event]:
+        if state.finished:
+            # A `cancel` that came too late for it would undo what is asked for now.
+            inbox.discard(kept.folder)
+        return granted(kept.course, state, request)
+
     try:
-        state, changes = kept.amend(lambda state: granted(kept.course, state, request))
+        state, changes = kept.amend(decide)
     except JournalBusy:
         inbox.leave(kept.folder, request)
-        say(f"asked run {kept.options.run} to {request.do} {request.task or 'all its tasks'}")
+        wish = f"{request.do} {request.task or 'all its tasks'}"
+        say(f"asked run {kept.options.run} to {wish}{_if_it_ends(kept, request)}")
         return
     tell_changes(kept, changes)
     if not changes:
         raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
     if not state.finished:
         say(f"go on with: forgepool resume {kept.options.run}")
+
+
+def _if_it_ends(kept: KeptRun, request: Request) -> str:
+    """What to do where a run is just ending, and will not look into its inbox again."""
+    return "" if request.do == "cancel" else f"; if it ends before it hears: forgepool resume {kept.options.run}"
 
 
 def _phases(state: State, request: Request) -> str:

@@ -19,11 +19,11 @@ from orchestrator.cli.say import complain, hush, say
 from orchestrator.course import Course
 from orchestrator.events import Event
 from orchestrator.hub import CannotRun, open_hub, read_plan
-from orchestrator.journal import Recorded
+from orchestrator.journal import JournalBusy, Recorded
 from orchestrator.loop import Wishes
 from orchestrator.refusals import refuse_unready
 from orchestrator.requests import with_budget
-from orchestrator.session import Listener, resume_run, start_run
+from orchestrator.session import Listener, resume_run, start_run, take_in_late
 from orchestrator.state import State
 from orchestrator.telling import answer_with, sentence
 from workers.logs import log_to_file
@@ -82,6 +82,9 @@ def resume(
     """Go on with a run that was interrupted, killed, or halted, or whose budget was used."""
     settings = settings_with(broker)
     kept = runs.find(settings, run)
+    late = take_in_late(kept)
+    if not as_json:
+        tell_changes(kept, late)
     if budget_usd is not None or budget_tokens is not None:
         _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
     state = kept.state()
@@ -122,7 +125,17 @@ def _set_budget(kept: runs.KeptRun, usd: float | None, tokens: int | None, *, as
             )
         return with_budget(kept.course, state, cap)
 
-    _, changes = kept.amend(decide)
+    try:
+        _, changes = kept.amend(decide)
+    except JournalBusy as busy:
+        wanted = ("" if usd is None else f" --budget-usd {usd:g}") + (
+            "" if tokens is None else f" --budget-tokens {tokens}"
+        )
+        run = kept.options.run
+        raise CannotRun(
+            f"run {run} is under way, and its budget cannot be changed meanwhile; "
+            f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
+        ) from busy
     if not as_json:
         tell_changes(kept, changes)
 
@@ -147,9 +160,9 @@ def listen_to_ctrl_c() -> Wishes:
     def interrupted(number: int, frame: FrameType | None) -> None:
         if wishes.drain or number == signal.SIGTERM:
             wishes.stop = True
-            complain("stopping now; nothing that was finished is lost", 0)
+            wishes.untold.append("stopping now; nothing that was finished is lost")
         else:
-            complain("nothing new is started, what runs may finish; Ctrl-C again stops it now", 0)
+            wishes.untold.append("nothing new is started, what runs may finish; Ctrl-C again stops it now")
         wishes.drain = True
 
     signal.signal(signal.SIGINT, interrupted)
@@ -170,6 +183,8 @@ def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
         if state.run and not logged:
             logged = True
             log_to_file(runs.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+        while wishes.untold:
+            complain(wishes.untold.pop(0), 0)
         try:
             show(state, recorded)
         except BrokenPipeError:

@@ -1,21 +1,35 @@
 """What is used and reserved together never exceeds the cap, whatever is sent, answered, lost and gone on with."""
 
+import math
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import answered, begun, course, follow, sent, task
+from pydantic import ValidationError
 
-from orchestrator.bill import bill, bill_words
-from orchestrator.budget import Budget, Ledger, Reservation, Use, settled
+from orchestrator.bill import bill, bill_words, budget_words
+from orchestrator.budget import Budget, Ledger, Reservation, Seen, Use, settled
 from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.dispatch import order
-from orchestrator.events import BudgetSet, Event, MessageLost, OrderSent, TaskParked
+from orchestrator.events import (
+    BudgetSet,
+    Event,
+    MessageLost,
+    MessageTaken,
+    OrderSent,
+    TaskBlocked,
+    TaskCancelled,
+    TaskFailed,
+    TaskParked,
+    TaskRetried,
+)
 from orchestrator.requests import with_budget
+from orchestrator.standing import standing
 from orchestrator.state import State
-from workers.messages import BuiltinAgent, Limits, Spent, WorkOrder
+from workers.messages import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
 
 NO_LIMITS = Limits()
 
@@ -146,11 +160,29 @@ def test_a_budget_that_is_used_parks_what_needs_it_with_the_command_that_raises_
     assert [event.task for event in started(of, state)] == ["b", "c"]
 
 
+def lost(attempt: int, used: Seen | None) -> list[Event]:
+    """A worker took it, and is gone."""
+    message_id = f"r-1.a.{attempt}"
+    return [
+        MessageTaken(message_id=message_id, host="h", pid=7),
+        MessageLost(message_id=message_id, why="w", used=used),
+    ]
+
+
+def settle(of: Course, state: State) -> list[Event]:
+    """Decides until nothing more follows, and starts nothing."""
+    found: list[Event] = []
+    while more := decide(of, state, now=1e6, order_slots=0, draining=False):
+        found += more
+        follow(state, *more)
+    return found
+
+
 def test_a_task_that_was_interrupted_and_stopped_for_money_goes_on_where_it_was() -> None:
     of = course(paid("a"), budget=Budget(usd=1.0))
     state = begun(of)
     for attempt in (1, 2):
-        follow(state, *started(of, state), MessageLost(message_id=f"r-1.a.{attempt}", why="gone"))
+        follow(state, *started(of, state), *lost(attempt, None))
     (parked,) = decide(of, state, now=1e6, order_slots=1, draining=False)
     assert isinstance(parked, TaskParked) and parked.why == "budget"
     follow(state, parked)
@@ -159,17 +191,176 @@ def test_a_task_that_was_interrupted_and_stopped_for_money_goes_on_where_it_was(
     assert (again.attempt, again.resumes) == (3, 2)
 
 
-def test_an_attempt_that_includes_a_lost_one_replaces_what_was_held_for_it() -> None:
+@pytest.mark.parametrize(
+    ("used", "counted"),
+    [
+        (None, 2.0),
+        (Seen(), 0.5),
+        (Seen(used=spent(0.3), largest_turn=spent(0.2)), 0.7),
+        (Seen(used=spent(0.3), largest_turn=spent(0.01)), 0.4),
+        (Seen(used=spent(1.9), largest_turn=spent(0.5)), 2.0),
+        (Seen(used=spent(2.5), largest_turn=spent(0.5)), 2.5),
+        (Seen(used=spent(None), largest_turn=spent(0.0)), 2.0),
+    ],
+)
+def test_a_lost_attempt_counts_what_the_hub_knows_and_the_turn_under_way(used: Seen | None, counted: float) -> None:
+    """What was not asked after counts whole; what was used beyond the reservation is never hidden."""
     of = course(paid("a"), budget=Budget(usd=4.0))
     state = begun(of)
-    follow(state, *started(of, state, slots=1), MessageLost(message_id="r-1.a.1", why="gone"))
-    assert of.ledger(state).usd == 2.0
+    (first,) = started(of, state, slots=1)
+    assert first.reserved_usd == 2.0
+    follow(state, first, *lost(1, used))
+    assert of.ledger(state).usd == pytest.approx(counted)
+
+
+def test_an_order_that_nobody_took_counts_nothing_when_it_is_lost_or_cancelled() -> None:
+    of = course(paid("a"), paid("b"), budget=Budget(usd=4.0))
+    state = begun(of)
+    follow(state, *started(of, state), MessageLost(message_id="r-1.a.1", why="gone"), TaskCancelled(task="b"))
+    assert of.ledger(state).usd == 0.0
+    assert bill(state.tasks["a"].uses.values()).unanswered_attempts == 0
+
+
+def test_a_cancelled_attempt_counts_as_a_lost_one() -> None:
+    of = course(paid("a"), budget=Budget(usd=4.0))
+    used = Seen(used=spent(0.3, 70), largest_turn=spent(0.2))
+    taken = MessageTaken(message_id="r-1.a.1", host="h", pid=7)
+    state = begun(of)
+    follow(state, *started(of, state, slots=1), taken, TaskCancelled(task="a", used=used))
+    assert of.ledger(state).usd == pytest.approx(0.7)
+    assert bill(state.tasks["a"].uses.values()).cost_usd == pytest.approx(0.3)
+
+
+def test_who_goes_on_reserves_only_what_it_may_use_besides_and_is_told_both_together() -> None:
+    of = course(paid("a", limits=Limits(cost_usd=2.0, tokens=1000)), budget=Budget(usd=10.0))
+    state = begun(of)
+    used = Seen(used=spent(0.5, 300), largest_turn=spent(0.1, 50))
+    follow(state, *started(of, state), *lost(1, used))
+    (again,) = started(of, state)
+    assert (again.resumes, again.reserved_usd, again.reserved_tokens) == (1, 1.5, 700)
+    (told,) = orders_of(of, state, [again])
+    assert (told.limits.cost_usd, told.limits.tokens, told.carried.cost_usd) == (2.0, 1000, 0.5)
+    follow(state, answered("a", 2, spent=spent(1.5, 800), includes=(1,), carried=used.used))
+    assert of.ledger(state).usd == pytest.approx(1.5 + 0.2), "the turn that was under way was used by nobody else"
+
+
+def test_a_share_of_the_budget_comes_on_top_of_what_is_carried_over() -> None:
+    of = course(paid("a"), budget=Budget(usd=10.0))
+    state = begun(of)
+    follow(state, *started(of, state), *lost(1, Seen(used=spent(4.0), largest_turn=spent(0.5))))
+    (again,) = started(of, state)
+    (told,) = orders_of(of, state, [again])
+    assert again.reserved_usd is not None and told.limits.cost_usd == pytest.approx(4.0 + again.reserved_usd)
+    assert of.ledger(state).usd <= 10.0
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(cost_usd=9.0)])
+def test_an_attempt_that_the_budget_cut_short_waits_for_more_and_goes_on_uncharged(limits: Limits) -> None:
+    of = course(paid("a", limits=limits, attempts=1), budget=Budget(usd=4.0))
+    state = begun(of)
+    (first,) = started(of, state)
+    follow(state, first, answered("a", 1, "limits_spent", spent=spent(first.reserved_usd, 10), resumable=False))
+    (parked,) = settle(of, state)[:1]
+    assert isinstance(parked, TaskParked) and parked.why == "budget" and "--budget-usd USD" in parked.question
+    assert (state.tasks["a"].phase, state.tasks["a"].charged) == ("needs_human", 0)
+    follow(state, *with_budget(of, state, Budget(usd=20.0)))
+    (again,) = started(of, state)
+    (told,) = orders_of(of, state, [again])
+    assert (again.resumes, told.carried.cost_usd) == (1, first.reserved_usd)
+    assert told.limits.cost_usd is not None and told.limits.cost_usd > (first.reserved_usd or 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(cost_usd=1.0), {}),
+        (Limits(turns=1), {}),
+        (Limits(wall_s=60), {"started_at": 100.0, "finished_at": 161.0}),
+    ],
+)
+def test_an_attempt_that_ended_at_a_limit_of_its_own_failed(limits: Limits, said: dict[str, Any]) -> None:
+    of = course(paid("a", limits=limits, attempts=1), budget=Budget(usd=4.0))
+    state = begun(of)
+    follow(state, *started(of, state), answered("a", 1, "limits_spent", spent=spent(0.9), **said))
+    assert isinstance(settle(of, state)[0], TaskFailed)
+
+
+def test_a_program_counts_as_cut_short_only_when_it_passed_what_it_was_given() -> None:
+    for used, kind in ((0.1, TaskFailed), (3.0, TaskParked)):
+        of = course(task("a", agent=CliAgent(program="claude"), attempts=1), budget=Budget(usd=4.0))
+        state = begun(of)
+        follow(state, *started(of, state), answered("a", 1, "limits_spent", spent=spent(used)))
+        assert of.ledger(state).usd == used
+        assert isinstance(settle(of, state)[0], kind)
+
+
+def test_more_budget_reopens_what_waited_for_it_and_nothing_else() -> None:
+    """Not what a person cancelled, and no question of an agent's is dropped, though what needs them waits, too."""
+    of = course(paid("a"), paid("b", "a"), task("c"), paid("d"), paid("e", "c"), task("f", "d"), budget=Budget(usd=1.0))
+    state = begun(of, TaskCancelled(task="c"))
+    follow(state, sent("d"), answered("d", 1, "needs_human", question="which?", spent=spent(0.99), resumable=True))
+    found = settle(of, state)
+    assert [event.task for event in found if isinstance(event, TaskParked) and event.why == "budget"] == ["a"]
+    blocked = {event.task for event in found if isinstance(event, TaskBlocked)}
+    assert blocked == {"b", "e", "f"}, "what needs a task that will not land is blocked, whatever it costs"
+    events = with_budget(of, state, Budget(usd=5.0))
+    assert [event.task for event in events if isinstance(event, TaskRetried)] == ["a", "b"]
+    follow(state, *events)
+    assert (state.tasks["c"].phase, state.tasks["d"].question) == ("cancelled", "which?")
+
+
+def test_more_budget_runs_nothing_again_that_a_person_cancelled() -> None:
+    of = course(task("c"), paid("a", "c"), budget=Budget(usd=1.0))
+    state = begun(of, TaskCancelled(task="c"), TaskParked(task="a", question="q", why="budget"))
+    events = with_budget(of, state, Budget(usd=5.0))
+    assert [event.task for event in events if isinstance(event, TaskRetried)] == ["a"]
+
+
+def test_turns_that_never_reached_the_hub_go_on_counting() -> None:
+    """The first used 1.0, of which the one that goes on found 0.6; in all it is 1.9."""
+    uses = {1: Use(reserved_usd=2.0, spent=spent(1.0)), 2: Use(reserved_usd=2.0, resumes=1, carried=spent(1.0))}
+    after = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
+    assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.9)
+    assert bill(after.values()).cost_usd == pytest.approx(1.9)
+
+
+def test_a_late_answer_of_an_attempt_that_was_gone_on_from_counts_what_nobody_carried_over() -> None:
+    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=Seen(used=spent(0.6))), 2: Use(reserved_usd=2.0, resumes=1)}
+    uses = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
+    uses = settled(uses, 1, spent(1.7), models=(), includes=())
+    assert sum(use.counted_usd for use in uses.values()) == pytest.approx(1.7 + 0.9)
+
+
+def test_what_was_found_beyond_what_was_known_is_counted_once() -> None:
+    """A push that came through after the hub was asked."""
+    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=Seen()), 2: Use(reserved_usd=2.0, resumes=1)}
+    after = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.9))
+    assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("amount", [math.inf, math.nan])
+def test_a_budget_without_an_end_is_none(amount: float) -> None:
+    with pytest.raises(ValidationError):
+        Budget(usd=amount)
+
+
+def test_what_is_held_without_being_used_is_said_in_words() -> None:
+    of = course(paid("a"), paid("b"), budget=Budget(usd=9.0))
+    state = begun(of)
+    follow(state, *started(of, state), *lost(1, Seen(used=spent(0.5), largest_turn=spent(0.2))))
+    assert list(budget_words(of.ledger(state))) == [
+        "3.90 of 9.00 USD spent or reserved (3.00 USD reserved for attempts under way; "
+        "0.40 USD held for attempts that were lost or cancelled, whose use is not wholly known)"
+    ]
+
+
+def test_who_waits_for_money_says_so_and_who_comes_after_it_too() -> None:
+    of = course(*(paid(name, limits=Limits(cost_usd=usd)) for name, usd in zip("abc", (3, 2, 1), strict=True)))
+    state = begun(of, BudgetSet(budget=Budget(usd=4.0)))
     follow(state, *started(of, state, slots=1))
-    assert of.ledger(state).usd == 4.0
-    follow(state, answered("a", 2, spent=spent(1.25, 500), includes=(1,), models=("m",)))
-    assert of.ledger(state).usd == 1.25
-    whole = bill(state.tasks["a"].uses.values())
-    assert (whole.input_tokens, whole.cost_usd, whole.unanswered_attempts) == (500, 1.25, 0)
+    said = {one.task: one.detail for one in standing(of, state, now=1.0, live=True).tasks}
+    assert said["b"] == "waits for what orders under way will leave of the budget; 1.00 USD are left, too little for it"
+    assert said["c"] == "goes after 'b', which waits for money"
 
 
 def test_a_use_without_a_known_price_counts_as_all_that_was_reserved() -> None:

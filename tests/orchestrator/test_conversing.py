@@ -13,9 +13,10 @@ from plans import RUN, answered, course, sent, task
 
 from orchestrator.budget import Budget
 from orchestrator.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
-from orchestrator.inbox import waiting
+from orchestrator.inbox import Request, leave, waiting
 from orchestrator.journal import Journal
 from orchestrator.runs import KeptRun, Options, keep
+from orchestrator.session import take_in_late
 from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from workers.llm.scripted import read_script
 from workers.messages import BuiltinAgent, Spent
@@ -60,8 +61,15 @@ class Home:
         assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said
         return said.stderr
 
+    @property
+    def transcript(self) -> Path:
+        return self.kept.folder / "logs" / "orders" / "a" / "1" / "transcript.jsonl"
+
     def phases(self) -> dict[str, str]:
         return {task.id: task.phase for task in self.kept.state().tasks.values()}
+
+
+_ME = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 
 
 @pytest.fixture
@@ -102,9 +110,81 @@ def test_an_answer_to_a_run_under_way_is_left_for_it(home: Home) -> None:
         said = home.forgepool("answer", RUN, "a", "tabs", "--by", "bob")
     finally:
         journal.close()
-    assert said.stdout == f"asked run {RUN} to answer a\n"
+    assert said.stdout == f"asked run {RUN} to answer a; if it ends before it hears: forgepool resume {RUN}\n"
     ((_, wish),) = waiting(home.kept.folder)
     assert (wish.do, wish.task, wish.text, wish.by) == ("answer", "a", "tabs", "bob")
+
+
+def test_what_was_asked_as_a_run_ended_is_taken_in_when_it_is_resumed(home: Home) -> None:
+    """But for a `cancel`, which came too late and would undo it."""
+    journal = Journal(home.kept.folder)
+    try:
+        home.forgepool("cancel", RUN, "a")
+        home.forgepool("answer", RUN, "a", "tabs", "--by", "bob")
+        home.forgepool("retry", RUN, "c")
+    finally:
+        journal.close()
+    said = home.forgepool("resume", RUN)
+    assert said.stdout == "a: answered by bob, and goes on\nb: may go on\nc: to be tried again\n"
+    assert home.phases() == {"a": "pending", "b": "pending", "c": "pending", "d": "needs_human"}
+    assert list(waiting(home.kept.folder)) == []
+
+
+def test_a_cancel_that_came_too_late_does_not_undo_what_is_asked_later(home: Home) -> None:
+    leave(home.kept.folder, Request(do="cancel", task="a"))
+    assert home.forgepool("retry", RUN, "c").returncode == 0
+    assert list(waiting(home.kept.folder)) == []
+
+
+def test_a_run_that_goes_on_takes_its_requests_in_itself(home: Home) -> None:
+    """Also a `cancel`, left while nobody ran it."""
+    home.forgepool("retry", RUN, "c")
+    leave(home.kept.folder, Request(do="cancel", task="c"))
+    assert take_in_late(home.kept) == []
+    assert [wish.do for _, wish in waiting(home.kept.folder)] == ["cancel"]
+
+
+def test_what_is_no_text_is_no_answer_and_nobodys_name(home: Home) -> None:
+    assert "the answer is not UTF-8" in home.refused("answer", RUN, "a", "\udcff")
+    assert "the name given with --by is not UTF-8" in home.refused("answer", RUN, "a", "x", "--by", "\udcff")
+
+
+def test_a_name_steers_no_terminal(home: Home) -> None:
+    said = home.forgepool("answer", RUN, "a", "x", "--by", "\x1b[31mann\nb")
+    assert said.stdout.startswith("a: answered by \\x1b[31mann\\nb, and goes on\n")
+
+
+@pytest.mark.parametrize("command", [("transcript",), ("transcript", "--json"), ("record",)])
+def test_a_transcript_somebody_has_changed_is_told_in_one_sentence(home: Home, command: tuple[str, ...]) -> None:
+    name, *options = command
+    home.transcript.write_bytes(b"\xff{\n" + home.transcript.read_bytes())
+    assert "transcript.jsonl" in home.refused(name, RUN, "a", *options)
+
+
+@pytest.mark.parametrize("name", ["transcript", "record"])
+def test_a_conversation_in_which_nothing_was_said_is_told_so(home: Home, name: str) -> None:
+    home.transcript.write_bytes(b"")
+    said = home.forgepool(name, RUN, "a")
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (1, "", 1), said
+    assert "holds no turn of a model" in said.stderr
+
+
+def test_the_program_or_the_key_that_was_there_is_wanted_again(home: Home, tmp_path: Path) -> None:
+    """A run that cannot go on is refused before anything is started; what has ended wants nothing."""
+    home.forgepool("answer", RUN, "a", "x")
+    repository = tmp_path / "hub"
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+    for argv in (
+        ["init", "-q", str(repository)],
+        ["-C", str(repository), *_ME, "commit", "-q", "--allow-empty", "-mx"],
+    ):
+        subprocess.run(["git", *argv], env=env, check=True)
+    subprocess.run(["git", "-C", str(repository), "branch", "t"], check=True)
+    options = home.kept.options.model_copy(update={"hub": str(repository)})
+    (home.kept.folder / "options.json").write_text(options.encode())
+    said = home.refused("resume", RUN)
+    assert "task 'a' needs a model, and there is no key for one" in said
+    assert home.phases()["a"] == "pending"
 
 
 def test_an_answer_that_helps_nobody_is_refused(home: Home) -> None:
@@ -132,7 +212,18 @@ def test_a_budget_that_is_none_or_spent_already_is_refused(home: Home) -> None:
     assert "--budget-usd is less than the 1.95 USD that run r-1 has spent" in home.refused(
         "resume", RUN, "--budget-usd", "1"
     )
-    assert "0 is no budget" in home.refused("resume", RUN, "--budget-usd", "0")
+    for none in ("0", "inf"):
+        assert f"--budget-usd {none} is no budget" in home.refused("resume", RUN, "--budget-usd", none)
+    assert "Invalid value for '--budget-usd'" in home.refused("resume", RUN, "--budget-usd", "nan")
+
+
+def test_the_budget_of_a_run_under_way_is_not_changed_and_what_to_type_is_said(home: Home) -> None:
+    journal = Journal(home.kept.folder)
+    try:
+        said = home.refused("resume", RUN, "--budget-usd", "20", "--budget-tokens", "900")
+    finally:
+        journal.close()
+    assert f"stop it with Ctrl-C first, then: forgepool resume {RUN} --budget-usd 20 --budget-tokens 900" in said
     assert home.phases()["d"] == "needs_human"
 
 

@@ -112,9 +112,11 @@ def test_what_landed_before_the_first_of_the_attempts_began_is_in_its_base() -> 
 def test_going_on_does_not_make_an_old_base_new() -> None:
     """What landed since the first of the attempts began is missing from the second's base, too."""
     of = course(task("a", agent=BuiltinAgent(), files=["x"]), task("other"))
-    state = begun(of, sent("a"), LOST)
-    follow(state, next_order(of, state) or LOST)
-    land_other(state, "x")
+    state = land_other(begun(of, sent("a"), LOST), "z")
+    second = next_order(of, state)
+    assert second and second.resumes == 1, "z is none of its business yet"
+    granted_z = PathsGranted(task="a", attempt=2, number=1, paths=("z",))
+    follow(state, second, PathsAsked(task="a", attempt=2, number=1, paths=("z",)), granted_z)
     follow(state, MessageLost(message_id=f"{RUN}.a.2", why="gone"))
     again = next_order(of, state)
     assert again and (again.resumes, again.base) == (None, "m-other-1")

@@ -5,14 +5,18 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
 
+from orchestrator.budget import Seen
 from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, TaskFailed, TaskReturned
 from orchestrator.inbox import Request
-from orchestrator.recovery import unless_landed
+from orchestrator.recovery import seen, seen_in, unless_landed
 from orchestrator.requests import granted
 from orchestrator.state import State
-from workers.refs import marker_ref
+from workers.llm.messages import Text, Turn, Usage
+from workers.messages import BuiltinAgent, ReasonPack, Spent
+from workers.refs import marker_ref, progress_ref
+from workers.transcript import Entry, Resumed, Said, Started
 from worktrees.git import Git
 from worktrees.mirror import Mirror, open_mirror
 
@@ -64,3 +68,51 @@ def test_a_task_that_has_not_landed_is_given_up_as_decided(mirror: Mirror) -> No
 def test_a_landing_in_doubt_cannot_be_cancelled() -> None:
     of = course(task("a"))
     assert granted(of, in_doubt(of), Request(do="cancel", task="a")) == []
+
+
+def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
+    """All of it, what of that was carried over, and its largest turn; nothing where the hub has no transcript."""
+    of = course(task("a", agent=BuiltinAgent()), task("b"))
+    state = begun(of, sent("a"), sent("b"))
+    assert seen(of, state, mirror, state.tasks["b"]) is None, "a command leaves no transcript"
+    assert seen(of, state, mirror, state.tasks["a"]) == Seen()
+    put_progress(
+        mirror, "a", 1, [Started(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=()), said(30), said(5)]
+    )
+    found = seen(of, state, mirror, state.tasks["a"])
+    assert found and (found.used.input_tokens, found.used.turns) == (35, 2)
+    assert (found.carried.tokens, found.largest_turn.input_tokens) == (0, 30)
+
+
+def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
+    begins = Started(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=())
+    goes_on = Resumed(at=2.0, order_id="r-1.a.2", lost=Spent(input_tokens=7))
+    found = seen_in([begins, said(30), goes_on, said(5)], attempt=2)
+    assert (found.used.input_tokens, found.carried.input_tokens) == (42, 37)
+
+
+def said(tokens: int) -> Said:
+    turn = Turn(role="assistant", parts=(Text(text="t"),), usage=Usage(input_tokens=tokens, cost_usd=0.1))
+    return Said(at=1.0, turn=turn)
+
+
+def put_progress(mirror: Mirror, name: str, attempt: int, entries: list[Entry]) -> None:
+    """As a worker keeps it."""
+    hub = Git(git_dir=Path(mirror.hub))
+    text = b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
+    blob, files = hub.text("hash-object", "-w", "--stdin", stdin=text), hub.text("mktree", stdin=b"")
+    tree = hub.text("mktree", stdin=f"040000 tree {files}\tfiles\n100644 blob {blob}\ttranscript.jsonl\n".encode())
+    me = {one: "t" for one in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+    commit = hub.text("commit-tree", "-m", "kept", "-p", "refs/heads/main", tree, env=me)
+    hub.run("update-ref", progress_ref("r-1", name, attempt), commit)
+
+
+def test_what_a_new_attempt_brings_is_not_in_doubt() -> None:
+    """Composed anew after its base was stale: the landing that was in doubt is not the new candidate's."""
+    of = course(task("a"))
+    state = in_doubt(of)
+    assert state.tasks["a"].landing_in_doubt
+    follow(state, check_sent("a", 2), CheckAnswered(task="a", result=verdict("a", "red", 2)))
+    follow(state, TaskReturned(task="a", reason=ReasonPack(attempt=1, kind="check_failed", summary="s")), sent("a", 2))
+    assert not state.tasks["a"].landing_in_doubt
+    assert granted(of, state, Request(do="cancel", task="a")) != [], "it may be cancelled"

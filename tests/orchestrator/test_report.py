@@ -150,7 +150,7 @@ def test_who_waits_for_paths_or_for_money_says_so() -> None:
     assert lines(begun(ONE, sent("a"), sent("d"), asks, waits, later))["a"][1] == "waits for 'd', which holds z"
     of = course(task("a", agent=BuiltinAgent()), budget=Budget(usd=1.0))
     state = begun(of, *spent_by("m", cost_usd=0.99), e.TaskReturned(task="a", reason=REASON))
-    assert standing(of, state, now=1.0, live=True).tasks[0].detail.startswith("waits for what orders under way")
+    assert standing(of, state, now=1.0, live=True).tasks[0].detail.startswith("waits for more budget; 0.01 USD")
 
 
 def test_the_telling_line_of_a_failure_is_the_assertion() -> None:
@@ -163,3 +163,16 @@ def test_every_event_is_read_back_as_it_was_written() -> None:
     assert len(kinds) == len(get_args(get_args(e.Event)[0])), "two events of one kind could not be told apart"
     for event in STEPS:
         assert e.EVENT.validate_json(event.encode()) == event
+
+
+def test_what_was_interrupted_is_not_said_not_to_have_begun(tmp_path: Path) -> None:
+    of = course(task("a"), task("b"))
+    text = reported(of, begun(of, sent("a"), e.RunPaused(why="interrupted")), tmp_path)
+    assert "- a (running): interrupted\n" in text and "- b (pending): not begun" in text
+
+
+def test_who_waits_for_paths_is_not_said_to_wait_for_a_clock() -> None:
+    stopped = answered("a", 1, "infrastructure", not_before=5.0, finished_at=5.0, detail="task 'd' is at work on z")
+    assert sentence(stopped) == "a: waits, task 'd' is at work on z"
+    limited = answered("a", 1, "infrastructure", not_before=500.0, finished_at=5.0, detail="limit")
+    assert (sentence(limited) or "").startswith("a: waits until ")

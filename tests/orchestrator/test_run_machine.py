@@ -14,7 +14,7 @@ from plans import RUN, course
 from plans import task as planned
 from world import Request, World
 
-from orchestrator.budget import Budget
+from orchestrator.budget import Budget, Seen
 from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.dispatch import check_request, land_request, order
@@ -28,6 +28,7 @@ from orchestrator.events import (
     OrderSent,
     RunResumed,
     RunStarted,
+    TaskCancelled,
 )
 from orchestrator.inbox import Request as Wish
 from orchestrator.journal import Journal, read
@@ -36,7 +37,7 @@ from orchestrator.requests import granted, with_budget
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from supervisor.messages import CheckRequest, LandRequest
-from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
+from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder, WorkResult
 
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -155,10 +156,7 @@ class Run(RuleBasedStateMachine):
     def lose(self, seed: int, for_good: bool) -> None:
         """A worker vanishes; what it had may be done all the same, and reported much later."""
         sent = Random(seed).choice(list(self.state.outstanding().values()))
-        for one in self.world.mail:
-            if isinstance(one, WorkOrder) and one.token == sent.token:
-                chance = Random(seed)
-                self.world.burn(one, chance.random(), keep=chance.random() < 0.6)
+        self.begin_work(sent, Random(seed))
         if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
         self.record(*(self.in_hub(self.state.tasks[sent.task], sent) or [self.lost(sent)]))
@@ -173,7 +171,8 @@ class Run(RuleBasedStateMachine):
         asking = [task.id for task in self.state.tasks.values() if task.question]
         named = Random(seed).choice(asking if do == "answer" and asking else list(self.state.tasks))
         wish = Wish.model_validate({"do": do, "task": named, "text": "this one"})
-        self.record(*granted(self.course, self.state, wish))
+        for event in granted(self.course, self.state, wish):
+            self.record(self.with_use(event, Random(seed)))
 
     @rule(more=st.sampled_from([1.5, 3.0]))
     def raise_budget(self, more: float) -> None:
@@ -235,6 +234,9 @@ class Run(RuleBasedStateMachine):
             cap = self.course.budget(self.state)
             assert cap.usd is None or self.world.burnt_usd <= cap.usd + 1e-6
             assert cap.tokens is None or self.world.burnt_tokens <= cap.tokens
+            ledger = self.course.ledger(self.state)
+            assert cap.usd is None or self.world.burnt_usd <= ledger.usd + 1e-6, "something was used and is not counted"
+            assert cap.tokens is None or self.world.burnt_tokens <= ledger.tokens
 
     @invariant()
     def nothing_lands_twice(self) -> None:
@@ -301,6 +303,10 @@ class Run(RuleBasedStateMachine):
 
     def receive(self, answer: Answer) -> None:
         for event in received(self.course, self.state, answer):
+            under_way = self.state.tasks[event.task].message if isinstance(event, OrderAnswered) else None
+            if under_way is not None and isinstance(answer, WorkResult) and under_way.token != answer.token:
+                # A late one makes it needless: it is fenced.
+                self.world.fenced.add(under_way.token)
             self.record(event)
 
     def send(self, events: list[Event]) -> None:
@@ -332,7 +338,31 @@ class Run(RuleBasedStateMachine):
         return []
 
     def lost(self, sent: Outstanding) -> Event:
-        return MessageLost(message_id=sent.message_id, why="h/7 took it and is gone")
+        used = self.use_of(sent) if sent.kind == "order" else None
+        return MessageLost(message_id=sent.message_id, why="h/7 took it and is gone", used=used)
+
+    def begin_work(self, sent: Outstanding, chance: Random) -> None:
+        """A worker takes it, and uses something."""
+        for one in [one for one in self.world.mail if one.token == sent.token]:
+            self.receive(self.world.start(one))
+            if isinstance(one, WorkOrder):
+                self.world.burn(one, chance.random(), keep=chance.random() < 0.6)
+
+    def with_use(self, event: Event, chance: Random) -> Event:
+        """As the loop does: a cancelled attempt under way is asked after at the hub."""
+        if not isinstance(event, TaskCancelled) or (sent := self.state.tasks[event.task].message) is None:
+            return event
+        if sent.kind != "order":
+            return event
+        if chance.random() < 0.5:
+            self.begin_work(sent, chance)
+        return event.model_copy(update={"used": self.use_of(sent)})
+
+    def use_of(self, sent: Outstanding) -> Seen:
+        task = self.state.tasks[sent.task]
+        if not task.holder:
+            self.world.fenced.add(sent.token)
+        return self.world.seen(task.id, task.attempt)
 
     def finish(self, request: Request, chance: Random) -> Answer:
         match request:

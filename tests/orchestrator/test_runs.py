@@ -126,12 +126,12 @@ def test_a_journal_that_tells_what_cannot_be_is_refused(settings: Settings) -> N
         kept.state()
 
 
-def test_requests_that_came_too_late_are_thrown_away(tmp_path: Path) -> None:
+def test_a_cancel_that_came_too_late_is_thrown_away_and_what_reopens_the_run_is_kept(tmp_path: Path) -> None:
     assert discard(tmp_path) == 0
-    for do in ("cancel", "retry"):
+    for do in ("cancel", "retry", "answer"):
         leave(tmp_path, Request.model_validate({"do": do, "task": "a"}))
-    assert discard(tmp_path) == 2
-    assert list(waiting(tmp_path)) == []
+    assert discard(tmp_path) == 1
+    assert sorted(request.do for _, request in waiting(tmp_path)) == ["answer", "retry"]
 
 
 def test_requests_are_taken_in_the_order_they_were_left(tmp_path: Path) -> None:

@@ -10,13 +10,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.budget import Seen
 from orchestrator.reception import Answer
 from supervisor.messages import Certificate, CheckRequest, CheckResult, Landing, LandRequest
 from workers.answers import Started
 from workers.asking import PathsAsked
 from workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
-Used = tuple[Spent, tuple[int, ...]]
+NOTHING, UNSEEN = Spent(), Seen()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """What an attempt has used, and of whom it carried over what."""
+
+    spent: Spent = NOTHING
+    carried: Spent = NOTHING
+    includes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What the hub has of a conversation."""
+
+    base: str
+    spent: Spent = NOTHING
+    seen: Seen = UNSEEN
+    attempts: tuple[int, ...] = ()
+
+
 Request = WorkOrder | CheckRequest | LandRequest
 
 
@@ -41,30 +63,50 @@ class World:
     """What models have really used, whether anybody was told of it or not."""
     burnt_tokens: int = 0
     used: dict[tuple[str, int], Used] = field(default_factory=dict)
-    """By task and attempt, its use with all that it went on from, and the attempts that are in it."""
-    kept: set[tuple[str, int]] = field(default_factory=set)
-    """Attempts whose conversation is in the hub, to be gone on with."""
+    """By task and attempt, its use with all that it went on from, that part of it, and the attempts that are in it."""
+    kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
+    """By task and attempt, what the hub has of its conversation, to be gone on with; often without its last turn."""
+    fenced: set[str] = field(default_factory=set)
+    """Tokens of messages that were given up before anybody had begun them: nobody does."""
 
     def burn(self, order: WorkOrder, share: float, *, keep: bool) -> Used:
-        """An attempt uses a share of what its limits leave it, once; what it goes on from is part of that."""
-        if not isinstance(order.agent, BuiltinAgent):
-            return Spent(), ()
-        before = (order.task, order.resumes or 0)
-        carried, chain = self.used[before] if before in self.kept else (Spent(), ())
-        includes = (*chain, before[1]) if before in self.kept else ()
-        if (order.task, order.attempt) not in self.used:
-            usd, tokens = _room(order, carried)
-            self.burnt_usd += usd * share
-            self.burnt_tokens += int(tokens * share)
-            spent = Spent(
-                turns=1,
-                input_tokens=carried.input_tokens + int(tokens * share),
-                cost_usd=(carried.cost_usd or 0.0) + usd * share,
-            )
-            self.used[order.task, order.attempt] = spent, includes
-        if keep:
-            self.kept.add((order.task, order.attempt))
-        return self.used[order.task, order.attempt]
+        """
+        An attempt uses a share of what its limits leave it, once, in turns of a twentieth of that at most; what it goes
+        on from is part of its use. Unless all is to be kept, its last turn may not have reached the hub.
+        """
+        key = (order.task, order.attempt)
+        if not isinstance(order.agent, BuiltinAgent) or (order.token in self.fenced and key not in self.used):
+            return Used()
+        found = self._found(order)
+        if key not in self.used:
+            usd, tokens = _room(order, found.spent)
+            turns = int(share * 20) + 1
+            turn = Spent(turns=1, input_tokens=int(tokens * share / turns), cost_usd=usd * share / turns)
+            self.burnt_usd += (turn.cost_usd or 0.0) * turns
+            self.burnt_tokens += turn.tokens * turns
+            known = turns if keep or turns % 2 == 0 else turns - 1
+            carried = found.spent
+            self.used[key] = Used(spent=_plus(carried, turn, turns), carried=carried, includes=found.attempts)
+            if known:
+                seen = Seen(used=_plus(carried, turn, known), carried=carried, largest_turn=turn)
+                self.kept[key] = Kept(
+                    base=order.base, spent=seen.used, seen=seen, attempts=(*found.attempts, order.attempt)
+                )
+        return self.used[key]
+
+    def seen(self, task: str, attempt: int) -> Seen:
+        """What the hub knows of the use of an attempt."""
+        kept = self.kept.get((task, attempt))
+        return Seen() if kept is None else kept.seen
+
+    def _found(self, order: WorkOrder) -> "Kept":
+        """As a worker looks for it: what the hub has of the newest attempt that was not judged."""
+        judged = max((reason.attempt for reason in order.reasons), default=0)
+        for attempt in range(order.resumes or 0, judged, -1):
+            kept = self.kept.get((order.task, attempt))
+            if kept is not None and kept.base == order.base:
+                return kept
+        return Kept(base=order.base)
 
     def take(self, request: Request) -> None:
         self.mail.append(request)
@@ -80,7 +122,7 @@ class World:
         earlier = self.published.get((order.task, order.attempt))
         if earlier is not None:
             return self._tell(earlier.model_copy(update={"token": order.token}))
-        spent, includes = self.burn(order, share, keep=bool(said.get("resumable")))
+        use = self.burn(order, share, keep=bool(said.get("resumable")))
         made = WorkResult(
             order_id=order.order_id,
             token=order.token,
@@ -90,7 +132,7 @@ class World:
             detail=f"ended as {outcome}",
             question="which?" if outcome == "needs_human" and order.attempt % 3 else "",
             host="h",
-            **{"spent": spent, "includes": includes, **said},
+            **{"spent": use.spent, "includes": use.includes, "carried": use.carried, **said},
         )
         if outcome == "candidate":
             self.published[order.task, order.attempt] = made
@@ -149,12 +191,21 @@ class World:
         return answer
 
 
-def _room(order: WorkOrder, carried: Spent) -> tuple[float, int]:
-    """What its limits leave an order of money and tokens; something, where they say nothing."""
+def _room(order: WorkOrder, found: Spent) -> tuple[float, int]:
+    """What its limits leave an order of money and tokens by itself; something, where they say nothing."""
     usd, tokens = order.limits.cost_usd, order.limits.tokens
-    left_usd = 1.0 if usd is None else max(0.0, usd - (carried.cost_usd or 0.0))
-    left_tokens = 1000 if tokens is None else max(0, tokens - carried.tokens)
+    held = max(order.carried.cost_usd or 0.0, found.cost_usd or 0.0), max(order.carried.tokens, found.tokens)
+    left_usd = 1.0 if usd is None else max(0.0, usd - held[0])
+    left_tokens = 1000 if tokens is None else max(0, tokens - held[1])
     return left_usd, left_tokens
+
+
+def _plus(carried: Spent, turn: Spent, times: int) -> Spent:
+    return Spent(
+        turns=carried.turns + times,
+        input_tokens=carried.input_tokens + turn.input_tokens * times,
+        cost_usd=(carried.cost_usd or 0.0) + (turn.cost_usd or 0.0) * times,
+    )
 
 
 def message_id(request: Request) -> str:

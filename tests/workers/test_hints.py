@@ -238,3 +238,12 @@ def test_a_long_list_of_files_is_shown_in_part(tmp_path: Path) -> None:
 def test_a_model_that_does_not_answer_as_asked_gives_none(model: Says, repo: tuple[Git, CommitId]) -> None:
     """And nothing is raised."""
     assert hints_by_model(model, order(), *repo, stop=lambda: False).hints == ()
+
+
+def test_a_files_name_gives_no_orders() -> None:
+    """A path that cannot stand in quotes on one line is no hint, and a reason is one line."""
+    paths = ["a`b.py", "a\nb.py", "plain.py"]
+    hints = [Hint(path=path, confidence=0.9, reason="it `is`\n## new", source="x") for path in paths]
+    kept = best(hints, frozenset(paths))
+    assert [hint.path for hint in kept] == ["plain.py"]
+    assert rendered(kept).endswith("- `plain.py` (confidence: 0.90) — it is## new")

@@ -1,6 +1,7 @@
 """Whether a conversation gets anywhere: what counts as circling, and what does not."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,11 @@ def test_an_exploration_that_finds_nothing_new_is_enough() -> None:
     assert explored_enough(conversation(*files, *again[:4], [read("new.py")])) is None
     searching: list[list[Call]] = [[("grep", {"pattern": str(n)}, "none")] for n in range(5)]
     assert explored_enough(conversation(*files, *searching)) is None
+
+
+def test_a_long_failure_is_known_by_its_beginning() -> None:
+    """Five failures of a megabyte each are judged at once."""
+    sentence = "!no: " + "a." * 500_000
+    began = time.process_time()
+    assert stuck(conversation(*[[("edit_file", {"path": f"{number}"}, sentence)] for number in range(5)]), "plan")
+    assert time.process_time() - began < 4

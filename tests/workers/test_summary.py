@@ -213,3 +213,53 @@ def test_stretches_cover_the_lines_and_no_others(numbers: set[int]) -> None:
     found = stretches(numbers)
     assert {number for first, last in found for number in range(first, last + 1)} == numbers
     assert all(one[1] + 1 < other[0] for one, other in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("sed -Ei s/a/b/ x", "sed -ni 1p x", "sed 'w y' x", "sed -n 's/a/b/w y' x", "sort -o x x", "sort -uox x"),
+        *("cat x 2>y", "cat x &>y", "echo $(rm x)", "echo `rm x`", "awk -i inplace 1 x", "awk '{print > \"y\"}' x"),
+        *("uniq a b", "git diff --output=x", "find . -okdir rm {} +", "find . -fls x", "fd x -x rm", "fd -X rm x"),
+        *("rg --pre rm x", "tree -o x", "cat <(rm x)", "echo x > /dev/nullx"),
+    ],
+)
+def test_what_may_write_is_no_read(command: str) -> None:
+    """By an option, a redirection, a substitution or a script."""
+    assert not reads_only(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sed -n 10,20p x", "sed -n '/def/p' x", "sort -u x | uniq -c", "cat x 2>/dev/null 2>&1", "grep 'a > b' x", "fd x"],
+)
+def test_plain_reads_are_reads(command: str) -> None:
+    """Or exploring would look like working."""
+    assert reads_only(command)
+
+
+def test_excerpts_compare_with_what_is_there_now() -> None:
+    """Lines that a file does not hold any more are left out, whoever changed them; a file that is gone is too."""
+    entries = conversation([read("a.py")])
+    whole = excerpts(entries, ["a.py"])
+    lines = [line.partition("\t")[2] for line in whole.split("\n")[1:] if "\t" in line]
+    text = "\n".join(lines)
+    assert excerpts(entries, ["a.py"], current=lambda path: text) == whole
+    assert excerpts(entries, ["a.py"], current=lambda path: None) == ""
+    changed = "\n".join(["changed", *lines[1:]])
+    assert lines[0] not in excerpts(entries, ["a.py"], current=lambda path: changed).split("\n", 1)[1]
+
+
+def test_excerpts_forget_after_a_tool_that_nobody_knows() -> None:
+    """A server's tool may have changed any file."""
+    entries = conversation([read("a.py")], [("mcp__other__do", {}, "OK")])
+    assert excerpts(entries, ["a.py"]) == ""
+
+
+def test_a_hunks_lines_name_no_files() -> None:
+    """A line that goes may look like another patch's head, and trailing blanks cost nothing."""
+    patch = (
+        "*** Begin Patch\n*** Update File: a.py\n@@\n--- a/no.py\n+++ b/no.py\n+x" + " " * 200_000 + "\n*** End Patch"
+    )
+    entries = conversation([("apply_patch", {"input": patch}, "OK")])
+    assert summarised(entries).files_written == ("a.py",)

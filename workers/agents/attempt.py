@@ -27,6 +27,8 @@ from workers.progress import HubKeeper
 from workers.resuming import attempts_in
 from workers.summary import summarised, synthetic_plan
 from workers.tools.endings import FINISH
+from workers.tools.refusal import Refused
+from workers.tools.text_file import read_text, shown
 from workers.tools.workplace import Workplace
 from workers.transcript import Committed, Noted, Said, Started, Transcript, now
 from workers.verify import Finding
@@ -123,11 +125,17 @@ class Attempt:
         self.say(said)
         self._talk(phase, model)
 
+    def _present(self, path: str) -> str | None:
+        try:
+            return shown(read_text(self.workplace.path(path), path))
+        except (Refused, OSError):
+            return None
+
     def _opening(self, phase: PhaseName) -> str:
         if phase == "execute":
             self.keeper.settle()
             entries = self.transcript.entries
-            return self.words.to_execute(entries, self.bench.changed() if entries else ())
+            return self.words.to_execute(entries, self.bench.changed() if entries else (), self._present)
         guess = self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""

@@ -32,7 +32,7 @@ from workers.meter import Meter
 from workers.mistakes import DocumentWrong
 from workers.phases import Course, facts
 from workers.progress import kept
-from workers.resuming import begin
+from workers.resuming import begin, limits_with
 from workers.sandbox.background import Background
 from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
@@ -139,7 +139,7 @@ class TableModels:
 def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) -> AgentAnswer:
     beginning = begin(bench)
     transcript = beginning.transcript
-    meter = Meter.of(assignment.order.limits, transcript.entries)
+    meter = Meter.of(limits_with(assignment.order, transcript.entries), transcript.entries)
     workplace = _workplace(assignment, meter, stop)
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)

@@ -6,7 +6,7 @@ learned (by rules, from the transcript), the plan, and the text of the files it 
 the conversation before is handed on but by these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +52,12 @@ class TaskWords:
         """`hints`: the section on files likely to matter; empty where there are none."""
         return "\n\n".join(part for part in (self.card.rstrip("\n"), hints) if part) + "\n"
 
-    def to_execute(self, entries: Sequence[Entry], changed: tuple[str, ...]) -> str:
-        """`changed`: paths that are not as the base has them."""
+    def to_execute(
+        self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None]
+    ) -> str:
+        """
+        `changed`: paths that are not as the base has them; `current` has a file's text as it is now, or None.
+        """
         found = facts(entries)
         parts = [self.card.rstrip("\n")]
         if entries:
@@ -62,13 +66,13 @@ class TaskWords:
             plan = [_plan(found.plan)] if found.plan else []
             # A plan made up by the harness names no files: then all that was read may matter.
             wanted = found.plan.files if found.plan and found.plan.files else [one.path for one in summary.files_read]
-            parts += [*plan, self._texts(entries, wanted)]
+            parts += [*plan, self._texts(entries, wanted, current)]
         if found.overflows:
             parts.append(_OVERFLOWED)
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def _texts(self, entries: Sequence[Entry], paths: Sequence[str]) -> str:
-        texts = excerpts(entries, paths, root=self.root)
+    def _texts(self, entries: Sequence[Entry], paths: Sequence[str], current: Callable[[str], str | None]) -> str:
+        texts = excerpts(entries, paths, root=self.root, current=current)
         return f"## Files as they were read\n\n{texts}" if texts else ""
 
 

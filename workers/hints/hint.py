@@ -20,13 +20,23 @@ class Hint:
 
 
 def best(hints: Iterable[Hint], tree: Collection[str]) -> tuple[Hint, ...]:
-    """Those that are worth telling and exist: each path once, the surest first."""
+    """Those that are worth telling, exist and can be quoted: each path once, the surest first."""
     by_path: dict[str, Hint] = {}
     for hint in hints:
         known = by_path.get(hint.path)
-        if hint.path in tree and hint.confidence >= THRESHOLD and (not known or known.confidence < hint.confidence):
+        if (
+            hint.path in tree
+            and _plain(hint.path) == hint.path
+            and hint.confidence >= THRESHOLD
+            and (not known or known.confidence < hint.confidence)
+        ):
             by_path[hint.path] = hint
     return tuple(sorted(by_path.values(), key=lambda hint: (-hint.confidence, hint.path))[:MOST])
+
+
+def _plain(text: str) -> str:
+    """On one line and without quotes of its own: a file's name may hold anything, orders to the reader too."""
+    return "".join(each for each in text if each.isprintable() and each != "`")
 
 
 def rendered(hints: Sequence[Hint]) -> str:
@@ -38,6 +48,6 @@ def rendered(hints: Sequence[Hint]) -> str:
         [
             "## File Hints",
             f"The following files are likely relevant to this task (generated from {sources}):",
-            *(f"- `{hint.path}` (confidence: {hint.confidence:.2f}) — {hint.reason}" for hint in hints),
+            *(f"- `{hint.path}` (confidence: {hint.confidence:.2f}) — {_plain(hint.reason)}" for hint in hints),
         ]
     )

@@ -72,8 +72,8 @@ class Tool:
     kind: ToolKind
     call: Callable[[Mapping[str, JsonValue], Workplace], Answer]
     """
-    Judges the arguments and does the work. May raise Refused, ValueError (a schema's and an encoding's too) and OSError, which
-    `carry_out` turns into answers.
+    Judges the arguments and does the work. May raise Refused, ValueError (a schema's and an encoding's too) and
+    OSError, which `carry_out` turns into answers.
     """
 
     @property

@@ -134,13 +134,14 @@ def test_a_usage_limit_comes_with_its_reset(tmp_path: Path) -> None:
     events = [json.loads(line) for line in (RECORDINGS / "claude-usage-limit.jsonl").read_text().splitlines()]
     told = next(event["rate_limit_info"]["resetsAt"] for event in events if event["type"] == "rate_limit_event")
     assert claude.perform().resets_at == told
+    then = time.localtime(time.time() + 10 * 86_400)
     codex.stand_in(
         """echo '{"type":"turn.failed","error":{"message":"You’ve hit your usage limit. """
-        """Try again at Nov 24th, 2126 7:55 AM."}}'; exit 1"""
+        f"""Try again at {time.strftime("%b %d, %Y", then)} 7:55 AM."}}}}'; exit 1"""
     )
     resets_at = codex.perform().resets_at
     assert resets_at is not None
-    assert time.strftime("%Y-%m-%d %H:%M", time.localtime(resets_at)) == "2126-11-24 07:55"
+    assert time.strftime("%Y-%m-%d %H:%M", time.localtime(resets_at)) == time.strftime("%Y-%m-%d 07:55", then)
 
 
 def test_a_program_that_tries_in_vain_is_ended(tmp_path: Path) -> None:

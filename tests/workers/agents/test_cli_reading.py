@@ -136,7 +136,9 @@ def test_no_line_stops_a_reader(program: CliProgram, tmp_path_factory: pytest.Te
     chosen = data.draw(st.lists(st.sampled_from(_LINES[program]), max_size=4))
     lines = [_changed(line, data.draw) for line in chosen]
     with Transcript(folder / "t.jsonl") as transcript:
-        record = Record(transcript, _reader_of(program, folder), Limits(turns=3, tokens=100, cost_usd=1.0), Redaction(()))
+        record = Record(
+            transcript, _reader_of(program, folder), Limits(turns=3, tokens=100, cost_usd=1.0), Redaction(())
+        )
         record.hear("\n".join(lines).encode(errors="replace"))
         record.end()
         assert record.spent(1.0).input_tokens >= 0

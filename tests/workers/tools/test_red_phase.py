@@ -112,3 +112,19 @@ def test_a_pipe_does_not_hide_the_failure(confirm: Confirm, seen: RedPhase) -> N
 def test_the_expected_text_is_looked_for_in_all_of_the_output(confirm: Confirm) -> None:
     """However much is printed after it."""
     assert not confirm("echo needle; seq 100000; echo '1 failed in 0.1s'; exit 1", expect="needle").is_error
+
+
+@pytest.mark.parametrize(
+    ("script", "expect", "told"),
+    [
+        ("echo '===== 1 passed in 0.01s ====='; exit 1", "1 passed", "pytest says that its tests passed"),
+        ("echo '1 passed in 0.01s'; exit 1", "test_x", "pytest says that its tests passed"),
+        ("printf 'Ran 1 test in 0s\\n\\nOK\\n'; exit 1", "Ran 1", "unittest says that its tests passed"),
+        ("echo 'shelf: passed'; exit 1", "shelf", "'shelf' stands only where the output says that something passed"),
+    ],
+)
+def test_what_has_passed_is_no_failure(confirm: Confirm, seen: RedPhase, script: str, expect: str, told: str) -> None:
+    """Whatever status is put behind it, and whatever is expected."""
+    answer = confirm(script, expect=expect)
+    assert told in answer.text
+    assert seen.confirmed is None

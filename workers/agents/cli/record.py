@@ -25,6 +25,8 @@ from workers.transcript import Answered, Entry, Noted, Said, Transcript, now
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40
+_OPEN_ANSWERS = 20
+"""Answers of which more may be told; what older ones used is added up once and for all."""
 _MOST_NOTES = 1_000
 """Remarks that are written down; the latest are known all the same."""
 _MOST_ENTRIES = 20_000
@@ -41,6 +43,7 @@ class Record:
         self._line = bytearray()
         self._skipping = False
         self._uses: dict[str, Usage] = {}
+        self._settled = Usage()
         self._in_all: Usage | None = None
         self._turn: str | None = None
         self._called_at: dict[str, float] = {}
@@ -70,7 +73,7 @@ class Record:
 
     def spent(self, seconds: float) -> Spent:
         """Nothing was used where no model has answered; what was used and not told is not known."""
-        usage = self._in_all if self._in_all is not None else _sum(self._uses.values())
+        usage = self._in_all if self._in_all is not None else _sum([self._settled, *self._uses.values()])
         cost = usage.cost_usd if self._in_all is not None or self._uses else None if self.turns else 0.0
         return Spent(
             seconds=seconds,
@@ -110,6 +113,9 @@ class Record:
                 self._append(answered)
             case Used(usage=usage, turn=turn):
                 self._uses[turn] = usage
+                if len(self._uses) > _OPEN_ANSWERS:
+                    oldest = next(iter(self._uses))
+                    self._settled = _sum([self._settled, self._uses.pop(oldest)])
             case UsedInAll(usage=usage):
                 self._in_all = usage
             case Remarked(text=text):

@@ -1,0 +1,43 @@
+"""What is said of a Ctrl-C does not run through what is being drawn."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plans import begun, course, task
+
+from orchestrator.cli.running import heard, listen_to_ctrl_c
+from workers.settings import Settings
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """As they were, afterwards."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+def test_an_interrupt_is_told_between_two_drawings_and_never_within_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes = listen_to_ctrl_c()
+    drawn: list[str] = []
+
+    def draw(state: object, recorded: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        drawn.append(capsys.readouterr().err)
+
+    listen = heard(draw, wishes, Settings(home=tmp_path, broker_url=None))
+    state = begun(course(task("a")))
+    state.run = ""
+    for _ in range(3):
+        listen(state, ())
+    assert wishes.drain and wishes.stop
+    first, second, third = drawn
+    assert first == "", "nothing is written while the table is drawn"
+    assert "nothing new is started" in second and "stopping now" in third

@@ -1,0 +1,65 @@
+"""Patterns and texts that would take for ever with a plain regular expression."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from workers.tools.globs import glob_pattern
+from workers.tools.near import near_miss
+from workers.tools.refusal import Refused
+from workers.tools.tool import Answer
+from workers.tools.verdicts import failed_by, passed_by, plain, why_broken
+from workers.tools.workplace import Workplace
+
+Use = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def soon() -> Iterator[None]:
+    """A second is much."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < 4
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [("*a" * 12 + "b", "a" * 200), ("**/a/" * 12 + "**/b", "a/" * 200), ("**" * 40 + "b", "a" * 200)],
+)
+def test_many_stars_do_not_multiply(glob: str, path: str) -> None:
+    """Each token costs one look at the path."""
+    assert not glob_pattern(glob).matches(path)
+    assert glob_pattern(glob).matches(path + "/b") or glob_pattern(glob).matches(path + "b")
+
+
+def test_braces_that_multiply_are_refused() -> None:
+    """What they come to is bounded; a few are expanded, nested ones too."""
+    with pytest.raises(Refused, match="more than 64 patterns"):
+        glob_pattern("{a,a}{b,b}" * 14)
+    nested = glob_pattern("src/{a,{b,c}d}/*.{py,ts}")
+    assert [nested.matches(f"src/{each}/x.ts") for each in ("a", "bd", "cd", "b")] == [True, True, True, False]
+
+
+def test_file_names_are_not_matched_with_the_models_pattern(use: Use, place: Workplace) -> None:
+    """They are ranked by its words: what a search program can be ended in, the worker could not."""
+    subprocess.run(["git", "init", "-q", str(place.root)], check=True)
+    name = "a" * 60
+    (place.root / f"{name}!").write_text("b\nb\n")
+    (place.root / "shelf.py").write_text("one b\n")
+    answer = use("grep", pattern="(a|aa)+$|b|shelf")
+    assert answer.text.index("shelf.py") < answer.text.index(name)
+
+
+def test_a_verdict_does_not_take_long(use: Use) -> None:
+    """Of megabytes of empty lines or blanks, or of one word."""
+    for text in ("\n" * 2_000_000, " " * 2_000_000, "FAIL [" * 100_000, "1 " * 500_000):
+        assert (failed_by(plain(text)), passed_by(text), why_broken(text)) == (None, None, None)
+    assert failed_by("x\n" * 1_000_000 + "1 failed in 0.1s") == "pytest"
+
+
+def test_a_near_miss_does_not_take_long() -> None:
+    """In a file of one line over and over, or of very many alike."""
+    assert "nearest" in near_miss("}\n" * 20_000, "}\n" * 2_000)
+    near_miss("\n".join(f"value_{number} = {'x' * 300}" for number in range(15_000)), f"value_y = {'x' * 299}z")
