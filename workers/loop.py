@@ -15,7 +15,7 @@ from typing import Literal
 from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
 from workers.messages import PhaseName
-from workers.meter import Meter, Price
+from workers.meter import Meter, Price, added, used
 from workers.progress import Forgetful, Keeper
 from workers.stuck import explored_enough, stuck, warned, warning
 from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
@@ -179,8 +179,10 @@ class Talk:
                     status=event.status,
                     seconds=event.seconds,
                     wait_s=event.wait_s,
+                    usage=event.usage,
                 )
             )
+            self.meter.spent = added(self.meter.spent, used(event.usage))
 
     def _follow(self, turn: Turn) -> Outcome | None:
         ends = self._carry_out_all(turn)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
 from workers.llm.provider import Request
 from workers.messages import Limits, Spent
-from workers.transcript import Entry, Noted, Resumed, Said
+from workers.transcript import Entry, Noted, Resumed, Said, Tried
 
 Price = Callable[[int, int], float | None]
 """The most that so many input and output tokens could cost, in USD; None where no price is known."""
@@ -44,7 +44,7 @@ class Meter:
             match entry:
                 case Said(turn=turn) if turn.role == "assistant":
                     meter.count(turn.usage)
-                case Noted(usage=usage) if usage.input_tokens:
+                case Noted(usage=usage) | Tried(usage=usage) if usage.input_tokens or usage.output_tokens:
                     meter.spent = added(meter.spent, used(usage))
                 case Resumed(lost=lost):
                     meter.spent = added(meter.spent, lost)

@@ -64,6 +64,8 @@ class Tried(Message):
     status: int | None = None
     seconds: float
     wait_s: float | None = None
+    usage: Usage = Usage()
+    """What it cost all the same, as far as it is known."""
 
 
 class Finished(Message):

@@ -38,6 +38,9 @@ What is raised while Redis cannot be reached, or is there and takes nothing for 
 full, it is a replica, it loads its data or runs a script. The caller waits and tries again, nothing is lost.
 """
 
+RedisTrouble = redis.RedisError
+"""Whatever Redis has to say against a command: for the one who goes on without it in any case."""
+
 # The library has no class for these: a snapshot that cannot be written, a script that runs long, replicas that are
 # gone. Without one they could not be told from a command that is wrong. Celery's client reads by the same table.
 for _passing in ("MISCONF", "BUSY", "NOREPLICAS"):

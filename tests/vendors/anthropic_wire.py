@@ -19,6 +19,7 @@ _STOPS = {
     "pause": "pause_turn",
 }
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_CALLED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NEW_VERSION = "2026-10-21"
 _MOST_BREAKPOINTS = 4
@@ -106,6 +107,8 @@ def _echoes(model: str, number: int, blocks: list[Body]) -> Iterator[str]:
             yield f"messages.{number}.content.{place}: Invalid `data` in `redacted_thinking` block"
         if block["type"] == "tool_use" and not isinstance(block.get("input"), dict):
             yield f"messages.{number}.content.{place}.tool_use.input: Input should be a valid dictionary"
+        if block["type"] == "tool_use" and not _CALLED.fullmatch(block.get("name", "")):
+            yield f"messages.{number}.content.{place}.tool_use.name: String should match pattern '{_CALLED.pattern}'"
         if block["type"] == "tool_use" and not _ID.fullmatch(block.get("id", "")):
             yield f"messages.{number}.content.{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
 

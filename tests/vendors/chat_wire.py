@@ -56,6 +56,8 @@ def _message(number: int, message: Body) -> Iterator[str]:
     if isinstance(content, list) and any(part.get("text") == "" for part in content):
         yield f"Invalid 'messages[{number}].content': empty text."
     for call in calls or ():
+        if not _NAME.fullmatch(call.get("function", {}).get("name") or ""):
+            yield f"Invalid 'messages[{number}].tool_calls[].function.name': string does not match '{_NAME.pattern}'."
         if not call.get("id") or not _is_json(call.get("function", {}).get("arguments")):
             yield f"Invalid 'messages[{number}].tool_calls': an id and a JSON object as arguments are required."
 

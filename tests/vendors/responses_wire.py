@@ -60,6 +60,8 @@ def _pairs(items: list[Body]) -> Iterator[str]:
             if call in asked:
                 yield f"Duplicate call_id '{call}' in input[{number}]."
             asked[call] = False
+            if item["type"] == "function_call" and not _NAME.fullmatch(item.get("name") or ""):
+                yield f"Invalid 'input[{number}].name': string does not match pattern '{_NAME.pattern}'."
             if item["type"] == "function_call" and not _is_json(item.get("arguments")):
                 yield f"Invalid 'input[{number}].arguments': not a JSON object."
         elif item["type"].endswith("_call_output"):

@@ -315,9 +315,23 @@ def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
 
     class Stumbling(Replies):
         def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
-            hear(Tried(model="m", account="a", trouble="overloaded", said="busy", status=529, seconds=0.1, wait_s=0.5))
+            hear(
+                Tried(
+                    model="m",
+                    account="a",
+                    trouble="overloaded",
+                    said="busy",
+                    status=529,
+                    seconds=0.1,
+                    wait_s=0.5,
+                    usage=Usage(input_tokens=70, cost_usd=0.01),
+                )
+            )
             return super().ask(request, stop=stop, hear=hear)
 
     lead(Stumbling(says(FINISH)))
     (tried,) = [entry for entry in read_transcript(tmp_path / "t.jsonl") if isinstance(entry, TriedEntry)]
     assert (tried.trouble, tried.status, tried.wait_s) == ("overloaded", 529, 0.5)
+    used = spent(tmp_path)
+    assert (used.turns, used.input_tokens, used.cost_usd) == (1, 70, 0.01), "a try that broke off is paid for, too"
+    assert Meter.of(Limits(), read_transcript(tmp_path / "t.jsonl")).spent.input_tokens == 70

@@ -28,8 +28,8 @@ def moved(root: Path, outputs: Path) -> str:
     """What a model is told whose conversation goes on in another process, perhaps on another host."""
     return (
         "The process that led you was interrupted; another goes on from here. The files of the worktree are as they "
-        f"were after your last turn. The worktree is {root} now, results and outputs are below {outputs.parent}: those of "
-        "tasks you need have the same names there, outputs of earlier commands are gone, and nothing runs in the "
+        f"were after your last turn. The worktree is {root} now, results and outputs are below {outputs.parent}: those "
+        "of tasks you need have the same names there, outputs of earlier commands are gone, and nothing runs in the "
         "background any more."
     )
 

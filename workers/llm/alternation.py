@@ -15,19 +15,21 @@ NO_OUTPUT = "(no output)"
 NOTHING = "(nothing)"
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def alternating(turns: Iterable[Turn], *, wire: Wire, model: str) -> list[tuple[Part, ...]]:
+def alternating(turns: Iterable[Turn], *, wire: Wire, model: str, account: str = "") -> list[tuple[Part, ...]]:
     """
     The parts of each side in turn, the user's first. In the user's, results come before texts; blocks only another
-    wire or model would understand are left out.
+    wire, model or account would understand are left out.
     """
     sides: list[tuple[str, list[Part]]] = []
     for turn in turns:
         if not sides or sides[-1][0] != turn.role:
             sides.append((turn.role, []))
         sides[-1][1].extend(turn.parts)
-    return [_user_side(parts) if role == "user" else _model_side(parts, wire, model) for role, parts in sides]
+    reader = (wire, model, account)
+    return [_user_side(parts) if role == "user" else _model_side(parts, reader) for role, parts in sides]
 
 
 def _user_side(parts: list[Part]) -> tuple[Part, ...]:
@@ -41,15 +43,15 @@ def _result(part: ToolResult) -> ToolResult:
     return part.model_copy(update={"call_id": common_id(part.call_id), "text": text})
 
 
-def _model_side(parts: list[Part], wire: Wire, model: str) -> tuple[Part, ...]:
+def _model_side(parts: list[Part], reader: tuple[Wire, str, str]) -> tuple[Part, ...]:
     kept: list[Part] = []
     for part in parts:
         match part:
             case Text(text=text) if text.strip():
                 kept.append(part)
-            case ToolCall(id=name):
-                kept.append(part.model_copy(update={"id": common_id(name)}))
-            case Opaque(wire=wrote, model=by) if (wrote, by) == (wire, model):
+            case ToolCall(id=id, name=name):
+                kept.append(part.model_copy(update={"id": common_id(id), "name": common_name(name)}))
+            case Opaque(wire=wire, model=model, account=account) if (wire, model, account) == reader:
                 kept.append(part)
             case _:
                 pass
@@ -64,3 +66,11 @@ def common_id(name: str) -> str:
     if _ID.fullmatch(name):
         return name
     return f"call_{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+
+
+def common_name(name: str) -> str:
+    """
+    A tool's name as every vendor takes it. Models call what there is not, `functions.bash` or nothing at all, and a
+    vendor would refuse all of the conversation for it.
+    """
+    return _NO_NAME.sub("_", name)[:64] or "unnamed"

@@ -5,19 +5,21 @@ The kit's events are read raw: its own accumulation takes a stream that broke of
 arguments for all of them.
 """
 
+import json
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from workers.llm import caching, faults
 from workers.llm.alternation import alternating
 from workers.llm.arguments import joined, read_call
-from workers.llm.endpoint import Endpoint, unversioned
-from workers.llm.listening import attend
-from workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn, Usage
+from workers.llm.asking import Try
+from workers.llm.counting import Told, count
+from workers.llm.endings import ended
+from workers.llm.endpoint import Endpoint, query, unversioned
+from workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
 from workers.llm.provider import Delta, Hear, Request, deaf
 
 if TYPE_CHECKING:
@@ -48,20 +50,12 @@ class AnthropicMessages:
     def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         if not self.endpoint.api_key:
             raise faults.keyless(self.endpoint.called)
-        import anthropic
-        import httpx2
-
-        params = cast("MessageCreateParamsStreaming", body(self.endpoint, request))
-        answer = _Answer(self.endpoint.model)
-        try:
-            with closing(attend(lambda: self._open(params), stop)) as events:
-                for event in events:
-                    answer.take(event, hear)
-        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
-            raise faults.from_kit(error, self.endpoint.called) from error
-        if not answer.complete:
-            raise faults.broken_off(self.endpoint.called)
-        return answer.turn()
+        asked = body(self.endpoint, request)
+        params = cast("MessageCreateParamsStreaming", asked)
+        one: Try[RawMessageStreamEvent] = Try(
+            endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint)
+        )
+        return one.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "MessageCreateParamsStreaming") -> "Stream[RawMessageStreamEvent]":
         return self._client.messages.create(**params)
@@ -71,15 +65,21 @@ class AnthropicMessages:
         import anthropic
 
         own = self.endpoint
+        at = own.base_url or _VENDOR
         # The kit sends the key as a bearer token, which the vendor alone reads for sure.
         older = {"x-api-key": own.api_key} if own.base_url else {}
+        timeout = anthropic.Timeout(own.silence_s, connect=min(_CONNECT_S, own.silence_s))
         made = anthropic.Anthropic(
             api_key=own.api_key,
-            base_url=unversioned(own.base_url or _VENDOR),
-            default_headers={**older, **own.headers},
-            timeout=anthropic.Timeout(own.silence_s, connect=min(_CONNECT_S, own.silence_s)),
+            base_url=unversioned(at),
+            default_query=query(at),
+            timeout=timeout,
             max_retries=0,
+            # Who is sent on would take the conversation along, to an address nobody has written down.
+            http_client=anthropic.DefaultHttpxClient(follow_redirects=False, timeout=timeout),
         )
+        # The kit takes more of them from the environment, and cannot be told not to.
+        made._custom_headers = {**older, **own.headers}
         weakref.finalize(self, made.close)
         return made
 
@@ -91,7 +91,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
         for tool in request.tools
     ]
     system: list[Body] = [{"type": "text", "text": text} for text in request.system if text.strip()]
-    sides = alternating(request.turns, wire="anthropic", model=endpoint.model)
+    sides = alternating(request.turns, wire="anthropic", model=endpoint.model, account=endpoint.account)
     messages: list[Body] = [
         {"role": "assistant" if place % 2 else "user", "content": [_block(part) for part in parts]}
         for place, parts in enumerate(sides)
@@ -123,7 +123,10 @@ def _block(part: Part) -> Body:
             return dict(block)
 
 
-_STOPS: Mapping[str, StopReason] = {
+_ENDS: Mapping[str, StopReason] = {
+    "end_turn": "end",
+    "tool_use": "end",
+    "stop_sequence": "end",
     "max_tokens": "max_tokens",
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
@@ -147,22 +150,19 @@ class _Block:
 class _Answer:
     """An answer as its events arrive."""
 
-    def __init__(self, model: str) -> None:
-        self._asked, self._id, self._model = model, "", model
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._id, self._model = endpoint, "", endpoint.model
         self._blocks: dict[int, _Block] = {}
-        self._usage = Usage(cost_usd=None)
+        self.told = Told()
         self._stop = ""
         self._ended = False
 
-    @property
-    def complete(self) -> bool:
-        return self._ended and bool(self._stop)
-
-    def take(self, event: "RawMessageStreamEvent", hear: Hear) -> None:
+    def take(self, event: "RawMessageStreamEvent", hear: Callable[[Delta], None]) -> bool:
         match event.type:
             case "message_start":
-                self._id, self._model = event.message.id, event.message.model or self._asked
-                self._usage = _counted(self._usage, event.message.usage)
+                self._id, self._model = event.message.id or "", event.message.model or self._model
+                # What it counts of the output then is of no use: the answer has not begun.
+                self.told = replace(_told(self.told, event.message.usage), output=None)
             case "content_block_start":
                 self._begin(event)
             case "content_block_delta":
@@ -173,16 +173,21 @@ class _Answer:
                 self._finish(event)
             case "message_stop":
                 self._ended = True
+            case _:
+                return False
+        return True
 
     def _begin(self, event: "RawContentBlockStartEvent") -> None:
-        self._blocks[event.index] = _Block(event.content_block.model_dump(mode="json", exclude_none=True))
+        # Other servers' blocks are not what the type says, of which the kit would warn.
+        start = event.content_block.model_dump(mode="json", exclude_none=True, warnings=False)
+        self._blocks[event.index] = _Block(start)
 
     def _begun(self, index: int) -> _Block:
         if index not in self._blocks:
             raise ValueError(f"block {index} goes on, but never began")
         return self._blocks[index]
 
-    def _add(self, event: "RawContentBlockDeltaEvent", hear: Hear) -> None:
+    def _add(self, event: "RawContentBlockDeltaEvent", hear: Callable[[Delta], None]) -> None:
         block = self._begun(event.index)
         match event.delta.type:
             case "text_delta":
@@ -199,71 +204,72 @@ class _Answer:
 
     def _finish(self, event: "RawMessageDeltaEvent") -> None:
         self._stop = event.delta.stop_reason or self._stop
-        self._usage = _counted(self._usage, event.usage)
+        self.told = _told(self.told, event.usage)
 
     def turn(self) -> Turn:
-        parts = tuple(part for _, block in sorted(self._blocks.items()) for part in self._parts(block))
-        otherwise: StopReason = "calls" if any(isinstance(part, ToolCall) for part in parts) else "end"
+        called = self._endpoint.called
+        if not (self._ended and self._stop):
+            raise faults.broken_off(called)
+        stop = ended(self._stop, _ENDS)
+        if stop is None:
+            raise faults.ill_ended(called, self._stop)
+        calls = [block for block in self._blocks.values() if block.start.get("type") == "tool_use"]
+        if stop == "end" and not all(block.whole for block in calls):
+            raise faults.broken_off(called, "a call in its answer has no end")
         return Turn(
             role="assistant",
-            parts=parts,
+            parts=tuple(part for _, block in sorted(self._blocks.items()) for part in self._parts(block)),
             id=self._id,
             model=self._model,
-            stop=_STOPS.get(self._stop, otherwise),
-            usage=self._usage,
+            stop="calls" if stop == "end" and calls else stop,
         )
 
     def _parts(self, block: _Block) -> tuple[Part, ...]:
-        match block.start["type"]:
+        match block.start.get("type"):
             case "text":
-                text = block.start.get("text", "") + block.text
+                text = (block.start.get("text") or "") + block.text
                 return (Text(text=text),) if text else ()
             case "tool_use":
-                return (self._call(block),)
+                return (_call(block),)
             case "thinking" if block.whole:
                 signature = block.signature or block.start.get("signature", "")
                 if not signature:
                     return ()
-                thought = block.start | {
-                    "thinking": block.start.get("thinking", "") + block.text,
-                    "signature": signature,
-                }
-                return (Opaque(wire="anthropic", model=self._asked, block=thought),)
-            case "redacted_thinking":
-                return (Opaque(wire="anthropic", model=self._asked, block=block.start),)
+                thinking = (block.start.get("thinking") or "") + block.text
+                return (self._opaque(block.start | {"thinking": thinking, "signature": signature}),)
+            case "redacted_thinking" if block.whole:
+                return (self._opaque(block.start),)
             case _:
                 return ()
 
-    def _call(self, block: _Block) -> ToolCall:
-        call = read_call(id=block.start["id"], name=block.start["name"], text=block.text)
-        # Some servers send the arguments whole, with the beginning of the block.
-        early = block.start.get("input")
-        return call.model_copy(update={"arguments": early}) if early and not block.pieces else call
+    def _opaque(self, block: Body) -> Opaque:
+        own = self._endpoint
+        return Opaque(wire="anthropic", model=own.model, account=own.account, block=block)
 
 
-def _counted(usage: Usage, said: "VendorUsage | MessageDeltaUsage | None") -> Usage:
+def _call(block: _Block) -> ToolCall:
+    text = block.text
+    # Some servers send the arguments whole, with the beginning of the block.
+    early = block.start.get("input")
+    if not text.strip() and early is not None:
+        text = json.dumps(early)
+    return read_call(id=block.start.get("id") or "", name=block.start.get("name") or "", text=text)
+
+
+def _told(known: Told, said: "VendorUsage | MessageDeltaUsage | None") -> Told:
     """What is said last holds: an event's counts are of the whole answer so far, and leave out what is said already."""
-    if said is None:
-        return usage
-    # Other servers leave out what the vendor's type promises.
-    count = partial(_count, said)
-    fresh = count("input_tokens", usage.fresh_tokens)
-    cached = count("cache_read_input_tokens", usage.cached_tokens)
-    written = count("cache_creation_input_tokens", usage.written_tokens)
-    hour = _count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens", usage.written_1h_tokens)
-    thought = _count(getattr(said, "output_tokens_details", None), "thinking_tokens", usage.reasoning_tokens)
-    return usage.model_copy(
-        update={
-            "input_tokens": fresh + cached + written,
-            "cached_tokens": cached,
-            "written_tokens": written,
-            "written_1h_tokens": hour,
-            "output_tokens": count("output_tokens", usage.output_tokens),
-            "reasoning_tokens": thought,
-        }
+    cached = count(said, "cache_read_input_tokens") or known.cached
+    written = count(said, "cache_creation_input_tokens") or known.written
+    before = known.input and known.input - (known.cached or 0) - (known.written or 0)
+    fresh = count(said, "input_tokens")
+    fresh = before if fresh is None else fresh
+    hour = count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens")
+    thought = count(getattr(said, "output_tokens_details", None), "thinking_tokens")
+    return Told(
+        input=None if fresh is None else fresh + (cached or 0) + (written or 0),
+        cached=cached,
+        written=written,
+        written_1h=hour or known.written_1h,
+        output=count(said, "output_tokens") or known.output,
+        reasoning=thought or known.reasoning,
     )
-
-
-def _count(said: object, name: str, known: int) -> int:
-    number = getattr(said, name, None)
-    return known if number is None else int(number)

@@ -6,8 +6,9 @@ the account's and shuts all its models, any other is the model's own; when the t
 *failures* in a row, of all workers together and without one answer between them: these shut it off for half a minute,
 then twice as long, and so on up to ten; after each pause one worker tries, and its luck is everybody's.
 
-It is a courtesy, never a gate: where Redis is away each worker goes by what it saw itself, and nothing waits for Redis.
-The rules are functions over values; Redis only keeps the value, changed by compare-and-swap.
+It is a courtesy, never a gate: where Redis is away, or says what nobody expects, each worker goes by what it saw
+itself, and nothing waits for Redis. Times are by each worker's own clock: hosts whose clocks differ differ in their
+pauses by as much. The rules are functions over values; Redis only keeps the value, changed by compare-and-swap.
 """
 
 import time
@@ -20,9 +21,9 @@ from pydantic import ValidationError
 
 from workers.llm.provider import ModelFailed, Trouble
 from workers.messages import Message
-from workers.wire import BrokerAway, Redis
+from workers.wire import BrokerAway, Redis, RedisTrouble
 
-FAILURES: frozenset[Trouble] = frozenset(("server", "overloaded", "connection", "silence"))
+FAILURES: frozenset[Trouble] = frozenset(("server", "overloaded", "connection", "silence", "truncated"))
 """Troubles that, in a row, say that a model is out of order."""
 ALIVE: frozenset[Trouble] = frozenset(("rate_limit", "usage_limit", "authentication", "bad_request", "overflow"))
 """Troubles that only a model in working order makes."""
@@ -42,6 +43,15 @@ _SWAP = """
 local found = redis.call('get', KEYS[1])
 if (found or '') ~= ARGV[1] then return found or '' end
 redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return false
+"""
+_LATER = """
+local found = redis.call('get', KEYS[1])
+if found then
+  local read, known = pcall(cjson.decode, found)
+  if read and type(known) == 'table' and (tonumber(known['until']) or 0) >= tonumber(ARGV[2]) then return found end
+end
+redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return false
 """
 _SWAPS = 5
@@ -131,6 +141,11 @@ def claimed(health: Health, now: float) -> Health | None:
     return health.model_copy(update={"probe_until": now + PROBE_S})
 
 
+def unclaimed(health: Health, until: float) -> Health | None:
+    """The same, without the try that was claimed until then; None where that is not the one under way."""
+    return health.model_copy(update={"probe_until": 0.0}) if health.probe_until == until else None
+
+
 @dataclass(slots=True, kw_only=True)
 class Breaker:
     """What is shut off, as all workers on this Redis know it; without a Redis, as this process does."""
@@ -139,6 +154,8 @@ class Breaker:
     clock: Callable[[], float] = time.time
     _own: dict[str, str] = field(default_factory=dict)
     """What this process last knew, for when Redis is away."""
+    _claims: dict[Pair, float] = field(default_factory=dict)
+    """Until when what this process claimed is its own: the mark by which it knows it again."""
     _away_until: float = 0.0
 
     def look(self, wanted: Iterable[Pair]) -> dict[Pair, Verdict]:
@@ -153,7 +170,16 @@ class Breaker:
     def claim(self, pair: Pair) -> bool:
         """Whether it is for the caller to try what it just saw to be a `Probe`; to be told what came of it."""
         now = self.clock()
-        return self._change(_keys(*pair)[2], lambda health: claimed(health, now))
+        if not self._change(_keys(*pair)[2], lambda health: claimed(health, now)):
+            return False
+        self._claims[pair] = now + PROBE_S
+        return True
+
+    def give_back(self, pair: Pair) -> None:
+        """A try that was claimed ended without a word on the model's health; somebody else may make one."""
+        until = self._claims.pop(pair, None)
+        if until is not None:
+            self._change(_keys(*pair)[2], lambda health: unclaimed(health, until))
 
     def note(self, pair: Pair, failure: ModelFailed) -> None:
         """Draws the conclusion from a failed try; most have none."""
@@ -171,6 +197,7 @@ class Breaker:
     def praise(self, pair: Pair) -> None:
         """It answered: what failed before is forgotten. Limits stay, for an answer says nothing of the next call."""
         key = _keys(*pair)[2]
+        self._claims.pop(pair, None)
         self._own.pop(key, None)
         self._asked(lambda client: client.delete(key))
 
@@ -180,17 +207,16 @@ class Breaker:
         return judged(limits, _decoded(Health, health) or Health(), self.clock())
 
     def _limit(self, key: str, failure: ModelFailed, now: float) -> None:
-        """A stated end replaces what was known; a guessed one does not."""
-        stated = failure.resets_at is not None
-        until = failure.resets_at if failure.resets_at is not None else now + GUESSED_LIMIT_S
-        if until <= now:
-            return
+        """Of two limits the later holds. One without an end that is still to come is guessed."""
+        stated = failure.resets_at
+        until = stated if stated is not None and stated > now else now + GUESSED_LIMIT_S
         limit = Limit(until=until, why=str(failure), trouble=failure.trouble)
         known = _decoded(Limit, self._own.get(key, ""))
-        if stated or known is None or known.until <= now:
+        if known is None or known.until < until:
             self._own[key] = limit.encode()
-        lasts_ms = int((until - now) * 1000) + 1
-        self._asked(lambda client: client.set(key, limit.encode(), px=lasts_ms, nx=not stated))
+        found = self._asked(partial(_later, key=key, limit=limit, lasts_ms=int((until - now) * 1000) + 1))
+        if found is not None:
+            self._own[key] = str(found)
 
     def _change(self, key: str, rule: Callable[[Health], Health | None]) -> bool:
         """Whether the rule has something to say to what is known in truth, which others change at the same time."""
@@ -211,9 +237,14 @@ class Breaker:
             return None
         try:
             return question(self.client)
-        except BrokerAway:
+        except (*BrokerAway, RedisTrouble, ValueError):
             self._away_until = self.clock() + _AWAY_S
             return None
+
+
+def _later(client: Redis, *, key: str, limit: Limit, lasts_ms: int) -> object:
+    """None where the limit now stands; else the one that lasts longer."""
+    return client.eval(_LATER, 1, key, limit.encode(), repr(limit.until), str(lasts_ms))
 
 
 def _swapped(client: Redis, *, key: str, old: str, new: str) -> object:

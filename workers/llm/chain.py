@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from workers.llm.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
-from workers.llm.messages import Turn
+from workers.llm.messages import Turn, Usage
 from workers.llm.prices import Tariff
 from workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Trouble, deaf
 from workers.llm.retry import Patience, Retrying, Time
@@ -133,12 +133,17 @@ class Chain:
         )
         try:
             turn = asked.ask(request, stop=stop, hear=hear)
+            self.breaker.praise(contender.pair)
         except ModelFailed as failure:
             if failure.trouble in _NO_MATTER_WHOM:
+                # Of what was stopped nobody else has heard.
+                failure.usage = _priced(contender, failure.usage)
                 raise
             return self._fell(contender, failure)
-        self.breaker.praise(contender.pair)
-        usage = turn.usage.model_copy(update={"cost_usd": contender.tariff.cost_usd(turn.usage)})
+        finally:
+            # Where nothing was learnt, as from a try that was stopped, somebody else may try.
+            self.breaker.give_back(contender.pair)
+        usage = _priced(contender, turn.usage)
         return turn.model_copy(update={"model": contender.candidate.model, "usage": usage})
 
     def _fell(self, contender: Contender, failure: ModelFailed) -> _Passed:
@@ -152,7 +157,8 @@ class Chain:
         return _Passed(contender=contender, why=str(failure), trouble=failure.trouble, until=until)
 
     def _noted(self, contender: Contender, failure: ModelFailed) -> bool:
-        """Whether it is worth trying again, now that all know of this failure."""
+        """Whether it is worth trying again, now that all know of this failure and of its price."""
+        failure.usage = _priced(contender, failure.usage)
         self.breaker.note(contender.pair, failure)
         return not isinstance(self.breaker.look([contender.pair])[contender.pair], Shut)
 
@@ -160,6 +166,13 @@ class Chain:
         if contender not in self._opened:
             self._opened[contender] = contender.open()
         return self._opened[contender]
+
+
+def _priced(contender: Contender, usage: Usage) -> Usage:
+    """What was not asked for costs nothing, whoever would have answered."""
+    if usage == Usage():
+        return usage
+    return usage.model_copy(update={"cost_usd": contender.tariff.cost_usd(usage)})
 
 
 def _nobody(passed: list[_Passed]) -> ModelFailed:

@@ -7,13 +7,17 @@ The only place that knows vendors' codes and wordings. It decides; waiting, fall
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workers.llm.provider import ModelFailed, Trouble
 from workers.llm.resets import resets_at, retry_after_s
 
 _SAID_CHARACTERS = 300
+_READ_CHARACTERS = 4_000
+"""As much of a vendor's words is read at all: patterns take their time, and a page of a proxy's may be megabytes."""
+_SHORTEST_KEY = 5
+"""What stands for no key (`none`) is a word, and may be one of a sentence."""
 
 _OVERFLOW_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "request_too_large"))
 _USAGE_CODES = frozenset(
@@ -60,14 +64,15 @@ _BY_STATUS: Mapping[int, Trouble] = {
 # Groq; Mistral; a limit per minute that one request alone is beyond.
 _OVERFLOW_TEXT = re.compile(
     r"prompt is too long|exceed context limit|maximum (context|model) length|exceeds? the context window"
-    r"|exceeds? the available context|exceed(s|ed)? (the |max )*context (length|size)|input length .* exceeds"
-    r"|greater than the context length|context the overflows|input token count .* exceeds|input is too long"
+    r"|exceeds? the available context|exceed(s|ed)? (the |max )*context (length|size)|input length .{0,200} exceeds"
+    r"|greater than the context length|context the overflows|input token count .{0,200} exceeds|input is too long"
     r"|maximum prompt length|context_length_exceeded|context length exceeded"
-    r"|too large for model with \d+ maximum context|request too large for .*tokens per min",
+    r"|too large for model with \d+ maximum context|request too large for .{0,200}tokens per min",
     re.IGNORECASE | re.DOTALL,
 )
 _USAGE_TEXT = re.compile(
-    r"credit balance is too low|(usage|spend|spending|monthly|weekly|billing|quota)[a-z ]* limits?\b(?!.*per.minute)"
+    r"credit balance is too low|(usage|spend|spending|monthly|weekly|billing|quota)[a-z ]{0,40} limits?\b"
+    r"(?!.{0,200}per.minute)"
     r"|usage limits|insufficient (credits|balance|funds|quota)|exceeded your current quota|out of credits"
     r"|requires more credits",
     re.IGNORECASE | re.DOTALL,
@@ -105,6 +110,7 @@ class Said:
 
 def trouble(said: Said) -> Trouble:
     """The kind of trouble. A code tells more than a wording, a wording more than a status."""
+    said = replace(said, message=said.message[:_READ_CHARACTERS])
     if _OVERFLOW_CODES & {*said.codes} or (_refused(said) and _OVERFLOW_TEXT.search(said.message)):
         return "overflow"
     if _USAGE_CODES & {*said.codes} or (_refused(said) and _USAGE_TEXT.search(said.message)):
@@ -136,11 +142,11 @@ def _by_status(status: int, message: str) -> Trouble:
     return "bad_request"
 
 
-def failed(said: Said, called: str) -> ModelFailed:
-    """The failure of the model called so."""
+def failed(said: Said, called: str, *, hidden: str = "") -> ModelFailed:
+    """The failure of the model called so; `hidden` is its key."""
     kind, now = trouble(said), time.time()
     return ModelFailed(
-        sentence(called, kind, said.message, said.status),
+        sentence(called, kind, said.message, said.status, hidden=hidden),
         trouble=kind,
         status=said.status,
         retry_after_s=retry_after_s(said.headers, said.message, now),
@@ -148,30 +154,55 @@ def failed(said: Said, called: str) -> ModelFailed:
     )
 
 
-def sentence(called: str, kind: Trouble, message: str, status: int | None = None) -> str:
-    """One line: what is wrong, in the vendor's words, and what would mend it."""
-    words = _KEY.sub("[key]", " ".join(message.split()))[:_SAID_CHARACTERS].rstrip(". ")
+def sentence(called: str, kind: Trouble, message: str, status: int | None = None, *, hidden: str = "") -> str:
+    """One line: what is wrong, in the vendor's words without the key, and what would mend it."""
+    plain = " ".join(_without(hidden, message[:_READ_CHARACTERS]).split())
+    words = _KEY.sub("[key]", plain)[:_SAID_CHARACTERS].rstrip(". ")
     number = f", status {status}" if status not in (None, 200) else ""
     what = f"model '{called}' gave no answer ({kind.replace('_', ' ')}{number})"
-    mend = f"there is no model '{called}' there, or not for this key" if status == 404 else _MEND[kind]
+    mend = _mend(kind, called, status)
     return f"{what}: {words}; {mend}" if words else f"{what}; {mend}"
 
 
-def from_kit(error: Exception, called: str) -> ModelFailed:
+def _without(key: str, message: str) -> str:
+    """Whatever a key looks like; also as a library shows one that cannot be sent."""
+    for shown in (key, repr(key)[1:-1], key.strip()):
+        if len(shown) >= _SHORTEST_KEY:
+            message = message.replace(shown, "[key]")
+            # It may be that of a key the reading above has cut.
+            cut = next((end for end in range(len(shown) - 1, 7, -1) if message.endswith(shown[:end])), 0)
+            message = f"{message[:-cut]}[key]" if cut else message
+    return message
+
+
+def _mend(kind: Trouble, called: str, status: int | None) -> str:
+    if status == 404:
+        return f"there is no model '{called}' there, or not for this key"
+    if status is not None and 300 <= status < 400:
+        return "it sends on to another address, to which no key is sent; put that one into base_url if it is right"
+    return _MEND[kind]
+
+
+def from_kit(error: Exception, called: str, *, hidden: str = "") -> ModelFailed:
     """What an exception of the vendors' kits, or of what is below them, means for the model called so."""
     if hasattr(error, "status_code"):
-        return failed(_from_status(error), called)
+        return failed(_from_status(error), called, hidden=hidden)
     body = getattr(error, "body", None)
     if body is not None:
-        return failed(from_body(body, str(error)), called)
-    if isinstance(error, ValueError):
-        return broken_off(called, "what it sent is no answer")
+        return failed(from_body(body, str(error)), called, hidden=hidden)
     kind = _transport(error)
-    return ModelFailed(sentence(called, kind, _cause(error)), trouble=kind)
+    if kind is None:
+        return broken_off(called, "what it sent is no answer")
+    return ModelFailed(sentence(called, kind, _cause(error), hidden=hidden), trouble=kind)
 
 
 def broken_off(called: str, how: str = "its answer ended before its end") -> ModelFailed:
     return ModelFailed(sentence(called, "truncated", how), trouble="truncated")
+
+
+def ill_ended(called: str, word: object) -> ModelFailed:
+    """An answer that came to an end which is not a good one."""
+    return broken_off(called, f"its answer ended in a way of its own ({str(word or 'without a reason')[:60]})")
 
 
 def keyless(called: str) -> ModelFailed:
@@ -199,13 +230,14 @@ def _codes(error: Mapping[str, object]) -> Iterator[str]:
     yield from (str(error[key]) for key in ("code", "type") if error.get(key))
 
 
-def _transport(error: Exception) -> Trouble:
+def _transport(error: Exception) -> Trouble | None:
+    """None for what did not go wrong on the way."""
     import httpx2
 
     causes = tuple(_causes(error))
     if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
         return "silence"
-    return "connection"
+    return "connection" if any(isinstance(cause, httpx2.TransportError | OSError) for cause in causes) else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

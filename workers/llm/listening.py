@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from workers.llm.provider import ModelFailed
@@ -36,13 +36,62 @@ class _Over:
     error: Exception | None = None
 
 
-def attend(opened: Callable[[], Stream[E]], stop: Callable[[], bool]) -> Generator[E, None, None]:
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """
+    How long a try may last, and how long without bringing anything: a server that only shows signs of life is never
+    silent on the line.
+    """
+
+    called: str
+    longest_s: float
+    quiet_s: float
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self._last = self.clock()
+
+    def content(self) -> None:
+        """Something came that is part of the answer."""
+        self._last = self.clock()
+
+    def check(self) -> None:
+        """
+        Raises:
+            ModelFailed: `silence`, when either time is over.
+        """
+        now = self.clock()
+        if now - self._began > self.longest_s:
+            raise ModelFailed(
+                f"model '{self.called}' was still answering after {self.longest_s:g} s; ask for less at once",
+                trouble="silence",
+            )
+        if now - self._last > self.quiet_s:
+            raise ModelFailed(
+                f"model '{self.called}' sent signs of life and nothing else for {self.quiet_s:g} s; ask again",
+                trouble="silence",
+            )
+
+
+def as_it_is(error: Exception) -> Exception:
+    return error
+
+
+def attend(
+    opened: Callable[[], Stream[E]],
+    stop: Callable[[], bool],
+    *,
+    watch: Watch | None = None,
+    broke: Callable[[Exception], Exception] = as_it_is,
+) -> Generator[E, None, None]:
     """
     Everything the stream brings, until it ends.
 
     Raises:
-        ModelFailed: `stopped`.
-        Exception: whatever opening or reading the stream raises.
+        ModelFailed: `stopped`, or what `watch` says.
+        Exception: what `broke` makes of whatever opening or reading the stream raises.
     """
     heard: queue.SimpleQueue[E | _Over] = queue.SimpleQueue()
     given_up = threading.Event()
@@ -50,7 +99,7 @@ def attend(opened: Callable[[], Stream[E]], stop: Callable[[], bool]) -> Generat
     # limit, and never keeps the process.
     threading.Thread(target=_read, args=(opened, heard, given_up), name="model stream", daemon=True).start()
     try:
-        yield from _until_over(heard, stop)
+        yield from _until_over(heard, stop, watch, broke)
     finally:
         given_up.set()
 
@@ -69,19 +118,26 @@ def _read(opened: Callable[[], Stream[E]], heard: "queue.SimpleQueue[E | _Over]"
         heard.put(_Over())
 
 
-def _until_over(heard: "queue.SimpleQueue[E | _Over]", stop: Callable[[], bool]) -> Iterator[E]:
+def _until_over(
+    heard: "queue.SimpleQueue[E | _Over]",
+    stop: Callable[[], bool],
+    watch: Watch | None,
+    broke: Callable[[Exception], Exception],
+) -> Iterator[E]:
     asked = 0.0
     while True:
         if (now := time.monotonic()) - asked >= _ASK_S:
             asked = now
             if stop():
                 raise ModelFailed("the model was still answering when its asker gave up", trouble="stopped")
+            if watch is not None:
+                watch.check()
         try:
             event = heard.get(timeout=_ASK_S)
         except queue.Empty:
             continue
         if isinstance(event, _Over):
             if event.error is not None:
-                raise event.error
+                raise broke(event.error)
             return
         yield event

@@ -26,12 +26,13 @@ class Opaque(Message):
     """
     A block only its vendor understands (signed thinking, encrypted reasoning), sent back unchanged in its place.
 
-    Left out where the conversation goes on over another wire or with another model.
+    Left out where the conversation goes on over another wire, with another model or through another account.
     """
 
     kind: Literal["opaque"] = "opaque"
     wire: Wire
     model: str
+    account: str = ""
     block: Mapping[str, JsonValue]
 
 

@@ -101,6 +101,7 @@ def _adapter(table: Table, candidate: Candidate) -> Provider:
         silence_s=account.silence_s,
         effort=model.effort,
         name=candidate.model,
+        account=candidate.account,
     )
     match account.wire:
         case "anthropic":

@@ -7,21 +7,21 @@ changes nothing, and an answer without its end is none.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from workers.llm import faults
 from workers.llm.alternation import alternating
 from workers.llm.arguments import joined, read_call
+from workers.llm.asking import Try
+from workers.llm.counting import Told, count
+from workers.llm.endings import ended
 from workers.llm.endpoint import Endpoint
-from workers.llm.listening import attend
-from workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn, Usage
+from workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn
 from workers.llm.openai_client import client
-from workers.llm.openai_responses import conversation_key, cut_short
+from workers.llm.openai_responses import as_text, conversation_key, cut_short
 from workers.llm.provider import Delta, Hear, Request, deaf
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-
-_TOKEN_CHARACTERS = 4
 
 Body = dict[str, Any]
 
@@ -45,22 +43,12 @@ class OpenAIChat:
     def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         if not self.endpoint.api_key and self.endpoint.base_url is None:
             raise faults.keyless(self.endpoint.called)
-        import httpx2
-        import openai
-
         asked = body(self.endpoint, request)
-        answer = _Answer(self.endpoint.model)
-        try:
-            with closing(attend(lambda: self._open(asked), stop)) as chunks:
-                for chunk in chunks:
-                    answer.take(chunk, hear)
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
-            raise faults.from_kit(error, self.endpoint.called) from error
-        if answer.finish == "error":
-            raise faults.failed(faults.Said(status=200, message="it failed in the middle"), self.endpoint.called)
-        if not answer.finish:
-            raise faults.broken_off(self.endpoint.called)
-        return answer.turn(asked, {call.id for turn in request.turns for call in turn.calls})
+        most = asked.get("max_tokens") or asked.get("max_completion_tokens")
+        one: Try[ChatCompletionChunk] = Try(
+            endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint, most)
+        )
+        return one.run(lambda: self._open(asked), stop=stop, hear=hear)
 
     def _open(self, asked: Body) -> "Stream[ChatCompletionChunk]":
         return self._client.chat.completions.create(**cast("CompletionCreateParamsStreaming", asked))
@@ -85,7 +73,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
         for tool in request.tools
     ]
     system = "\n\n".join(text for text in request.system if text.strip())
-    sides = alternating(request.turns, wire="openai-chat", model=endpoint.model)
+    sides = alternating(request.turns, wire="openai-chat", model=endpoint.model, account=endpoint.account)
     said = [message for place, parts in enumerate(sides) for message in _messages(parts, by_model=place % 2 == 1)]
     own = endpoint.base_url is None
     optional: Body = {
@@ -130,29 +118,44 @@ class _Called:
     pieces: list[str] = field(default_factory=list)
 
 
+_ENDS: Mapping[str, StopReason] = {
+    **dict.fromkeys(("stop", "tool_calls", "function_call", "tool_use", "end_turn"), "end"),
+    **dict.fromkeys(("eos", "eos_token", "stop_sequence"), "end"),
+    "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "overflow",
+    "content_filter": "refusal",
+}
+
+
 class _Answer:
     """An answer as its chunks arrive."""
 
-    def __init__(self, model: str) -> None:
-        self._id, self._model = "", model
+    def __init__(self, endpoint: Endpoint, most_tokens: int | None) -> None:
+        self._endpoint, self._most_tokens = endpoint, most_tokens
+        self._id, self._model = "", endpoint.model
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._calls: list[_Called] = []
         self._places: dict[int, _Called] = {}
-        self._usage: CompletionUsage | None = None
-        self.finish = ""
+        self._finish = ""
+        self.told = Told()
 
-    def take(self, chunk: "ChatCompletionChunk", hear: Hear) -> None:
+    def take(self, chunk: "ChatCompletionChunk", hear: Callable[[Delta], None]) -> bool:
         self._id = self._id or getattr(chunk, "id", None) or ""
         self._model = getattr(chunk, "model", None) or self._model
-        self._usage = getattr(chunk, "usage", None) or self._usage
+        if usage := getattr(chunk, "usage", None):
+            self.told = _told(usage)
+        came = False
         for choice in (getattr(chunk, "choices", None) or ())[:1]:
-            self.finish = getattr(choice, "finish_reason", None) or self.finish
+            self._finish = getattr(choice, "finish_reason", None) or self._finish
             if delta := getattr(choice, "delta", None):
-                self._add(delta, hear)
+                came = self._add(delta, hear)
+        return came
 
-    def _add(self, delta: "ChoiceDelta", hear: Hear) -> None:
-        if thought := getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None):
+    def _add(self, delta: "ChoiceDelta", hear: Callable[[Delta], None]) -> bool:
+        thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+        if thought:
             hear(Delta(kind="thinking", text=str(thought)))
         if delta.content:
             self._text.append(delta.content)
@@ -161,15 +164,16 @@ class _Answer:
             self._refusal.append(delta.refusal)
         for piece in delta.tool_calls or ():
             self._add_call(piece, hear)
+        return bool(thought or delta.content or delta.refusal or delta.tool_calls)
 
-    def _add_call(self, piece: "ChoiceDeltaToolCall", hear: Hear) -> None:
+    def _add_call(self, piece: "ChoiceDeltaToolCall", hear: Callable[[Delta], None]) -> None:
         call = self._called(piece)
         if piece.function is None:
             return
         call.name = call.name or piece.function.name or ""
-        if piece.function.arguments:
-            call.pieces.append(piece.function.arguments)
-            hear(Delta(kind="call", text=piece.function.arguments))
+        if text := as_text(piece.function.arguments):
+            call.pieces.append(text)
+            hear(Delta(kind="call", text=text))
 
     def _called(self, piece: "ChoiceDeltaToolCall") -> _Called:
         """The call a piece belongs to. Some servers number none of them, or all alike, and tell them apart by id."""
@@ -181,59 +185,40 @@ class _Answer:
         known.id = known.id or piece.id or ""
         return known
 
-    def turn(self, asked: Body, taken: set[str]) -> Turn:
-        """`taken` are ids of calls made before, which must not be given to others."""
-        calls = [
-            read_call(id=name, name=call.name, text=joined(call.pieces))
-            for name, call in zip(_own_ids(self._calls, taken), self._calls, strict=True)
-        ]
+    def turn(self) -> Turn:
+        stop = self._stop()
         text = joined(self._text) or joined(self._refusal)
-        usage = _counted(self._usage) if self._usage else self._guessed(asked)
-        most = asked.get("max_tokens") or asked.get("max_completion_tokens")
+        calls = [read_call(id=call.id, name=call.name, text=joined(call.pieces)) for call in self._calls]
         return Turn(
             role="assistant",
             parts=(*([Text(text=text)] if text else []), *calls),
             id=self._id,
             model=self._model,
-            stop=self._stop(cut_short(usage.output_tokens, most) if self._usage else "max_tokens"),
-            usage=usage,
+            stop="calls" if stop == "end" and calls else stop,
         )
 
-    def _stop(self, short: StopReason) -> StopReason:
-        if self._refusal or self.finish == "content_filter":
-            return "refusal"
-        if self.finish in ("length", "max_tokens"):
-            return short
-        if self.finish == "model_length":
-            return "overflow"
-        return "calls" if self._calls else "end"
-
-    def _guessed(self, asked: Body) -> Usage:
-        """For a server that counts nothing: limits in tokens must hold there too."""
-        said = sum(len(piece) for piece in self._text + [one for call in self._calls for one in call.pieces])
-        return Usage(
-            input_tokens=len(json.dumps(asked, ensure_ascii=False)) // _TOKEN_CHARACTERS,
-            output_tokens=said // _TOKEN_CHARACTERS + 1,
-            cost_usd=None,
-        )
+    def _stop(self) -> StopReason:
+        """
+        Raises:
+            ModelFailed: it came to no good end.
+        """
+        called = self._endpoint.called
+        if self._finish == "error":
+            raise faults.failed(faults.Said(status=200, message="it failed in the middle"), called)
+        if not self._finish:
+            raise faults.broken_off(called)
+        stop = "refusal" if self._refusal else ended(self._finish, _ENDS)
+        if stop is None:
+            raise faults.ill_ended(called, self._finish)
+        return cut_short(self.told.output, self._most_tokens) if stop == "max_tokens" else stop
 
 
-def _own_ids(calls: Iterable[_Called], taken: set[str]) -> Iterator[str]:
-    """Each call's id, and another where it has none or one that another call has."""
-    known = set(taken)
-    for call in calls:
-        name = call.id if call.id and call.id not in known else f"call_{uuid4().hex[:24]}"
-        known.add(name)
-        yield name
-
-
-def _counted(said: "CompletionUsage") -> Usage:
-    read, thought = said.prompt_tokens_details, said.completion_tokens_details
-    return Usage(
-        input_tokens=getattr(said, "prompt_tokens", None) or 0,
-        cached_tokens=getattr(read, "cached_tokens", None) or 0,
-        written_tokens=getattr(read, "cache_write_tokens", None) or 0,
-        output_tokens=getattr(said, "completion_tokens", None) or 0,
-        reasoning_tokens=getattr(thought, "reasoning_tokens", None) or 0,
-        cost_usd=None,
+def _told(said: "CompletionUsage") -> Told:
+    read, thought = getattr(said, "prompt_tokens_details", None), getattr(said, "completion_tokens_details", None)
+    return Told(
+        input=count(said, "prompt_tokens"),
+        cached=count(read, "cached_tokens"),
+        written=count(read, "cache_write_tokens"),
+        output=count(said, "completion_tokens"),
+        reasoning=count(thought, "reasoning_tokens"),
     )

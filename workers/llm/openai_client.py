@@ -3,7 +3,7 @@
 import weakref
 from typing import TYPE_CHECKING
 
-from workers.llm.endpoint import Endpoint, versioned
+from workers.llm.endpoint import Endpoint, query, versioned
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -20,13 +20,20 @@ def client(endpoint: Endpoint, owner: object) -> "OpenAI":
     """
     import openai
 
+    timeout = openai.Timeout(endpoint.silence_s, connect=min(_CONNECT_S, endpoint.silence_s))
+    at = endpoint.base_url or _VENDOR
     made = openai.OpenAI(
         # The kit insists on a key, also for a server that wants none.
         api_key=endpoint.api_key or _NO_KEY,
-        base_url=versioned(endpoint.base_url or _VENDOR),
-        default_headers=dict(endpoint.headers),
-        timeout=openai.Timeout(endpoint.silence_s, connect=min(_CONNECT_S, endpoint.silence_s)),
+        base_url=versioned(at),
+        default_query=query(at),
+        timeout=timeout,
         max_retries=0,
+        # Who is sent on would take the conversation along, to an address nobody has written down.
+        http_client=openai.DefaultHttpxClient(follow_redirects=False, timeout=timeout),
     )
+    # The kit fills in from the environment what it is not given, and cannot be told not to.
+    made.organization, made.project = None, None
+    made._custom_headers = dict(endpoint.headers)
     weakref.finalize(owner, made.close)
     return made

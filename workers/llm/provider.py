@@ -7,12 +7,12 @@ falling back are providers that stand before it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from workers.llm.messages import Turn
+from workers.llm.messages import Turn, Usage
 from workers.messages import PhaseName
 
 
@@ -62,6 +62,8 @@ class Tried:
     seconds: float
     wait_s: float | None
     """Seconds until the next try of the same model; None when there is none."""
+    usage: Usage = field(default_factory=Usage)
+    """What it cost all the same, told or guessed: an answer that broke off is charged for."""
 
 
 LlmEvent = Delta | Tried
@@ -104,6 +106,7 @@ class ModelFailed(Exception):
         status: int | None = None,
         retry_after_s: float | None = None,
         resets_at: float | None = None,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(sentence)
         self.trouble = trouble
@@ -113,6 +116,8 @@ class ModelFailed(Exception):
         """Seconds the vendor asked to wait."""
         self.resets_at = resets_at
         """Unix seconds at which a usage limit ends, as far as the vendor said."""
+        self.usage = usage or Usage()
+        """What it cost all the same."""
 
 
 def deaf(event: LlmEvent) -> None:

@@ -1,42 +1,83 @@
-"""When to ask again: what headers and wordings say of it, in seconds."""
+"""
+When to ask again: what headers and wordings say of it, in seconds.
+
+Anything may be written there. What is no time is none, and no time is further off than five weeks: a limit of a month
+is the longest there is, and a mistake must not shut a model off for ever.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-_RETRY_TEXT = re.compile(r"(?:try again|retry)\s+(?:in|after)\s+((?:[\d.]+\s*(?:ms|[smh])[a-z]*\s*)+)", re.IGNORECASE)
-_DURATION = re.compile(r"([\d.]+)\s*(ms|[smhd])", re.IGNORECASE)
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T|\s+(?:at\s+)?)(\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?\s*(?:Z|UTC|\+00:00)")
-_UNIX = re.compile(r"(?:resets?[ _]at|reset|\|)\D{0,4}(\d{10})\b", re.IGNORECASE)
+LONGEST_S = 35 * 86_400.0
+_READ_CHARACTERS = 4_000
+_HEADER_CHARACTERS = 100
+
+_UNITS = {
+    r"ms|milliseconds?|millis": 0.001,
+    r"s|secs?|seconds?": 1.0,
+    r"m|mins?|minutes?": 60.0,
+    r"h|hrs?|hours?": 3600.0,
+    r"d|days?": 86_400.0,
+    r"w|weeks?": 604_800.0,
+    r"months?": 30 * 86_400.0,
+}
+_SPAN = rf"[0-9]{{1,12}}(?:\.[0-9]{{1,9}})?\s{{0,3}}(?:{'|'.join(_UNITS)})(?![a-z])"
+_RETRY_TEXT = re.compile(
+    rf"(?:try again|retry)\s{{1,3}}(?:in|after)\s{{1,3}}({_SPAN}(?:(?:,|\s|and){{0,6}}{_SPAN}){{0,6}})", re.IGNORECASE
+)
+_DURATION = re.compile(
+    r"(?<![0-9.])([0-9]{1,12}(?:\.[0-9]{1,9})?)\s{0,3}(?:" + "|".join(f"({unit})" for unit in _UNITS) + r")(?![a-z])",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T|\s{1,3}(?:at\s{1,3})?)([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)"
+    r"(?:\.[0-9]{1,9})?\s{0,3}(?:Z|UTC|\+00:00)"
+)
+_UNIX = re.compile(r"(?:resets?[ _]at|reset|\|)[^0-9]{0,4}([0-9]{10})\b", re.IGNORECASE)
 _RESET = re.compile(r"(?:anthropic|x)-ratelimit-(?:(.+)-)?reset(?:-(.+))?")
 _MILLISECONDS = 100_000_000_000
 
 
 def retry_after_s(headers: Mapping[str, str], message: str, now: float) -> float | None:
     """Seconds the vendor asks to wait, by header or in words; None where it does not say."""
-    lower = {name.lower(): value for name, value in headers.items()}
+    lower = _lower(headers)
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (number := _number(lower.get(name, ""))) is not None:
-            return max(0.0, number * unit_s)
+            return _wait_s(number * unit_s)
     if (date := _http_date(lower.get("retry-after", ""))) is not None:
-        return max(0.0, date - now)
-    match = _RETRY_TEXT.search(message)
-    return _duration_s(match[1]) if match else None
+        return _wait_s(date - now)
+    match = _RETRY_TEXT.search(message[:_READ_CHARACTERS])
+    span_s = _duration_s(match[1]) if match else None
+    return None if span_s is None else _wait_s(span_s)
 
 
 def resets_at(headers: Mapping[str, str], message: str, now: float) -> float | None:
     """
-    Unix seconds at which the limit that was met is gone; None where that is not said. Words come before headers,
-    since headers tell of limits that were not met as well; of those that are used up, the last to come back counts.
+    Unix seconds at which the limit that was met is gone, never before now; None where that is not said. Words come
+    before headers, since headers tell of limits that were not met as well; of those that are used up, the last to come
+    back counts.
     """
-    if match := _DATE.search(message):
-        return datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC).timestamp()
-    if match := _UNIX.search(message):
-        return float(match[1])
-    lower = {name.lower(): value for name, value in headers.items()}
-    return max(_used_up(lower, now), default=None)
+    found = _in_words(message[:_READ_CHARACTERS])
+    if found is None:
+        found = max(_used_up(_lower(headers), now), default=None)
+    return None if found is None else now + _wait_s(found - now)
+
+
+def _in_words(message: str) -> float | None:
+    if (date := _date(message)) is not None:
+        return date
+    match = _UNIX.search(message)
+    return float(match[1]) if match else None
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value[:_HEADER_CHARACTERS] for name, value in headers.items()}
+
+
+def _wait_s(seconds: float) -> float:
+    return min(max(0.0, seconds), LONGEST_S)
 
 
 def _used_up(headers: Mapping[str, str], now: float) -> Iterator[float]:
@@ -59,15 +100,30 @@ def _moment(text: str, now: float) -> float | None:
         if number > _MILLISECONDS:
             return number / 1000
         return number if number > now / 2 else now + number
-    if match := _DATE.search(text):
-        return datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC).timestamp()
+    if (date := _date(text)) is not None:
+        return date
     span_s = _duration_s(text)
     return None if span_s is None else now + span_s
 
 
 def _duration_s(text: str) -> float | None:
     parts = _DURATION.findall(text)
-    return sum(float(number) * _UNIT_S[unit.lower()] for number, unit in parts) if parts else None
+    sizes = tuple(_UNITS.values())
+    return sum(float(number) * sizes[_place(units)] for number, *units in parts) if parts else None
+
+
+def _place(units: list[str]) -> int:
+    return next(place for place, unit in enumerate(units) if unit)
+
+
+def _date(text: str) -> float | None:
+    match = _DATE.search(text)
+    if match is None:
+        return None
+    try:
+        return datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _number(text: str) -> float | None:
@@ -79,7 +135,8 @@ def _number(text: str) -> float | None:
 
 
 def _http_date(text: str) -> float | None:
+    # A zone may be any number, of which neither the library nor the calendar can make a date.
     try:
         return parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, IndexError, OSError, AttributeError):
         return None

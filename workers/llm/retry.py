@@ -92,6 +92,7 @@ class Retrying:
             status=failure.status,
             seconds=seconds,
             wait_s=wait_s,
+            usage=failure.usage,
         )
 
 
@@ -100,14 +101,15 @@ def pause_s(failure: ModelFailed, attempt: int, patience: Patience, chance: floa
     Seconds to wait after the try with this number, from 1; None where waiting is no use, or would be too long.
 
     Without the vendor's word: half of a doubling pause, and up to as much again by chance, so that those who failed
-    together do not come back together. With it: that long, and up to a tenth of it more.
+    together do not come back together. With it: that long, but never less than the first pause (some say 0 as long as
+    the trouble lasts), and up to a tenth of it more.
     """
     if failure.trouble not in PASSING:
         return None
     if failure.retry_after_s is not None:
         if failure.retry_after_s > patience.longest_wait_s:
             return None
-        return failure.retry_after_s * (1 + chance / 10)
+        return max(failure.retry_after_s, patience.first_wait_s) * (1 + chance / 10)
     # Not 2**attempt alone: a float ends somewhere.
     doubled = min(patience.longest_wait_s, patience.first_wait_s * 2.0 ** min(attempt - 1, 30))
     return doubled * (1 + chance) / 2

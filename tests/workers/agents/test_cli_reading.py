@@ -41,7 +41,7 @@ _NOW = datetime(2026, 11, 21, 5, 38, tzinfo=UTC)
         ("or try again at Nov 24th, 2026 4:58 PM.", datetime(2026, 11, 24, 21, 58, tzinfo=UTC)),
         ("Try again in 3 hours 5 minutes", _NOW + timedelta(hours=3, minutes=5)),
         ("Claude AI usage limit reached|1795246687", datetime.fromtimestamp(1795246687, UTC)),
-        ("regain access on 2027-01-01 at 00:00 UTC.", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("regain access on 2026-12-01 at 00:00 UTC.", datetime(2026, 12, 1, tzinfo=UTC)),
         ("try again at 29:99 PM", None),
         ("resets Feb 31, 1pm (UTC)", None),
         ("your limit is reached", None),

@@ -209,16 +209,16 @@ def test_a_character_in_two_halves_is_one() -> None:
     assert turn.encode()
 
 
-def test_thought_that_was_never_finished_is_not_sent_back() -> None:
-    """It has no signature, without which the vendor takes none."""
+@pytest.mark.parametrize("signature", ["", "half a signature"])
+def test_thought_that_was_never_finished_is_not_sent_back(signature: str) -> None:
+    """Without its signature, or with what may be half of it, the vendor takes none."""
+    begun = {"type": "thinking", "thinking": "", "signature": ""}
+    deltas = [{"type": "thinking_delta", "thinking": "hm"}]
+    deltas += [{"type": "signature_delta", "signature": signature}] if signature else []
     events = [
-        {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
-        },
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
-        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 0, "content_block": begun},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        *([] if signature else [{"type": "content_block_stop", "index": 0}]),
     ]
     cut = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 5}}
     turn = _one(Raw(events=[_START, *events, cut, _END[1]]))

@@ -65,13 +65,53 @@ def test_a_usage_limit_without_a_reset_is_taken_to_last_a_quarter_of_an_hour(fle
     assert fleet.shut_for_s(HAIKU) == 900.0
 
 
-def test_a_stated_reset_replaces_a_guessed_one_and_no_guess_replaces_it(fleet: Fleet) -> None:
-    fleet.fail(OPUS, "usage_limit")
-    fleet.fail(OPUS, "usage_limit", resets_in_s=7200.0)
-    fleet.fail(OPUS, "usage_limit", times=3)
-    assert fleet.shut_for_s(OPUS) == 7200.0
-    fleet.fail(OPUS, "usage_limit", resets_in_s=60.0)
-    assert fleet.shut_for_s(OPUS) == 60.0
+@pytest.mark.parametrize("shared", [True, False])
+def test_of_two_limits_the_later_holds_whoever_met_it(redis: Redis, shared: bool) -> None:
+    """The limit of a month is not over with that of a minute, which is met and told of meanwhile."""
+    fleet = Fleet(redis if shared else None)
+    one = fleet.workers[0]
+    for resets_in_s in (None, 7200.0, None, 60.0):
+        worker = fleet.workers[2] if shared and resets_in_s == 60.0 else one
+        resets_at = None if resets_in_s is None else NOW + resets_in_s
+        worker.note(OPUS, ModelFailed("no more", trouble="usage_limit", resets_at=resets_at))
+    for worker in fleet.workers if shared else [one]:
+        found = worker.look([OPUS])[OPUS]
+        assert isinstance(found, Shut) and found.until == NOW + 7200
+
+
+@pytest.mark.parametrize("resets_in_s", [0.0, -5.0])
+def test_a_usage_limit_that_is_said_to_be_over_is_taken_to_last_a_quarter_of_an_hour(
+    fleet: Fleet, resets_in_s: float
+) -> None:
+    """It was met just now."""
+    fleet.fail(OPUS, "usage_limit", resets_in_s=resets_in_s)
+    assert fleet.shut_for_s(HAIKU) == 900.0
+
+
+def test_a_try_that_was_given_back_is_anybodys_at_once(fleet: Fleet) -> None:
+    """And only by whoever made it: another's try goes on."""
+    fleet.fail(OPUS, times=breaker.MOST_FAILURES)
+    fleet.now += 30
+    one, other = fleet.workers[:2]
+    one.look([OPUS])
+    assert one.claim(OPUS)
+    other.look([OPUS])
+    other.give_back(OPUS)
+    assert isinstance(fleet.seen(OPUS), Shut)
+    one.give_back(OPUS)
+    assert fleet.seen(OPUS) == Probe()
+
+
+def test_a_redis_that_says_what_nobody_expects_stops_nobody(fleet: Fleet, redis: Redis) -> None:
+    """Another program's value of another kind under our key, and bytes that are no text."""
+    for pair in (OPUS, GPT):
+        for key in breaker._keys(*pair):
+            redis.lpush(key, "x") if pair == OPUS else redis.set(key, b"\xff\xfe")
+        one = Breaker(client=redis, clock=lambda: fleet.now)
+        assert one.look([pair])[pair] == Free()
+        one = Breaker(client=redis, clock=lambda: fleet.now)
+        one.note(pair, ModelFailed("no more", trouble="usage_limit"))
+        assert isinstance(one.look([pair])[pair], Shut)
 
 
 def test_a_long_rate_limit_shuts_one_model_and_a_short_one_none(fleet: Fleet) -> None:

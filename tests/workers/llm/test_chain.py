@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from servers import RedisServer
 
-from workers.llm.breaker import Breaker, Pair, Probe, Verdict
+from workers.llm.breaker import Breaker, Pair, Probe, Shut, Verdict
 from workers.llm.chain import Chain, Contender
 from workers.llm.messages import Text, Turn, Usage, user
 from workers.llm.prices import Tariff
@@ -156,10 +156,11 @@ def test_a_refusal_is_a_turn_and_nobody_else_is_asked(scene: Scene) -> None:
 
 
 def test_a_conversation_stays_where_it_fell_to(scene: Scene) -> None:
-    scene.first.answers = [failed("truncated")] * 6
+    scene.first.answers = [failed("truncated")] * 5
     assert scene.ask().text == "or/opus"
+    scene.now += 31
     assert scene.ask().text == "or/opus"
-    assert scene.asked() == (6, 2, 0), "the first would answer again, and is not asked"
+    assert scene.asked() == (5, 2, 0), "the first would answer again, and is not asked"
 
 
 def test_a_conversation_that_another_worker_began_goes_on_with_the_same_model(scene: Scene) -> None:
@@ -170,9 +171,10 @@ def test_a_conversation_that_another_worker_began_goes_on_with_the_same_model(sc
 
 
 def test_who_fails_later_is_followed_by_the_first_again(scene: Scene) -> None:
-    scene.first.answers = [failed("truncated")] * 6
+    scene.first.answers = [failed("truncated")] * 5
     scene.ask()
-    scene.other.answers = [failed("truncated")] * 6
+    scene.now += 31
+    scene.other.answers = [failed("truncated")] * 5
     assert scene.ask().text == "opus"
 
 
@@ -247,7 +249,7 @@ def test_where_something_else_does_each_candidate_has_its_reason(scene: Scene) -
     assert (failure.trouble, failure.resets_at) == ("unavailable", scene.now + 30)
     assert str(failure) == (
         "no model can be asked: opus (anthropic): usage_limit it was (not before 2027-01-15 10:00:00 UTC); "
-        "opus (openrouter): it is wrong; gpt (openai): it broke off (not before 2027-01-15 08:01:01 UTC)"
+        "opus (openrouter): it is wrong; gpt (openai): it broke off (not before 2027-01-15 08:00:45 UTC)"
     )
 
 
@@ -320,3 +322,33 @@ def test_no_secret_is_in_what_redis_keeps(redis: Redis) -> None:
     (key,) = redis.scan_iter("*")
     assert key == "forgepool:breaker:account:anthropic"
     assert set(json.loads(str(redis.get(key)))) == {"until", "why", "trouble"}
+
+
+def test_what_broke_off_has_its_price(scene: Scene) -> None:
+    """It is charged for; what was never begun is not."""
+    broke = ModelFailed("it broke off", trouble="truncated", usage=Usage(input_tokens=1_000_000, cost_usd=None))
+    scene.first.answers = [broke, failed("server")]
+    assert scene.ask().model == "opus"
+    assert [one.usage.cost_usd for one in scene.heard if isinstance(one, Tried)] == [4.0, 0.0]
+    scene.first.answers = [ModelFailed("stopped", trouble="stopped", usage=MILLION)]
+    assert scene.fails().usage.cost_usd == 24.0
+
+
+@pytest.mark.parametrize("trouble", ["stopped", "truncated"])
+def test_a_probe_that_ends_without_an_answer_keeps_nobody_waiting(redis: Redis, trouble: Trouble) -> None:
+    """A try that was stopped says nothing of the model; one that broke off is one more failure."""
+    scene = Scene(redis)
+    scene.first.answers = [failed("server")] * 5
+    scene.ask()
+    scene.now += 31
+    scene.turns = scene.turns[:1]
+    late = scene.another_worker()
+    scene.first.answers = [failed(trouble)]
+    if trouble == "stopped":
+        with pytest.raises(ModelFailed):
+            scene.ask(late)
+        assert late.breaker.look([OPUS])[OPUS] == Probe()
+    else:
+        assert scene.ask(late).text == "or/opus"
+        found = late.breaker.look([OPUS])[OPUS]
+        assert isinstance(found, Shut) and found.until == pytest.approx(scene.now + 60)

@@ -131,7 +131,7 @@ def test_an_item_told_of_only_at_the_end_is_part_of_the_turn() -> None:
     response = {"id": "r", "model": "served", "status": "completed", "output": [item], "usage": {"input_tokens": 3}}
     with VendorServer(scripted(Raw(events=[{"type": "response.completed", "response": response}]))) as server:
         turn = provider(_WIRE, server).ask(request(), stop=never)
-    assert (turn.text, turn.model, turn.usage.input_tokens, turn.usage.output_tokens) == ("Hello\ufffd", "served", 3, 0)
+    assert (turn.text, turn.model, turn.usage.input_tokens, turn.usage.output_tokens) == ("Hello\ufffd", "served", 3, 2)
 
 
 def test_items_told_of_before_the_end_need_no_second_telling() -> None:
@@ -148,3 +148,13 @@ def test_items_told_of_before_the_end_need_no_second_telling() -> None:
     with VendorServer(scripted(Raw(events=events))) as server:
         turn = provider(_WIRE, server).ask(request(), stop=never)
     assert turn.parts == (Text(text="Hello"),)
+
+
+def test_a_refusal_is_one_whatever_else_is_in_the_answer() -> None:
+    """The vendor calls such an answer completed, and a call beside it is not to be run."""
+    refusal = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "read_file", "arguments": "{}"}
+    response = {"id": "r", "model": "served", "status": "completed", "output": [refusal, call]}
+    with VendorServer(scripted(Raw(events=[{"type": "response.completed", "response": response}]))) as server:
+        turn = provider(_WIRE, server).ask(request(), stop=never)
+    assert (turn.text, turn.stop) == ("No.", "refusal")

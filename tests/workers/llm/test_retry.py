@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.llm.messages import Text, Turn, user
+from workers.llm.messages import Text, Turn, Usage, user
 from workers.llm.provider import PASSING, Hear, LlmEvent, ModelFailed, Request, Tried, Trouble, deaf
 from workers.llm.retry import Patience, Retrying, Time, pause_s
 
@@ -120,6 +120,21 @@ def test_what_the_vendor_wants_waited_for_is_waited_for() -> None:
     assert 7.0 <= sum(scene.clock.slept) <= 7.7 + 1e-9
 
 
+def test_a_vendor_who_wants_no_wait_at_all_is_not_asked_again_at_once() -> None:
+    """Some say 0 for as long as the trouble lasts, and six tries would be over in no time."""
+    scene = Scene([failed("rate_limit", retry_after_s=0.0)])
+    assert scene.ask() == TURN
+    assert sum(scene.clock.slept) == pytest.approx(1.1)
+
+
+def test_what_a_try_cost_is_told() -> None:
+    """An answer that broke off is charged for."""
+    spent = Usage(input_tokens=7, output_tokens=3)
+    scene = Scene([ModelFailed("broke off", trouble="truncated", usage=spent)])
+    scene.ask()
+    assert scene.heard[0].usage == spent
+
+
 def test_a_wait_beyond_the_cap_is_left_to_others_with_its_end() -> None:
     scene = Scene([failed("rate_limit", retry_after_s=200.0)])
     failure = scene.fails()
@@ -172,6 +187,7 @@ def test_a_pause_is_never_longer_than_the_cap_nor_shorter_than_the_vendor_wants(
     if retry_after_s is not None and retry_after_s > patience.longest_wait_s:
         assert pause is None
     elif retry_after_s is not None:
-        assert pause is not None and retry_after_s <= pause <= retry_after_s * 1.1
+        at_least = max(retry_after_s, patience.first_wait_s)
+        assert pause is not None and at_least <= pause <= at_least * 1.1 + 1e-9
     else:
         assert pause is not None and patience.first_wait_s / 2 <= pause <= patience.longest_wait_s
