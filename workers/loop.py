@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
 from workers.messages import PhaseName
 from workers.meter import Meter, Price, added, used
@@ -20,7 +20,7 @@ from workers.progress import Forgetful, Keeper
 from workers.stuck import explored_enough, stuck, warned, warning
 from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
 from workers.tools.workplace import Workplace
-from workers.transcript import Answered, Committed, Finished, Said, Transcript, now
+from workers.transcript import Answered, Committed, Finished, Noted, Said, Transcript, now
 from workers.transcript import Tried as TriedEntry
 
 _NUDGE = "You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
@@ -164,8 +164,16 @@ class Talk:
                 replace(request, max_output_tokens=room), stop=self.workplace.stop, hear=self._hear
             )
         except ModelFailed as failed:
+            if failed.trouble == "stopped":
+                self._pay("a question was cut short", failed.usage)
             ended: Ending = "overflow" if failed.trouble == "overflow" else "failed"
             return Outcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
+
+    def _pay(self, why: str, usage: Usage) -> None:
+        """For what no turn accounts for."""
+        if usage.input_tokens or usage.output_tokens:
+            self.transcript.append(Noted(at=now(), text=why, usage=usage))
+            self.meter.spent = added(self.meter.spent, used(usage))
 
     def _hear(self, event: LlmEvent) -> None:
         if isinstance(event, Tried):

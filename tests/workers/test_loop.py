@@ -335,3 +335,12 @@ def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
     used = spent(tmp_path)
     assert (used.turns, used.input_tokens, used.cost_usd) == (1, 70, 0.01), "a try that broke off is paid for, too"
     assert Meter.of(Limits(), read_transcript(tmp_path / "t.jsonl")).spent.input_tokens == 70
+
+
+def test_a_question_that_was_cut_short_is_paid_for(lead: Lead, tmp_path: Path) -> None:
+    """The vendor charges for what it had said until then, though no turn accounts for it."""
+    cut = ModelFailed("stopped", trouble="stopped", usage=Usage(input_tokens=50, output_tokens=5, cost_usd=0.02))
+    lead(Replies(says(WRITE), cut))
+    used = spent(tmp_path)
+    assert (used.turns, used.input_tokens, used.output_tokens, used.cost_usd) == (1, 50, 5, 0.02)
+    assert Meter.of(Limits(), read_transcript(tmp_path / "t.jsonl")).spent.cost_usd == 0.02
