@@ -124,11 +124,12 @@ def looped(folder: Path, hub: Path, text: str) -> tuple[float, float]:
 
 
 def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float]:
+    run = folder.name.replace(".", "-")
     settings = Settings(home=folder / "home", cache=folder / "cache", host="bench")
     order = WorkOrder(
-        order_id="b.b.1",
+        order_id=f"{run}.b.1",
         token="b",
-        run="b",
+        run=run,
         task="b",
         attempt=1,
         hub=str(hub),
@@ -142,7 +143,7 @@ def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float
     result = carry_out(order, settings, stop=lambda: False)
     if result.outcome != "candidate":
         sys.exit(f"the order ended otherwise: {result.outcome}: {result.detail}")
-    entries = read_transcript(settings.home / "runs/b/logs/orders/b/1/transcript.jsonl")
+    entries = read_transcript(settings.home / "runs" / run / "logs/orders/b/1/transcript.jsonl")
     started = next(entry.at for entry in entries if isinstance(entry, Started))
     finished = next(entry.at for entry in entries if isinstance(entry, Finished))
     return finished - started, tools_of(entries)

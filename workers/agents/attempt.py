@@ -74,6 +74,8 @@ class Attempt:
     hide: Callable[[str], str] = str
     """Takes out of a text what nobody is to see."""
     _model: Model | None = field(default=None)
+    _family: str = ""
+    """Of the model that the conversation began with: its tools stay, whoever goes on with it."""
     _stronger: bool = False
     _last: Outcome | None = None
 
@@ -110,6 +112,7 @@ class Attempt:
 
     def _begin(self, phase: PhaseName) -> None:
         model = self._open(phase, stronger=self._stronger)
+        self._family = model.family
         said = self._opening(phase)
         tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family))
         self.transcript.append(
@@ -161,7 +164,7 @@ class Attempt:
         brief = Brief(
             phase=phase,
             system=self.words.system(phase),
-            tools=self.toolbox.tools(phase, model.family),
+            tools=self.toolbox.tools(phase, self._family or model.family),
             price=model.price,
             lasting=phase == "execute",
         )
