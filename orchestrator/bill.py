@@ -71,8 +71,13 @@ def bill_words(of: Bill) -> str:
 
 def cost_words(of: Bill) -> str:
     if of.cost_usd is not None:
-        return f"{of.cost_usd:.2f} USD"
-    return f"cost unknown (known part: {of.priced_usd:.2f} USD)" if of.priced_usd else "cost unknown"
+        return f"{usd_words(of.cost_usd)} USD"
+    return f"cost unknown (known part: {usd_words(of.priced_usd)} USD)" if of.priced_usd else "cost unknown"
+
+
+def usd_words(amount: float) -> str:
+    """Cents, and more digits of what is less than one: a small sum is not told as nothing."""
+    return f"{amount:.2f}" if amount >= 0.01 or amount <= 0 else f"{amount:.4f}"
 
 
 def budget_words(ledger: Ledger) -> Iterator[str]:

@@ -18,6 +18,7 @@ from workers.llm.router import Question, choose
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, CliAgent, PhaseName
 from workers.settings import Settings
+from workers.tool_config import read_tool_config
 from workers.wire import connect, ping
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId
@@ -74,11 +75,12 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
 
     Raises:
         CannotRun: no model can be asked, or a program is not there.
-        DocumentWrong: the table of models is written wrongly.
+        DocumentWrong: the table of models, or that of tools, is written wrongly.
     """
     if settings.broker_url is not None:
         return
     table = read_table(settings.models_file)
+    read_tool_config(settings.tools_file)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
         match task.agent:

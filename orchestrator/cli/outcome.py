@@ -2,7 +2,7 @@
 
 import time
 
-from orchestrator.bill import bill_words, budget_words
+from orchestrator.bill import bill_words, budget_words, usd_words
 from orchestrator.cli.say import out, say, say_json, table
 from orchestrator.runs import KeptRun
 from orchestrator.standing import Standing, TaskStanding, standing
@@ -57,7 +57,7 @@ def tell_use(now: Standing) -> None:
 
 def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
     used = task.used
-    cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.2f}"
+    cost = "unknown" if used.cost_usd is None else usd_words(used.cost_usd)
     spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if used.counts else ("", "")
     return (
         task.task,

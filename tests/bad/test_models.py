@@ -84,3 +84,12 @@ def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premis
     refused({"builtin": {}}, "there is no key for one", "set ANTHROPIC_API_KEY")
     refused({"builtin": {"model": "claude-opus"}}, "there is no model 'claude-opus'", "claude-opus-5-5")
     refused({"cli": "aider"}, "aider, which is not on PATH")
+
+
+def test_a_wrong_table_of_tools_is_refused_before_a_run_begins(bare: Premises) -> None:
+    """With its line, and nothing is started."""
+    path = bare.folder / "config" / "forgepool" / "tools.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("mcp_servers: [{name: t}]\n")
+    said = bare.run(bare.plan({"one": "echo 1 > one.txt"}))
+    said.is_refusal(2, "tools.yaml:1")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plans import answered, begun, course, follow, sent, task
 from pydantic import ValidationError
 
-from orchestrator.bill import bill, bill_words, budget_words
+from orchestrator.bill import bill, bill_words, budget_words, usd_words
 from orchestrator.budget import Budget, Ledger, Reservation, Seen, Use, settled
 from orchestrator.course import Course
 from orchestrator.decisions import decide
@@ -393,3 +393,9 @@ def test_a_person_sets_the_budget_of_a_run_and_it_is_kept() -> None:
 def test_a_cap_below_what_counts_already_is_told(cap: Budget, kinds: list[str]) -> None:
     ledger = Ledger.of(Budget(usd=9.0), [Use(spent=spent(1.0, 20))])
     assert list(ledger.above(cap)) == kinds
+
+
+@pytest.mark.parametrize(("amount", "words"), [(0.0, "0.00"), (0.004, "0.0040"), (0.01, "0.01"), (12.345, "12.35")])
+def test_a_small_sum_is_not_told_as_nothing(amount: float, words: str) -> None:
+    """Cents as a rule; below one, what there is."""
+    assert usd_words(amount) == words
