@@ -17,7 +17,7 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from workers.messages import BuiltinAgent, Limits, Reply, ScriptedAgent, WorkResult
+from workers.messages import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 from workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
@@ -595,3 +595,52 @@ def test_a_script_with_nothing_more_to_say_leaves_the_work_as_it_was_found(
     done = work(host, agent=ScriptedAgent(script=script), acceptance=acceptance)
     assert done.outcome == outcome and detail in done.detail, done
     assert ("boom" in done.log_tail) == (outcome == "verify_failed")
+
+
+def test_what_was_judged_is_not_gone_on_with(host: Host, serve: Serve) -> None:
+    """An attempt that came back with reasons is over, though the hub still has its work."""
+    stopping: list[bool] = []
+
+    def brain(seen: Seen) -> Say:
+        if not planning(seen) and not stopping:
+            stopping.append(True)
+        return plain(seen)
+
+    serve(brain)
+    work(host, stop=lambda: bool(stopping))
+    reason = ReasonPack(attempt=1, kind="verify_failed", summary="it was red")
+    work(host, attempt=3, resumes=2, reasons=(reason,))
+    entries = host.transcript(3)
+    assert next(entry.phase for entry in entries if isinstance(entry, Started)) == "plan"
+    assert not any(isinstance(entry, Said) and "interrupted" in entry.turn.text for entry in entries)
+
+
+def test_a_red_phase_stays_confirmed_over_an_interruption(host: Host, serve: Serve) -> None:
+    """Another process need not see the test fail once more, and still wants to see it pass."""
+    test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
+    run = f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"
+    steps: list[tuple[str, dict[str, str]]] = [
+        ("write_file", {"path": "test_a.py", "content": test}),
+        ("confirm_red_phase", {"command": run}),
+        ("ask", {"question": "go on?"}),
+        RENAME,
+        FINISH,
+    ]
+    server = serve(lambda seen: Say(calls=[PLAN if planning(seen) else steps[seen.answered]]))
+    agent = BuiltinAgent(red_first=True)
+    assert work(host, agent=agent).outcome == "needs_human"
+    done = work(host, attempt=2, resumes=1, agent=agent, replies=(Reply(question="go on?", answer="yes"),))
+    assert done.outcome == "candidate", done.detail
+    assert sum("confirmed" in result for result in server.seen[-1].results) == 1
+
+
+def test_trouble_with_the_hub_tells_what_was_used_until_then(host: Host, serve: Serve) -> None:
+    """The candidate could not be put there; what the models cost is known all the same."""
+    server = serve(plain)
+    hook = host.hub / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ncase "$1" in */orders/*) exit 1;; esac\n')
+    hook.chmod(0o755)
+    done = work(host)
+    assert (done.outcome, done.resumable) == ("infrastructure", True), done
+    assert done.spent.turns == len(server.seen) and done.spent.tokens > 0
