@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,8 +18,11 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
+from workers.answers import read
+from workers.asking import PathsAnswer, PathsAsked, reply
 from workers.messages import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 from workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
+from workers.wire import Redis
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"
@@ -644,3 +648,40 @@ def test_trouble_with_the_hub_tells_what_was_used_until_then(host: Host, serve: 
     done = work(host)
     assert (done.outcome, done.resumable) == ("infrastructure", True), done
     assert done.spent.turns == len(server.seen) and done.spent.tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome"), [("granted", "candidate"), ("queued", "candidate"), ("refused", "out_of_scope")]
+)
+def test_what_was_changed_is_asked_for_when_it_is_verified(
+    host: Host, serve: Serve, redis_url: str, redis: Redis, verdict: str, outcome: str
+) -> None:
+    """Refused, it goes back and ends; queued, it waits as a candidate. Asked once where it was granted."""
+    asked: list[tuple[str, ...]] = []
+    done = threading.Event()
+
+    def orchestrator() -> None:
+        after = "0-0"
+        while not done.is_set():
+            for entry, text in read(redis, "r", after=after, wait_s=0.1):
+                after = entry
+                question = PathsAsked.model_validate_json(text)
+                asked.append(question.paths)
+                said = "granted" if len(asked) == 1 else verdict
+                why = "that is not yours" if said == "refused" else ""
+                reply(redis, question.order_id, question.number, PathsAnswer(verdict=said, why=why))
+
+    thread = threading.Thread(target=orchestrator)
+    thread.start()
+    steps = [[RENAME, ("bash", {"command": "echo 'x = 2' > b.py"})]]
+    serve(lambda seen: Say(calls=[PLAN] if planning(seen) else [*steps, [FINISH]][min(seen.answered, 1)]))
+    host.settings = host.settings.model_copy(update={"broker_url": redis_url})
+    try:
+        result = work(host, files=("a.py",))
+    finally:
+        done.set()
+        thread.join()
+    assert result.outcome == outcome, result
+    assert asked[:2] == [("a.py",), ("b.py",)], "what was granted is not asked for again"
+    if verdict == "refused":
+        assert "that is not yours" in result.detail
