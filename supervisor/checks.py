@@ -17,6 +17,7 @@ from supervisor.messages import Certificate, CheckFailure
 from supervisor.setups import Bench, keep_folders, set_up
 from workers.sandbox.private import private
 from workers.sandbox.process import Command, run, shell
+from workers.sandbox.shelter import Shelter
 from workers.settings import Settings
 from worktrees.checkout import lease_checkout
 from worktrees.compose import tree_of
@@ -76,16 +77,23 @@ def run_checks(
 @contextmanager
 def _bench(commit: CommitId, place: Place, label: str, base: CommitId | None) -> Iterator[Bench]:
     cache = place.settings.cache
-    with private({}) as own, lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
-        yield Bench(
-            checkout=checkout,
-            env=own.env,
-            kept=cache / "setups",
-            logs=place.logs,
-            label=label,
-            stop=place.stop,
-            base=base,
+    with lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
+        shelter = Shelter(
+            settings=place.settings,
+            writable=(checkout.path,),
+            protected=(checkout.pointer,),
+            readable=(place.mirror.path,),
         )
+        with private({}, shelter) as own:
+            yield Bench(
+                checkout=checkout,
+                own=own,
+                kept=cache / "setups",
+                logs=place.logs,
+                label=label,
+                stop=place.stop,
+                base=base,
+            )
 
 
 def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> Certificate | CheckFailure:
@@ -95,7 +103,8 @@ def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> C
     command = Command(
         argv=shell(check.run),
         cwd=bench.checkout.path,
-        env=bench.env,
+        env=bench.own.env,
+        confined=bench.own.confined,
         log=bench.logs / f"{bench.label}-{check.name}.log",
         timeout_s=check.timeout_s,
     )

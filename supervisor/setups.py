@@ -14,8 +14,7 @@ Kept folders belong to one folder of the pool: what set-ups make (a Python envir
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +22,14 @@ from supervisor.certificates import environment_fingerprint
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import CheckFailure
 from supervisor.paths import Found, found_at
+from workers.sandbox.private import Private
 from workers.sandbox.process import Command, Ended, run, shell
 from worktrees import slots
+from worktrees.beneath import Beneath
 from worktrees.checkout import Checkout
+from worktrees.copies import InTheWay, copy_folder
 from worktrees.git import CommitId
+from worktrees.trees import remove_tree
 
 _WORD = re.compile(r"[\w./+@-]+")
 
@@ -36,7 +39,7 @@ class Bench:
     """What a set-up works in and with."""
 
     checkout: Checkout
-    env: Mapping[str, str]
+    own: Private
     kept: Path
     """Where cached folders are kept on this host."""
     logs: Path
@@ -74,8 +77,7 @@ def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
         reason = f"keeps folders by {', '.join(lacking)}, no regular file of the commit; name a lock file that is"
         return _refused(check, reason, bench)
     store = _store(check, bench)
-    if store is not None and store.is_dir():
-        _copy_folders(check, store, bench.checkout.path)
+    if store is not None and store.is_dir() and _taken(check, store, bench):
         return None
     ended = _run(check, bench)
     if ended.succeeded:
@@ -95,7 +97,8 @@ def _run(check: CheckDefinition, bench: Bench) -> Ended:
     command = Command(
         argv=shell(check.setup or "true"),
         cwd=bench.checkout.path,
-        env=bench.env,
+        env=bench.own.env,
+        confined=bench.own.confined,
         log=bench.log(check),
         timeout_s=check.timeout_s,
     )
@@ -131,13 +134,29 @@ def _store(check: CheckDefinition, bench: Bench) -> Path | None:
 def _keep(check: CheckDefinition, checkout: Path, store: Path) -> None:
     """All folders or none: they are copied beside the store and renamed into place. The slot's lease is the lock."""
     building = store.with_suffix(".building")
-    shutil.rmtree(building, ignore_errors=True)
+    remove_tree(building)
     building.mkdir(parents=True)
-    _copy_folders(check, checkout, building)
+    try:
+        _copy_folders(check, checkout, building)
+    except InTheWay:  # each checkout has its set-up run then
+        remove_tree(building)
+        return
     building.rename(store)
 
 
+def _taken(check: CheckDefinition, store: Path, bench: Bench) -> bool:
+    """Whether the kept folders could be copied in; where something of the commit's stands in the way, none is."""
+    try:
+        _copy_folders(check, store, bench.checkout.path)
+    except InTheWay:
+        slots.prepare(bench.checkout.slot, bench.checkout.commit)
+        return False
+    return True
+
+
 def _copy_folders(check: CheckDefinition, source: Path, destination: Path) -> None:
-    for cached in check.cache:
-        if (source / cached.folder).is_dir():
-            shutil.copytree(source / cached.folder, destination / cached.folder, symlinks=True, dirs_exist_ok=True)
+    with Beneath(source) as old, Beneath(destination) as new:
+        for cached in check.cache:
+            folder = Path(os.path.normpath(cached.folder))
+            if old.state(folder) is not None:
+                copy_folder(folder, old, new)

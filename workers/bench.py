@@ -13,6 +13,7 @@ from pathlib import Path
 
 from workers.messages import WorkOrder
 from workers.sandbox.private import Private, private
+from workers.sandbox.shelter import Shelter
 from workers.settings import Settings
 from workers.tools.endings import GRANTED, Permission
 from workers.verify import Finding, accept
@@ -102,7 +103,7 @@ class Bench:
             return Finding(verdict="stopped", detail="the attempt came to its end before its work was verified")
         if asked.verdict == "refused":
             return Finding(verdict="out_of_scope", detail=asked.why, paths=paths)
-        finding = accept(self.order, self.checkout.path, self.own.env, self.logs, also=also, left_s=left_s, stop=stop)
+        finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
         if self.order.acceptance or also:
             self.checkout.take(tree)
         if finding.verdict == "green":
@@ -115,8 +116,16 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Ben
     logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
-    with private(order.env) as own, lease_checkout(mirror, CommitId(order.base), checkouts) as checkout:
-        yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+    with lease_checkout(mirror, CommitId(order.base), checkouts) as checkout:
+        shelter = Shelter(
+            settings=settings,
+            writable=(checkout.path,),
+            protected=(checkout.pointer,),
+            readable=(mirror.path,),
+            network=order.network,
+        )
+        with private(order.env, shelter) as own:
+            yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
 
 
 def transcript_path(order: WorkOrder, settings: Settings) -> Path:

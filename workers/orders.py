@@ -93,7 +93,7 @@ def _assignment(bench: Bench) -> Assignment:
         env=bench.own.env,
         log=bench.agent_log,
         transcript=bench.transcript,
-        pass_fds=(),
+        confined=bench.own.confined,
     )
 
 
@@ -167,7 +167,7 @@ def _require_acceptance(bench: Bench, tree: TreeId, told: dict[str, Any], stop: 
     """The acceptance commands are green on this tree, or were found so by the agent's own VERIFY."""
     if bench.green == tree:
         return
-    finding: Finding = accept(bench.order, bench.checkout.path, bench.own.env, bench.logs, stop=stop)
+    finding: Finding = accept(bench.order, bench.checkout.path, bench.own, bench.logs, stop=stop)
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
         raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)

@@ -7,12 +7,13 @@ from the target, are run later on the composed commit; here an agent gets to kno
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from workers.messages import WorkOrder
+from workers.sandbox.private import Private
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.tools.run import interpreter
 from workers.transcript import Verified, now
@@ -50,7 +51,7 @@ class Finding:
 def accept(
     order: WorkOrder,
     folder: Path,
-    env: Mapping[str, str],
+    own: Private,
     logs: Path,
     *,
     also: tuple[str, ...] = (),
@@ -62,14 +63,15 @@ def accept(
     a model wrote: a pipe in them does not hide the status of what stands before it. Each command may take the attempt's
     whole time, or all of them what is left of it.
     """
-    theirs = [(command, interpreter(command, env.get("PATH"), "-o", "pipefail")) for command in also]
+    theirs = [(command, interpreter(command, own.env.get("PATH"), "-o", "pipefail")) for command in also]
     commands = [*((command, shell(command)) for command in order.acceptance), *theirs]
     for number, (command, argv) in enumerate(commands, start=1):
         ended = run(
             Command(
                 argv=argv,
                 cwd=folder,
-                env=env,
+                env=own.env,
+                confined=own.confined,
                 log=logs / f"acceptance-{number}.log",
                 timeout_s=order.limits.wall_s if left_s is None else max(0.1, left_s()),
                 idle_s=order.limits.idle_s,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from workers.llm.provider import Trouble
 from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
+from workers.sandbox.confinement import Confinement
 
 if TYPE_CHECKING:
     from workers.bench import Bench
@@ -43,7 +44,8 @@ class Assignment:
     """The complete environment of commands, from `sandbox.environment.command_environment`."""
     log: Path
     transcript: Path
-    pass_fds: tuple[int, ...] = ()
+    confined: Confinement
+    """What holds every command of the attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ def perform_command(assignment: Assignment, script: str, *, stop: Callable[[], b
             timeout_s=limits.wall_s,
             idle_s=limits.idle_s,
             keep_bytes=limits.output_bytes,
-            pass_fds=assignment.pass_fds,
+            confined=assignment.confined,
             watch=assignment.worktree,
         ),
         stop=stop,

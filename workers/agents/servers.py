@@ -10,6 +10,7 @@ from pathlib import Path
 from workers.lsp.servers import LanguageServers
 from workers.mcp.servers import McpServers
 from workers.messages import PhaseName
+from workers.sandbox.confinement import Confinement
 from workers.settings import Settings, secret
 from workers.tool_config import read_tool_config
 from workers.tools.mcp import mcp_tools
@@ -25,7 +26,7 @@ class Served:
 
 
 @contextmanager
-def served(root: Path, env: Mapping[str, str], settings: Settings) -> Iterator[Served]:
+def served(root: Path, env: Mapping[str, str], confined: Confinement, settings: Settings) -> Iterator[Served]:
     """
     What is served for a worktree, until the end of the block; then all of those programs are dead.
 
@@ -34,7 +35,7 @@ def served(root: Path, env: Mapping[str, str], settings: Settings) -> Iterator[S
     """
     config = read_tool_config(settings.tools_file)
     with (
-        LanguageServers(root, env, config.language_servers) as languages,
+        LanguageServers(root, env, confined, config.language_servers) as languages,
         McpServers(config.mcp_servers, root=root, env=env, lend=secret) as others,
     ):
         symbols = symbol_tools(languages)

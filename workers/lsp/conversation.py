@@ -24,6 +24,7 @@ from workers.lsp.disk import Fate
 from workers.lsp.opened import Opened, text_of
 from workers.sandbox.dialogue import Dialogue
 from workers.tool_config import LanguageServer
+from worktrees.beneath import Beneath
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Conversation:
     def __init__(self, server: LanguageServer, dialogue: Dialogue, root: Path) -> None:
         self._server = server
         self._dialogue = dialogue
-        self._root = root
+        self._root = Beneath(root)
         self._client = _client(server)
         self._opened: dict[Path, Opened] = {}
         self._published: dict[Path, tuple[int, tuple[Finding, ...]]] = {}
@@ -78,7 +79,7 @@ class Conversation:
         reader, writer = await self._dialogue.connect()
         self._client.protocol.set_writer(writer)
         self._listening = asyncio.ensure_future(self._listen(reader))
-        found = await self._answered(self._client.initialize_async(wire.introduction(self._server, self._root)))
+        found = await self._answered(self._client.initialize_async(wire.introduction(self._server, self._root.path)))
         self._pulls = found.capabilities.diagnostic_provider is not None
         self._tells_of_all = bool(found.capabilities.workspace_symbol_provider)
         self._client.initialized(types.InitializedParams())
@@ -109,7 +110,7 @@ class Conversation:
             NoAnswer: there is no such file, or it is too large.
         """
         if path not in self._opened:
-            text = text_of(path)
+            text = text_of(path, self._root)
             if text is None:
                 raise NoAnswer(f"{path.name}: no such file")
             language = self._server.files.get(path.suffix, "")
@@ -175,7 +176,7 @@ class Conversation:
 
     def _tell_again(self, path: Path, opened: Opened) -> None:
         try:
-            text = text_of(path)
+            text = text_of(path, self._root)
         except NoAnswer:
             text = None
         if text is None:

@@ -12,6 +12,7 @@ from workers.aside import Aside
 from workers.lsp.answers import NoAnswer
 from workers.lsp.disk import Stamps, differences, stamps
 from workers.lsp.table import KNOWN
+from workers.sandbox.confinement import Confinement
 from workers.sandbox.dialogue import Dialogue
 from workers.settings import programs_folder
 from workers.tool_config import LanguageServer
@@ -37,11 +38,20 @@ def program_finder(env: Mapping[str, str]) -> FindProgram:
 class RunningServer:
     """A language's server for one worktree: started when it is first asked, and once again when it dies."""
 
-    def __init__(self, server: LanguageServer, program: str, root: Path, env: Mapping[str, str], aside: Aside) -> None:
+    def __init__(
+        self,
+        server: LanguageServer,
+        program: str,
+        root: Path,
+        env: Mapping[str, str],
+        confined: Confinement,
+        aside: Aside,
+    ) -> None:
         self.server = server
         self.root = root
         self._argv = (program, *server.command[1:])
         self._env = env
+        self._confined = confined
         self._aside = aside
         self._dialogue: Dialogue | None = None
         self._conversation: Conversation | None = None
@@ -133,7 +143,7 @@ class RunningServer:
         while self._starts < _STARTS:
             self._starts += 1
             try:
-                self._dialogue = Dialogue(self._argv, cwd=self.root, env=self._env)
+                self._dialogue = Dialogue(self._argv, cwd=self.root, env=self._env, confined=self._confined)
                 self._seen = stamps(self.root, self.server.files)
                 self._unasked = True
                 self._conversation = Conversation(self.server, self._dialogue, self.root)
@@ -165,16 +175,17 @@ class LanguageServers:
         self,
         root: Path,
         env: Mapping[str, str],
+        confined: Confinement,
         configured: Sequence[LanguageServer] = (),
         find_program: FindProgram | None = None,
     ) -> None:
-        """`root` is a real path; `env` is the complete environment of commands."""
+        """`root` is a real path; `env` is the complete environment of commands, which servers are held as."""
         find = find_program or program_finder(env)
         self._aside = Aside()
         self.running: tuple[RunningServer, ...] = tuple(
             each
             for server, program in _present(configured, find)
-            if (each := RunningServer(server, program, root, env, self._aside)).has_files
+            if (each := RunningServer(server, program, root, env, confined, self._aside)).has_files
         )
 
     def __enter__(self) -> Self:

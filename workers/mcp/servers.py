@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from workers.aside import Aside
 from workers.mcp.session import ServerAnswer, ServerAway, ServerTool, Session
 from workers.mcp.stdio import over
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.dialogue import Dialogue
 from workers.tool_config import McpServer
 
@@ -119,7 +120,8 @@ class McpServers:
         if program is None:
             raise ServerAway(f"program {argv[0]!r} is not on the commands' PATH")
         env = {**self._env, **dict(self._lent(server.env))}
-        dialogue = Dialogue((program, *argv[1:]), cwd=self._root, env=env)
+        # The person's own program, named in their tools.yaml: it may need their network and their files.
+        dialogue = Dialogue((program, *argv[1:]), cwd=self._root, env=env, confined=OPEN)
         self._dialogues[server.name] = dialogue
         return lambda: over(dialogue)
 

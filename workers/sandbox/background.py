@@ -17,8 +17,10 @@ from typing import Self
 
 from workers.sandbox import tree
 from workers.sandbox.child import Child, start
-from workers.sandbox.guard import guard_argv, read_end
+from workers.sandbox.confinement import OPEN
+from workers.sandbox.guard import guard_argv, read_end, tell
 from workers.sandbox.kin import commands_of, kin
+from workers.sandbox.linked import linked
 from workers.sandbox.output import open_log, read_log
 from workers.sandbox.process import Command, Ended
 
@@ -45,21 +47,28 @@ class Guarded:
         self._answer = FileIO(reading, "rb")
         with contextlib.ExitStack() as failing:
             failing.enter_context(self._answer)
-            self._log = failing.enter_context(FileIO(open_log(command.log), "rb"))
+            self._log = failing.enter_context(FileIO(_opened(command), "rb"))
             with FileIO(writing, "wb"):
                 self._guard = self._start(writing)
             failing.pop_all()
         self._guard_began = tree.start_time(self._guard.pid)
 
     def _start(self, answer: int) -> Child:
-        return start(
-            guard_argv(self.command, self._log.fileno()),
-            cwd=self.command.cwd,
-            env=self.command.env,
-            output=answer,
-            pass_fds=(*self.command.pass_fds, self._log.fileno()),
-            family=self._family,
-        )
+        outlet = self.command.confined.outlet
+        with contextlib.ExitStack() as given:
+            link = given.enter_context(linked(outlet)).fileno() if outlet else None
+            told = given.enter_context(tell(self.command, self._log.fileno(), link)).fileno()
+            ours = (self._log.fileno(), told, *(() if link is None else (link,)))
+            return start(
+                guard_argv(told),
+                cwd=self.command.cwd,
+                env={},
+                output=answer,
+                # The guard is ours, and confines what it runs.
+                confined=OPEN,
+                pass_fds=(*self.command.pass_fds, *ours),
+                family=self._family,
+            )
 
     @property
     def seconds(self) -> float:
@@ -135,6 +144,11 @@ class Guarded:
             dropped_bytes=0,
             log=self.command.log,
         )
+
+
+def _opened(command: Command) -> int:
+    """A descriptor of its log; one of its own where the caller has opened it."""
+    return open_log(command.log) if command.log_file is None else os.dup(command.log_file)
 
 
 class Background:

@@ -12,6 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from workers.sandbox import tree
+from workers.sandbox.confined import Held, Start, start_confined
+from workers.sandbox.confinement import Confinement
 from workers.sandbox.kin import Kin
 
 _REAP_S = 10.0
@@ -20,14 +23,17 @@ _REAP_S = 10.0
 class Child:
     """A started process. Until `reap`, its number and its group's number cannot be anybody else's."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, pid: int, *, process: "subprocess.Popen[bytes] | None" = None, held: Held | None = None) -> None:
+        self.pid = pid
         self._process = process
-        self.pid = process.pid
+        self._held = held
+        self._status: int | None = None
+        self._reaped = False
 
     def exited(self) -> bool:
         """Looks without reaping, where the system can."""
         if not hasattr(os, "waitid"):
-            return self._process.poll() is not None
+            return self._process is None or self._process.poll() is not None
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
@@ -46,6 +52,15 @@ class Child:
         finally:
             os.close(descriptor)
 
+    def ask_to_end(self) -> None:
+        """SIGTERM: to its group, or to those inside a sandbox, since bwrap's end would be theirs at once."""
+        if self._held is None:
+            return self.signal_group(signal.SIGTERM)
+        for pid in tree.descendants(self.pid)[1:]:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        return None
+
     def signal_group(self, number: int) -> None:
         """Reaches whoever stayed in the process group, all at once: none of them can fork away meanwhile."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -58,11 +73,20 @@ class Child:
         It cannot when the caller ignores SIGCHLD or waits for any child (`Popen` would call that a 0), and
         when the process hangs in the kernel though it was killed.
         """
-        if self._process.returncode is not None:
-            return self._process.returncode
-        status = self._wait()
-        self._process.returncode = -signal.SIGKILL if status is None else status  # or Popen warns of a live child
-        return status
+        if not self._reaped:
+            self._status, self._reaped = self._wait(), True
+            if self._process is not None:  # or Popen warns of a live child
+                self._process.returncode = -signal.SIGKILL if self._status is None else self._status
+        return self._status
+
+    def began(self) -> bool:
+        """Whether the program itself ran; to be asked after `reap` of one that ended by itself."""
+        return self._held is None or self._held.began()
+
+    def close(self) -> None:
+        """After `reap`: what was kept open for it."""
+        if self._held is not None:
+            self._held.close()
 
     def _wait(self) -> int | None:
         end = time.monotonic() + _REAP_S
@@ -85,41 +109,51 @@ def start(
     cwd: Path,
     env: Mapping[str, str],
     output: int,
-    pass_fds: tuple[int, ...],
+    confined: Confinement,
     family: Kin,
+    pass_fds: tuple[int, ...] = (),
     stdin: Path | int | None = None,
     errors: int | None = None,
 ) -> Child:
     """
     Starts a program, known to its family from the start: both outputs into `output`, unless its `errors` go elsewhere.
 
-    Its input is a file or a descriptor; without one it is empty.
+    Its input is a file or a descriptor; without one it is empty. A confined program has no further descriptors.
 
     Raises:
-        OSError, ValueError: it cannot be started; nothing runs.
+        OSError, ValueError: it cannot be started, or not confined as it is to be; nothing runs.
     """
-    with _input(stdin) as given, family.starting(), _plain_signals():
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=family.environment(env),
-            stdin=given,
-            stdout=output,
-            stderr=output if errors is None else errors,
-            pass_fds=pass_fds,
-            start_new_session=True,
-        )
-        family.register(process.pid)
-    return Child(process)
+    with _input(stdin) as given, family.starting():
+        if confined.level == "off":
+            with _plain_signals():
+                process = subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=family.environment(env),
+                    stdin=given,
+                    stdout=output,
+                    stderr=output if errors is None else errors,
+                    pass_fds=pass_fds,
+                    start_new_session=True,
+                )
+            child = Child(process.pid, process=process)
+        else:
+            standard = (given, output, output if errors is None else errors)
+            mark = family.environment({})
+            begin = Start(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard)
+            pid, held = start_confined(begin, confined)
+            child = Child(pid, held=held)
+        family.register(child.pid)
+    return child
 
 
 @contextlib.contextmanager
 def _input(given: Path | int | None) -> Iterator[int]:
-    if isinstance(given, Path):
-        with given.open("rb") as file:
-            yield file.fileno()
-    else:
-        yield subprocess.DEVNULL if given is None else given
+    if isinstance(given, int):
+        yield given
+        return
+    with (given or Path(os.devnull)).open("rb") as file:
+        yield file.fileno()
 
 
 @contextlib.contextmanager

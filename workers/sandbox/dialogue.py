@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workers.sandbox import tree
 from workers.sandbox.child import start
+from workers.sandbox.confinement import Confinement
 from workers.sandbox.kin import kin
 
 _LAST_BYTES = 4096
@@ -26,7 +27,7 @@ _LINE_BYTES = 16 * 1024 * 1024
 class Dialogue:
     """A started program. Asyncio does the talking, after `connect`; `end` belongs to the thread that started it."""
 
-    def __init__(self, argv: tuple[str, ...], *, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, argv: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], confined: Confinement) -> None:
         """
         `env` is complete; one variable is added, the mark the program's processes are known by.
 
@@ -46,7 +47,7 @@ class Dialogue:
                 cwd=cwd,
                 env=env,
                 output=his_output,
-                pass_fds=(),
+                confined=confined,
                 family=self._family,
                 stdin=his_input,
                 errors=his_errors,
@@ -92,6 +93,7 @@ class Dialogue:
             time.sleep(0.01)
         tree.kill_tree([self.pid])
         self._child.reap()
+        self._child.close()
         while carriers := self._family.carriers():
             if tree.kill_tree(carriers):
                 break  # another user's, or hanging in the kernel: nothing more can be done

@@ -8,12 +8,16 @@ the command when it is told to (SIGTERM), and when the process that started it i
 import json
 import os
 import signal
+import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
-from workers.sandbox.kin import MARK
+from workers.sandbox.confinement import Confinement, as_json, from_json
+from workers.sandbox.linked import LinkedOutlet
 from workers.sandbox.process import Command, Ended, run
 
 _START = "import sys; sys.path.append(sys.argv[1]); from workers.sandbox.guard import main; main()"
@@ -21,7 +25,7 @@ _START = "import sys; sys.path.append(sys.argv[1]); from workers.sandbox.guard i
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a guard is told of its command; the environment is its own."""
+    """What a guard is told of its command, by a file without a name: a command line can be read by anybody."""
 
     parent: int
     argv: Sequence[str]
@@ -31,10 +35,20 @@ class Watched:
     timeout_s: float
     keep_bytes: int
     pass_fds: Sequence[int]
+    env: Mapping[str, str]
+    confined: Mapping[str, Any]
+    link: int | None
+    """Where its way out is served."""
+    ports: Sequence[int]
 
 
-def guard_argv(command: Command, log_file: int) -> tuple[str, ...]:
+def guard_argv(told: int) -> tuple[str, ...]:
     """The program that runs a command in a process of its own: an interpreter with nothing but its own library."""
+    return (sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).resolve().parents[2]), str(told))
+
+
+def tell(command: Command, log_file: int, link: int | None) -> FileIO:
+    """What a guard is told of the command, as an open file."""
     watched = Watched(
         parent=os.getpid(),
         argv=command.argv,
@@ -44,9 +58,15 @@ def guard_argv(command: Command, log_file: int) -> tuple[str, ...]:
         timeout_s=command.timeout_s,
         keep_bytes=command.keep_bytes,
         pass_fds=command.pass_fds,
+        env=command.env,
+        confined=as_json(command.confined),
+        link=link,
+        ports=command.confined.outlet.ports if command.confined.outlet else (),
     )
-    above = Path(__file__).resolve().parents[2]
-    return (sys.executable, "-I", "-S", "-c", _START, str(above), json.dumps(asdict(watched)))
+    file = FileIO(os.memfd_create("guard"), "r+b")
+    file.write(json.dumps(asdict(watched)).encode())
+    file.seek(0)
+    return file
 
 
 def read_end(said: bytes, command: Command) -> Ended | None:
@@ -59,8 +79,9 @@ def read_end(said: bytes, command: Command) -> Ended | None:
 
 
 def main() -> None:
-    """Runs the command of `sys.argv` and writes how it ended to standard output."""
-    watched = Watched(**json.loads(sys.argv[2]))
+    """Runs the command it is told of and writes how it ended to standard output."""
+    with FileIO(int(sys.argv[2]), "rb") as file:
+        watched = Watched(**json.loads(file.read()))
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
     ended = run(_command(watched), stop=lambda: bool(told) or os.getppid() != watched.parent)
@@ -68,11 +89,17 @@ def main() -> None:
     os.write(1, json.dumps(facts).encode())
 
 
+def _confined(watched: Watched) -> Confinement:
+    outlet = None if watched.link is None else LinkedOutlet(socket.socket(fileno=watched.link), watched.ports)
+    return replace(from_json(watched.confined), outlet=outlet)
+
+
 def _command(watched: Watched) -> Command:
     return Command(
         argv=tuple(watched.argv),
         cwd=Path(watched.cwd),
-        env={name: value for name, value in os.environ.items() if name != MARK},
+        env=watched.env,
+        confined=_confined(watched),
         log=Path(watched.log),
         log_file=watched.log_file,
         timeout_s=watched.timeout_s,

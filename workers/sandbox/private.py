@@ -1,33 +1,49 @@
-"""A home and a tmp for one order's or one check's commands alone, gone with it, and the environment that names them."""
+"""
+What one order's or one check's commands have for themselves: a home, a tmp, an environment that names them, and the
+sandbox around them. Gone with the block.
+"""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.sandbox.confinement import OPEN, Confinement
 from workers.sandbox.environment import command_environment
+from workers.sandbox.shelter import Shelter, sheltered
 from workers.settings import inherited_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private:
-    """The folders, and the complete environment of a command that is to use them."""
+    """The folders, the complete environment of a command that is to use them, and what holds it."""
 
     home: Path
     tmp: Path
     env: dict[str, str]
+    confined: Confinement
 
 
 @contextmanager
-def private(extra: Mapping[str, str]) -> Iterator[Private]:
-    """`extra` is what the task adds to the environment; see `command_environment` for what it may not."""
-    folder = Path(tempfile.mkdtemp(prefix="private-"))
+def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Private]:
+    """
+    `extra` is what the task adds to the environment; see `command_environment` for what it may not. Without a shelter
+    nothing is held: for the person's own programs.
+
+    Raises:
+        NoSandbox: commands cannot be held here as the settings want it.
+    """
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="private-")))
     try:
         home, tmp = folder / "home", folder / "tmp"
         home.mkdir()
         tmp.mkdir()
-        yield Private(home=home, tmp=tmp, env=command_environment(inherited_environment(), extra, home, tmp))
+        env = command_environment(inherited_environment(), extra, home, tmp)
+        with ExitStack() as held:
+            confined, more = held.enter_context(sheltered(shelter, home, tmp)) if shelter else (OPEN, {})
+            yield Private(home=home, tmp=tmp, env=env | more, confined=confined)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -20,6 +20,7 @@ from typing import Literal
 
 from workers.sandbox import tree
 from workers.sandbox.child import Child, start
+from workers.sandbox.confinement import Confinement
 from workers.sandbox.kin import Kin, kin
 from workers.sandbox.output import Output
 from workers.sandbox.watch import Watch, never
@@ -30,6 +31,7 @@ _HEARD_BYTES = 64 * 1024
 _HEARD_LATE_S = 2.0
 _POLL_S = 0.2
 _GRACE_S = 2.0
+_WHERE = "give a program and folders that the sandbox shows"
 
 Take = Callable[[bytes], None]
 How = Literal["exit", "timeout", "idle", "stopped", "not_started"]
@@ -46,6 +48,8 @@ class Command:
     log: Path
     """Where standard output and standard error go, together, in the order they were written."""
     timeout_s: float
+    confined: Confinement
+    """What it is held by; `OPEN` where it is to have the harness' own rights."""
     log_file: int | None = None
     """A descriptor of the log, open to be read and written, for who wants to read it; `log` then only names it."""
     idle_s: float | None = None
@@ -53,6 +57,7 @@ class Command:
     keep_bytes: int = 64 * 1024 * 1024
     """The log's bound. The command never waits for it: what exceeds it is counted and dropped."""
     pass_fds: tuple[int, ...] = ()
+    """Only where it is not confined."""
     stdin: Path | None = None
     """A file that is its standard input; without one that is empty."""
     watch: Path | None = None
@@ -122,6 +127,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
                     env=command.env,
                     output=writing.fileno(),
                     pass_fds=command.pass_fds,
+                    confined=command.confined,
                     family=family,
                     stdin=command.stdin,
                 )
@@ -135,6 +141,10 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
             status, left = _end(child, family)
             _drain(reading, take, output.take, piece_bytes)
             output.close()
+            ran = child.began()
+            child.close()
+        if how == "exit" and not ran:
+            return _not_started(command, f"{_last_line(output.tail)}; {_WHERE}")
     return Ended(
         how=how,
         status=status,
@@ -146,6 +156,10 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
         log=command.log,
         left=left,
     )
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it ended before it began")
 
 
 def _both(one: Take, other: Take) -> Take:
@@ -187,7 +201,7 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
                 return how
             if kill_at is None and (reached := watch.reached()) is not None:
                 how, kill_at = reached, time.monotonic() + _GRACE_S
-                child.signal_group(signal.SIGTERM)
+                child.ask_to_end()
 
 
 def _read(pipe: int, take: Take, watch: Watch, piece_bytes: int) -> bool:

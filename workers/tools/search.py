@@ -21,6 +21,8 @@ from worktrees.git import Git, GitFailed
 _TIMEOUT_S = 30.0
 _KEEP_BYTES = 32 * 1024 * 1024
 
+_NOWHERE = Path("/nonexistent")
+"""In the place of a repository, where none is asked."""
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\n")
 _GIT_LINE = re.compile(rb"(?:--\n)?([^\0]+)\0(\d+)\0(?:(\d+)\0)?([^\n]*)(?:\n|$)")
 _RG_LINE = re.compile(rb"(?:--\n)?([^\0]+)\0(\d+)(?::(\d+):|-)([^\n]*)(?:\n|$)")
@@ -74,7 +76,7 @@ class Ripgrep:
                     log_file=log,
                     timeout_s=_patience_s(self.workplace),
                     keep_bytes=_KEEP_BYTES,
-                    pass_fds=self.workplace.pass_fds,
+                    confined=self.workplace.confined,
                 ),
                 stop=self.workplace.stop,
             )
@@ -99,20 +101,22 @@ class GitGrep:
         return _lines(_GIT_LINE, self._ask(query, files, *words), self._place(query))
 
     def _place(self, query: Query) -> Path:
-        """Where names are told from: the worktree, or a folder outside of it."""
-        root = self.workplace.root
-        if query.where.is_relative_to(root):
-            return root
-        return query.where if query.where.is_dir() else query.where.parent
+        """
+        Where names are told from, and beyond which git opens nothing: the worktree, or the folder outside it that is
+        lent. Not the folder that is searched, which a command may by now have replaced by a link.
+        """
+        return self.workplace.held(query.where)[0].path
 
     def _ask(self, query: Query, files: Sequence[Path], *words: str) -> bytes:
         place = self._place(query)
-        known = place == self.workplace.root and not query.where.is_file()
+        git = self.workplace.git
+        known = git is not None and place == self.workplace.root and not query.where.is_file()
         which = ("--untracked", "--exclude-standard") if known else ("--no-index", "--no-exclude-standard")
         paths = [path.relative_to(place).as_posix() for path in files or (query.where,)]
         case = ("--ignore-case",) if query.ignore_case else ()
         usual = ("-z", "-I", "--no-color", "--no-textconv", "--full-name", "--threads=2", *which, *case)
-        git = Git(git_dir=self.workplace.root / ".git", work_tree=place)
+        if git is None or not known:
+            git = Git(git_dir=_NOWHERE, work_tree=place)
         for kind in ("-F",) if query.literal else ("-P", "-E"):
             try:
                 argv = ("grep", *usual, kind, *words, "-e", query.pattern, "--", *paths)

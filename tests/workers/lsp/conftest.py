@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from workers.lsp.servers import LanguageServers
+from workers.sandbox.confinement import OPEN
 from workers.tool_config import LanguageServer
 
 Begin = Callable[..., LanguageServers]
@@ -37,7 +38,7 @@ def begin(root: Path, tmp_path: Path) -> Iterator[Begin]:
             )
             env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
             return ending.enter_context(
-                LanguageServers(root, env, (toy,), lambda name: {sys.executable: name}.get(name))
+                LanguageServers(root, env, OPEN, (toy,), lambda name: {sys.executable: name}.get(name))
             )
 
         yield servers

@@ -9,6 +9,7 @@ import pytest
 from workers.lsp.answers import NoAnswer
 from workers.lsp.servers import LanguageServers, RunningServer
 from workers.sandbox import tree
+from workers.sandbox.confinement import OPEN
 
 Begin = Callable[..., LanguageServers]
 Notes = Callable[[], list[dict[str, object]]]
@@ -115,10 +116,10 @@ def test_changed_files_are_those_of_the_order(begin: Begin, root: Path) -> None:
 def test_a_server_is_there_when_its_program_and_its_files_are(root: Path) -> None:
     """No program, or no file in its language: no server, and no tools."""
     env = {"PATH": os.environ["PATH"]}
-    assert LanguageServers(root, env, (), lambda name: f"/usr/bin/{name}").running == ()
+    assert LanguageServers(root, env, OPEN, (), lambda name: f"/usr/bin/{name}").running == ()
     (root / "x.py").write_text("")
-    assert LanguageServers(root, env, (), lambda name: None).running == ()
-    both = LanguageServers(root, env, (), lambda name: f"/usr/bin/{name}").running
+    assert LanguageServers(root, env, OPEN, (), lambda name: None).running == ()
+    both = LanguageServers(root, env, OPEN, (), lambda name: f"/usr/bin/{name}").running
     assert [each.server.name for each in both] == ["basedpyright"]
-    only = LanguageServers(root, env, (), lambda name: name if name == "pyright-langserver" else None).running
+    only = LanguageServers(root, env, OPEN, (), lambda name: name if name == "pyright-langserver" else None).running
     assert [each.server.name for each in only] == ["pyright"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import tree
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.sandbox.watch import never
 
@@ -30,6 +31,7 @@ def sh(tmp_path: Path) -> Run:
             "env": {"PATH": os.environ["PATH"]},
             "log": tmp_path / "log",
             "timeout_s": 20.0,
+            "confined": OPEN,
         }
         command = Command(**(usual | given))  # type: ignore[arg-type]  # given by name, checked by the tests
         return run(command, stop=stop, hear=hear)

@@ -8,17 +8,19 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import tree
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.kin import abandoned
 from workers.sandbox.process import Command, run
 
 HARNESS = """
 import sys
 from pathlib import Path
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.process import Command, run
 folder = Path(sys.argv[1])
 script = f"echo $$ > {folder}/pid; exec sleep 300"
 argv = ("/bin/sh", "-c", script)
-run(Command(argv=argv, cwd=folder, env={"PATH": "/usr/bin:/bin"}, log=folder / "log", timeout_s=400))
+run(Command(argv=argv, cwd=folder, env={"PATH": "/usr/bin:/bin"}, log=folder / "log", timeout_s=400, confined=OPEN))
 """
 
 
@@ -52,6 +54,7 @@ def test_a_living_harness_s_command_is_left_alone(tmp_path: Path) -> None:
             env={"PATH": os.environ["PATH"]},
             log=tmp_path / "log",
             timeout_s=60,
+            confined=OPEN,
         ),
         stop=look,
     )

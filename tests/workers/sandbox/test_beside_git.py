@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
 
 from repositories import git, write
 
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.process import Command, run, shell
 from worktrees.mirror import open_mirror
 
@@ -44,6 +45,7 @@ def test_a_command_that_ends_does_not_end_the_harness_git(tmp_path: Path) -> Non
             env={"PATH": os.environ["PATH"]},
             log=tmp_path / "log",
             timeout_s=20,
+            confined=OPEN,
         )
     )
     assert ended.succeeded

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import tree
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.dialogue import Dialogue
 from workers.sandbox.process import Ended
 
@@ -24,7 +25,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def script(text: str) -> Dialogue:
         env = {"PATH": os.environ["PATH"], "WHOSE": f"dialogue-{tmp_path.name}"}
-        started.append(Dialogue(("/bin/sh", "-c", text), cwd=tmp_path, env=env))
+        started.append(Dialogue(("/bin/sh", "-c", text), cwd=tmp_path, env=env, confined=OPEN))
         return started[-1]
 
     yield script
@@ -102,7 +103,7 @@ def test_a_program_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
     """Where nothing starts, no descriptor stays open."""
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     with pytest.raises(FileNotFoundError):
-        Dialogue(("/no/such/program",), cwd=tmp_path, env={})
+        Dialogue(("/no/such/program",), cwd=tmp_path, env={}, confined=OPEN)
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - a count
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import tree
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.process import Command, Ended, run
 
 Sh = Callable[..., Ended]
@@ -304,6 +305,7 @@ def _in_thread(folder: Path, name: str, script: str) -> threading.Thread:
         env={"PATH": os.environ["PATH"]},
         log=folder / f"{name}.log",
         timeout_s=20,
+        confined=OPEN,
     )
     thread = threading.Thread(target=run, args=(command,))
     thread.start()

@@ -64,9 +64,9 @@ def installed(path: str | None) -> dict[str, str]:
 
 
 def _version(executable: str) -> str:
-    with private({}) as own:
+    with private({}, None) as own:
         argv, log = (executable, "--version"), own.tmp / "version.log"
-        ended = run(Command(argv=argv, cwd=own.tmp, env=own.env, log=log, timeout_s=_VERSION_S))
+        ended = run(Command(argv=argv, cwd=own.tmp, env=own.env, log=log, timeout_s=_VERSION_S, confined=own.confined))
     number = re.search(r"\d+\.\d+\.\d+\S*", ended.tail) if ended.succeeded else None
     return number[0] if number else "unknown"
 
@@ -150,7 +150,7 @@ def _run(assignment: Assignment, invocation: Invocation, record: Record, stop: C
             timeout_s=order.limits.wall_s,
             idle_s=order.limits.idle_s,
             keep_bytes=order.limits.output_bytes,
-            pass_fds=assignment.pass_fds,
+            confined=assignment.confined,
             watch=assignment.worktree,
             stdin=invocation.stdin,
         ),
@@ -176,7 +176,7 @@ def _judge(program: Program, job: Job, ended: Ended, record: Record) -> Judgemen
 
 
 def _litter(program: Program, worktree: Path) -> set[Path]:
-    return set(worktree.glob(program.litter)) if program.litter else set()
+    return set(worktree.glob(program.litter)) if program.litter and is_folder(worktree) else set()
 
 
 def _remove(paths: set[Path]) -> None:

@@ -1,0 +1,191 @@
+"""
+A confined command's first process: the launcher is asked for it with what its level needs.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workers.sandbox import bubblewrap, seccomp, visible
+from workers.sandbox.confinement import Bounds, Confinement, Outlet
+from workers.sandbox.launch import NotLaunched, launch, open_listeners
+from workers.sandbox.launcher import FIRST_EXTRA
+
+if TYPE_CHECKING:
+    from workers.sandbox.launcher import Request
+
+_STATUS_BYTES = 64 * 1024
+_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
+"""The system's own: what lies first on somebody's PATH may be anything."""
+_READABLE = (*visible.SYSTEM, "/etc", "/proc", "/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What is to be run, apart from how it is held."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    """With the mark."""
+    mark: Mapping[str, str]
+    """What bwrap itself is known by: of the command's environment it gets nothing else."""
+    standard: tuple[int, int, int]
+
+
+class Held:
+    """What stays open for as long as a command under bubblewrap runs: what bwrap tells of it, and its way out."""
+
+    def __init__(self, status: int, outlet: Outlet | None) -> None:
+        self._status = FileIO(status, "rb")
+        self._outlet = outlet
+        self._listeners: tuple[socket.socket, ...] = ()
+        self._said = b""
+
+    def let_out(self, go: FileIO) -> None:
+        """
+        Listens in the command's network, then lets it run.
+
+        Raises:
+            OSError: bwrap ended before, or nobody can listen there.
+        """
+        if self._outlet is not None:
+            self._listeners = open_listeners(self._namespace(), self._outlet.ports)
+            self._outlet.serve(self._listeners)
+        go.write(b"x")
+
+    def began(self) -> bool:
+        """Whether the command was run, and ended; to be asked when bwrap has ended."""
+        os.set_blocking(self._status.fileno(), False)
+        while piece := self._status.read(_STATUS_BYTES):
+            self._said += piece
+        return b'"exit-code"' in self._said
+
+    def close(self) -> None:
+        self._status.close()
+        if self._outlet is not None:
+            self._outlet.release(self._listeners)
+
+    def _namespace(self) -> int:
+        """The pid of the first process in the command's namespaces; bwrap tells it as soon as there is one."""
+        while b"\n" not in self._said and (piece := self._status.read(_STATUS_BYTES)):
+            self._said += piece
+        if not self._said:
+            raise NotLaunched(0, "bubblewrap ended before the command began")
+        return int(json.loads(self._said.partition(b"\n")[0])["child-pid"])
+
+
+def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | None]:
+    """
+    The pid of the first process, a child of this one; and under bubblewrap what is to be kept with it.
+
+    Raises:
+        OSError: it could not be confined as it is to be; nothing runs.
+    """
+    tools = _tools(start, confined)
+    if confined.level == "bubblewrap":
+        return _by_bubblewrap(start, confined, tools)
+    if confined.level != "landlock":
+        raise NotLaunched(0, f"nothing here confines a command by {confined.level}")
+    if confined.outlet is not None:
+        raise NotLaunched(0, "hosts are granted to it, which only bubblewrap can do; install bubblewrap")
+    request = _request(start.argv, start.env, start.cwd, confined, tools)
+    readable = [*_READABLE, *map(str, (*tools, *confined.readable, *confined.writable))]
+    request["files"] = {"readable": readable, "writable": [str(each) for each in confined.writable]}
+    return launch(request, start.standard), None
+
+
+def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
+    """Of the PATH's programs, and of its own where that lies elsewhere."""
+    looked_in = os.pathsep.join((start.env.get("PATH", ""), os.path.dirname(start.argv[0])))  # noqa: PTH120 - text
+    own = (*confined.writable, *confined.readable)
+    return tuple(
+        folder for folder in visible.tool_folders(looked_in) if not any(folder.is_relative_to(each) for each in own)
+    )
+
+
+def bubblewrap_program() -> str | None:
+    return next((each for each in _PROGRAMS if os.access(each, os.X_OK)), None)
+
+
+def _by_bubblewrap(start: Start, confined: Confinement, tools: Sequence[Path]) -> tuple[int, Held]:
+    program = bubblewrap_program()
+    if program is None:
+        raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
+    texts = {"seccomp": seccomp.program(network="own"), **_files_of(confined)}
+    names = ["args", "status", *(["block"] if confined.outlet else []), *texts]
+    numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
+    words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
+    texts["args"] = b"\0".join(os.fsencode(word) for word in words) + b"\0"
+    argv = (program, "--args", str(numbers["args"]), "--", *start.argv)
+    request = _request(argv, start.mark, Path("/"), confined, tools)
+    with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
+        given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
+        told, given["status"] = (closing.enter_context(end) for end in _pipe())
+        held = Held(os.dup(told.fileno()), confined.outlet)
+        failing.callback(held.close)
+        go = None
+        if confined.outlet is not None:
+            given["block"], go = (closing.enter_context(end) for end in _pipe())
+        pid = launch(request, [*start.standard, *(given[name].fileno() for name in names)])
+        given["status"].close()
+        if go is not None:
+            failing.callback(_kill, pid)
+            held.let_out(go)
+        failing.pop_all()
+    return pid, held
+
+
+def _files_of(confined: Confinement) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in bubblewrap.written(confined).items()}
+
+
+def _request(
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement, tools: Sequence[Path]
+) -> "Request":
+    request: Request = {
+        "argv": list(argv),
+        "env": dict(env),
+        "cwd": str(cwd),
+        "limits": _limits(confined.bounds),
+        "groups": [str(each) for each in confined.groups],
+    }
+    if confined.uid is not None:
+        request["uid"] = confined.uid
+        request["mounts"] = {
+            "own": [str(each) for each in confined.writable],
+            "kept": [str(each) for each in confined.readable],
+            "seen": [str(each) for each in tools],
+        }
+    return request
+
+
+def _limits(bounds: Bounds) -> dict[str, int]:
+    limits = {"core": 0, "processes": bounds.processes, "file": bounds.file_bytes, "files": bounds.open_files}
+    return limits if bounds.memory_bytes is None else {**limits, "data": bounds.memory_bytes}
+
+
+def _file(content: bytes) -> FileIO:
+    """A file without a name that holds the content, to be read from its beginning."""
+    file = FileIO(os.memfd_create("forgepool"), "r+b")
+    file.write(content)
+    file.seek(0)
+    return file
+
+
+def _pipe() -> tuple[FileIO, FileIO]:
+    reading, writing = os.pipe()
+    return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

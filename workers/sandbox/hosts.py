@@ -1,0 +1,231 @@
+"""
+The hosts a command may reach: patterns, and what they say of a host and a port. No name is looked up here.
+
+    packages.example.org         this host, ports 80 and 443, at a public address
+    *.example.org                every host below it, not the host itself
+    packages.example.org:8443    this port alone; a host and a port written in full may have a private address
+    127.0.0.1:8123, [::1]:8123   this machine: a model server, a mirror
+
+A name is allowed, and an address is reached: `permits` judges the first, `forbidden_address` the second, of which there
+may be many and which whoever owns the name may change from one moment to the next.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from workers.sandbox.addresses import Address, reach
+
+_USUAL_PORTS = (80, 443)
+_NAME_CHARS = 253
+_SHOWN_CHARS = 80
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+# Two standards write these differently in ASCII, so a name with them is two hosts.
+_AMBIGUOUS = "\u00df\u03c2\u200c\u200d"
+_ELSEWHERE = "no list can let it in; name a host that is elsewhere"
+
+
+class BadHost(ValueError):
+    """What was written names no host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRule:
+    """One pattern of an allow-list."""
+
+    host: str
+    """Normalised, as `host_name` gives it."""
+    below: bool = False
+    """The hosts below `host` are meant, not itself."""
+    port: int | None = None
+    """None for the usual ports."""
+
+    @property
+    def inner(self) -> bool:
+        """Whether it may lead to a private address."""
+        return self.port is not None and not self.below
+
+    def covers(self, host: str, port: int) -> bool:
+        same_host = host.endswith(f".{self.host}") if self.below else host == self.host
+        return same_host and (port in _USUAL_PORTS if self.port is None else port == self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """A host and port that may be reached, at the addresses that `forbidden_address` does not refuse."""
+
+    host: str
+    port: int
+    inner: bool
+    """Whether a private address will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A refusal, with one sentence that says what would be right; safe to be sent and logged."""
+
+    why: str
+
+
+def read_rules(patterns: Iterable[str]) -> tuple[HostRule, ...]:
+    """
+    An allow-list, ready to judge. An empty one allows nothing.
+
+    Raises:
+        BadHost: a pattern means nothing, or what nobody may reach.
+    """
+    return tuple(read_rule(pattern) for pattern in patterns)
+
+
+def read_rule(pattern: str) -> HostRule:
+    """
+    Raises:
+        BadHost: the pattern means nothing, or what nobody may reach.
+    """
+    host, port = split_port(pattern)
+    if host.startswith("*."):
+        return _read_wildcard(pattern, host[2:], port)
+    rule = HostRule(host=host_name(host), port=port)
+    address = literal(rule.host)
+    if address is not None and reach(address) == "never":
+        raise BadHost(f"host {_shown(pattern)}: nobody may reach this address; name a host, or 127.0.0.1 with a port")
+    if address is not None and reach(address) == "inner" and port is None:
+        raise BadHost(f"host {_shown(pattern)}: a private address without a port; write {_shown(f'{pattern}:PORT')}")
+    return rule
+
+
+def _read_wildcard(pattern: str, host: str, port: int | None) -> HostRule:
+    above = host_name(host)
+    if literal(above) is not None or "." not in above:
+        raise BadHost(f"host {_shown(pattern)}: far too many hosts; write *.example.org with a domain of yours")
+    return HostRule(host=above, below=True, port=port)
+
+
+def permits(rules: Sequence[HostRule], host: str, port: int) -> Permit | Denied:
+    """What an allow-list says of a host and port, however the host is written."""
+    try:
+        name = host_name(host)
+    except BadHost as bad:
+        return Denied(str(bad))
+    covering = [rule for rule in rules if rule.covers(name, port)]
+    if not covering:
+        return Denied(
+            f"{written_in_full(name, port)} is not among the hosts this command may reach; {_way_in(name, port)}"
+        )
+    return Permit(host=name, port=port, inner=any(rule.inner for rule in covering))
+
+
+def forbidden_address(permit: Permit, address: Address) -> Denied | None:
+    """Why this address of a permitted host may not be reached; None where it may."""
+    distance = reach(address)
+    if distance == "public" or (distance == "inner" and permit.inner):
+        return None
+    found = f"{permit.host} is at {address}"
+    if distance == "never":
+        return Denied(f"{found}, which no command may reach; {_ELSEWHERE}")
+    return Denied(f"{found}, a private address; {_lets_in(written_in_full(permit.host, permit.port))}")
+
+
+def _way_in(name: str, port: int) -> str:
+    address = literal(name)
+    distance = "public" if address is None else reach(address)
+    if distance == "never":
+        return _ELSEWHERE
+    usual = distance == "public" and port in _USUAL_PORTS
+    return _lets_in(written_in_full(name, None if usual else port))
+
+
+def _lets_in(written: str) -> str:
+    return f"who runs the plan lets it in with `network: [{_quoted(written)}]`"
+
+
+def _quoted(written: str) -> str:
+    """As YAML has it within brackets."""
+    return f'"{written}"' if ":" in written else written
+
+
+def host_name(host: str) -> str:
+    """
+    One spelling for each host: lower case, ASCII, no final dot; an address in its usual form, IPv6 without brackets.
+
+    Raises:
+        BadHost: it is no name, or an address in another notation (octal, short, a single number), of which
+            resolvers make different things.
+    """
+    if host.startswith("[") and host.endswith("]"):
+        return str(_ipv6(host[1:-1]))
+    name = _ascii(host).lower().removesuffix(".")
+    labels = name.split(".")
+    if len(name) > _NAME_CHARS or not all(_LABEL.fullmatch(label) for label in labels):
+        raise BadHost(f"host {_shown(host)}: not a name; write one like packages.example.org")
+    return str(_ipv4(name)) if _NUMBER.fullmatch(labels[-1]) else name
+
+
+def literal(name: str) -> Address | None:
+    """The address that a normalised host is itself."""
+    if ":" in name:
+        return IPv6Address(name)
+    return IPv4Address(name) if _NUMBER.fullmatch(name.rpartition(".")[2]) else None
+
+
+def split_port(text: str) -> tuple[str, int | None]:
+    """
+    `host:port`, or a host alone. IPv6 addresses are written in brackets.
+
+    Raises:
+        BadHost: the port is no number from 1 to 65535, or there are too many colons.
+    """
+    bracketed = text.startswith("[") and "]" in text
+    host, port = text, ""
+    if bracketed:
+        end = text.index("]") + 1
+        host, colon, port = text[:end], text[end : end + 1], text[end + 1 :]
+    else:
+        host, colon, port = text.partition(":")
+    if not colon:
+        return host, None
+    if colon != ":" or not _PORT.fullmatch(port) or int(port) > 0xFFFF:
+        raise BadHost(f"host {_shown(text)}: no port after it; write host:8443, and an IPv6 address as [::1]:8443")
+    return host, int(port)
+
+
+def written_in_full(name: str, port: int | None) -> str:
+    """A normalised host as a pattern has it."""
+    host = f"[{name}]" if ":" in name else name
+    return host if port is None else f"{host}:{port}"
+
+
+def _ascii(host: str) -> str:
+    if host.isascii():
+        return host
+    if any(char in host for char in _AMBIGUOUS):
+        raise BadHost(f"host {_shown(host)}: two hosts are spelled so; write it in its ASCII form, xn--...")
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise BadHost(f"host {_shown(host)}: not a name; write it in its ASCII form, xn--...") from None
+
+
+def _ipv4(name: str) -> IPv4Address:
+    try:
+        return IPv4Address(name)
+    except AddressValueError:
+        raise BadHost(f"host {_shown(name)}: an odd spelling of an address; write four numbers, 192.0.2.1") from None
+
+
+def _ipv6(text: str) -> IPv6Address:
+    try:
+        address = IPv6Address(text)
+    except AddressValueError:
+        raise BadHost(f"host {_shown(text)}: not an IPv6 address; write one like [2001:db8::1]") from None
+    if address.scope_id is not None:
+        raise BadHost(f"host {_shown(text)}: an address of one interface only; write one without %")
+    return address
+
+
+def _shown(text: str) -> str:
+    """As ASCII on one line, whatever somebody put into it."""
+    return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")

@@ -1,0 +1,223 @@
+"""
+A small process beside each harness process, which starts confined commands for it.
+
+Between fork and exec a confined command needs Python to run: limits, a uid, Landlock. A fork copies the parent's page
+tables, 30 ms where that holds 1 GB; so it is done from here, where there is next to nothing to copy. Commands become
+children of the harness, not of the launcher (CLONE_PARENT): it waits for them, and is told of their end, as ever.
+
+A message is a frame of JSON (`Message`). To start a program it comes with descriptors: standard input, output and
+error, a pipe for `why not`,
+then those the program is to have from number 10 on. The answer is the pid, as 8 bytes. The pipe `why not` is
+closed by exec, or says in one line what could not be done.
+
+Standard library only, and little of that: it is run as `python -I -S`.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+
+from workers.sandbox import landlock, mounts, netns, seccomp
+
+FIRST_EXTRA = 10
+"""The number of the first of a program's further descriptors."""
+_GIVEN = 4
+_LENGTH = struct.Struct("=Q")
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE_PARENT = 0x00008000
+_LIMITS = {"data": resource.RLIMIT_DATA, "processes": resource.RLIMIT_NPROC, "file": resource.RLIMIT_FSIZE}
+_LIMITS |= {"files": resource.RLIMIT_NOFILE, "core": resource.RLIMIT_CORE}
+_MOST_DESCRIPTORS = 32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Required, TypedDict
+
+    class Mounts(TypedDict):
+        """The folders that are the uid's own: writable, read-only; and those that are only to be passable."""
+
+        own: list[str]
+        kept: list[str]
+        seen: list[str]
+
+    class Files(TypedDict):
+        """What the fallback lets a command read, and change."""
+
+        readable: list[str]
+        writable: list[str]
+
+    class Listen(TypedDict):
+        """A process, and the ports of its own loopback that are listened on for it."""
+
+        pid: int
+        ports: list[int]
+
+    class Request(TypedDict, total=False):
+        """One program to be started. Texts are file system texts (`os.fsdecode`)."""
+
+        argv: Required[list[str]]
+        env: Required[dict[str, str]]
+        cwd: Required[str]
+        limits: Required[dict[str, int]]
+        groups: Required[list[str]]
+        uid: int
+        mounts: Mounts
+        files: Files
+        """The fallback: with Landlock and seccomp, under a keeper. Without it, only what holds before bwrap."""
+
+    class Message(TypedDict, total=False):
+        """One of the two."""
+
+        start: Request
+        listen: Listen
+
+
+def main(channel: int) -> None:
+    """Serves one harness until that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - no pathlib here, it takes 3 ms to import
+        if number > sys.stderr.fileno():
+            with contextlib.suppress(OSError):
+                os.set_inheritable(number, False)
+    with socket.socket(fileno=channel) as harness:
+        while (received := _receive(harness)) is not None:
+            message, descriptors = received
+            if "listen" in message:
+                _open_listeners(harness, message["listen"]["pid"], message["listen"]["ports"])
+            if "start" in message:
+                harness.sendall(_LENGTH.pack(_start(message["start"], descriptors)))
+            for each in descriptors:
+                os.close(each)
+
+
+def _open_listeners(harness: socket.socket, pid: int, ports: list[int]) -> None:
+    """Answers with one listening socket for each port, or with none and the reason, its length before it."""
+    try:
+        opened = netns.fork_listeners(pid, ports)
+    except OSError as trouble:
+        reason = str(trouble).encode()
+        harness.sendall(_LENGTH.pack(len(reason)) + reason)
+        return
+    socket.send_fds(harness, [_LENGTH.pack(0)], [each.fileno() for each in opened])
+    for each in opened:
+        each.close()
+
+
+def _receive(harness: socket.socket) -> "tuple[Message, list[int]] | None":
+    header, descriptors, _, _ = socket.recv_fds(harness, _LENGTH.size, _MOST_DESCRIPTORS)
+    for each in descriptors:  # the flag that would have it so from the start is not passed on by `recv_fds`
+        os.set_inheritable(each, False)
+    if len(header) < _LENGTH.size:
+        return None
+    (left,) = _LENGTH.unpack(header)
+    pieces = []
+    while left and (piece := harness.recv(min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return None if left else (json.loads(b"".join(pieces)), list(descriptors))
+
+
+_HIGH = 512
+"""From here on are descriptors that no command's get in the way of."""
+_users: dict[int, int] = {}
+"""User namespaces made already, by the uid they map root to."""
+
+
+def _start(request: "Request", descriptors: list[int]) -> int:
+    """The pid of a child of the harness that goes on by itself."""
+    failed = None
+    try:
+        if "mounts" in request and request["uid"] not in _users:
+            made = mounts.user_namespace(request["uid"])
+            _users[request["uid"]] = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            os.close(made)
+    except OSError as trouble:
+        failed = trouble
+    # The GIL is held throughout (PyDLL): the child goes on with it, as after a fork.
+    pid = ctypes.PyDLL(None).syscall(
+        _CLONE[os.uname().machine], ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD), 0, 0, 0, 0
+    )
+    if pid == 0:
+        _become(request, descriptors, failed)
+    return int(pid)
+
+
+def _become(request: "Request", descriptors: list[int], failed: OSError | None) -> None:
+    """Never returns: the program is run, or `why not` is told."""
+    why_not = descriptors[_GIVEN - 1]
+    try:
+        why_not = _lay_out(descriptors)
+        if failed is not None:
+            raise failed
+        os.setsid()
+        _prepare(request)
+        if "files" in request:
+            _confine(request["files"])
+        os.execvpe(request["argv"][0], request["argv"], request["env"])
+    except BaseException as trouble:
+        # A program's own name says more than the number of its mistake.
+        said = trouble.strerror if isinstance(trouble, OSError) else f"{type(trouble).__name__}: {trouble}"
+        os.write(why_not, (said or "it cannot be started").encode(errors="replace"))
+    os._exit(127)
+
+
+def _lay_out(descriptors: list[int]) -> int:
+    """Standard descriptors at 0 to 2, further ones from 10; exec closes all others. Answers `why not`."""
+    safe = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, FIRST_EXTRA + _MOST_DESCRIPTORS) for each in descriptors]
+    standard, why_not, further = safe[:3], safe[3], safe[_GIVEN:]
+    for number, each in [*enumerate(standard), *enumerate(further, start=FIRST_EXTRA)]:
+        os.dup2(each, number)
+    return why_not
+
+
+def _prepare(request: "Request") -> None:
+    """What holds for every level. Groups and mounts while there is the right to them, limits when the uid is known."""
+    for group in request["groups"]:
+        file = os.open(group, os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, b"0")
+        os.close(file)
+    if "mounts" in request:
+        mounts.own_namespace(**request["mounts"], user=_users[request["uid"]])
+    if "files" in request:
+        _keep()
+    for name, value in request["limits"].items():
+        _, hard = resource.getrlimit(_LIMITS[name])
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(_LIMITS[name], (most, most))
+    if "uid" in request:
+        mounts.become(request["uid"])
+    if landlock.abi() >= landlock.SCOPES_SINCE and "files" not in request:
+        landlock.restrict_scope()
+    os.chdir(request["cwd"])
+    os.umask(0o022)
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _confine(files: "Files") -> None:
+    """The fallback's boundary. Seccomp last: what Landlock asks for is refused by it to the command."""
+    landlock.restrict_files(files["readable"], files["writable"])
+    seccomp.install(seccomp.program(network="none", unix=False))
+
+
+def _keep() -> None:
+    """
+    Stands over the fallback's command: without a pid namespace, daemons must be found and ended by somebody.
+
+    Returns in a child, which becomes the command. The keeper is outside the command's Landlock domain, and no signal
+    of the command reaches it; it ends when the harness does.
+    """
+    from workers.sandbox.keeper import keep
+
+    keep()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

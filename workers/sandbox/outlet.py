@@ -1,0 +1,76 @@
+"""
+The way out of one order's or one check's sandboxes: a proxy behind a list of hosts, on a port of each command's own
+loopback. What it lets through, and what not, is logged.
+"""
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import structlog
+
+from workers.sandbox.hosts import HostRule, literal, read_rules
+from workers.sandbox.proxy import Proxy, proxy_variables
+from workers.sandbox.proxy_exchange import Told
+
+_PORT = 3128
+log = structlog.get_logger()
+
+
+class Outlet:
+    """
+    Serves the proxy's port, and each port for which a host of this machine's own loopback is on the list: of such a
+    server (a model's, say) many programs take no proxy's word.
+    """
+
+    def __init__(self, proxy: Proxy, rules: Sequence[HostRule]) -> None:
+        self._proxy = proxy
+        inner = {rule.port: rule.host for rule in rules if rule.port is not None and _is_loopback(rule)}
+        self._forwards = tuple((host, port) for port, host in inner.items() if port != _PORT)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return (_PORT, *(port for _, port in self._forwards))
+
+    def serve(self, listeners: Sequence[socket.socket]) -> None:
+        first, *others = listeners
+        self._proxy.serve(first)
+        for listener, (host, port) in zip(others, self._forwards, strict=True):
+            self._proxy.forward(listener, host, port)
+
+    def release(self, listeners: Sequence[socket.socket]) -> None:
+        for listener in listeners:
+            self._proxy.release(listener)
+
+
+@contextmanager
+def way_out(hosts: Sequence[str]) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+    """
+    The outlet, and the variables by which programs find it; without hosts there is none.
+
+    Raises:
+        BadHost: one of them is no host.
+    """
+    rules = read_rules(hosts)
+    if not rules:
+        yield None, {}
+        return
+    with Proxy(rules, told=_tell) as proxy:
+        yield Outlet(proxy, rules), proxy_variables(_PORT)
+
+
+def _is_loopback(rule: HostRule) -> bool:
+    if rule.host == "localhost":
+        return True
+    with suppress(ValueError):
+        found = literal(rule.host)
+        return found is not None and found.is_loopback
+    return False
+
+
+def _tell(told: Told) -> None:
+    said = {"host": told.host, "port": told.port, "why": told.why}
+    if told.allowed:
+        log.info("network.reached", **said, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)
+    else:
+        log.warning("network.refused", **said)
