@@ -26,6 +26,7 @@ from workers.messages import Limits, ScriptedAgent, WorkOrder
 from workers.meter import Meter
 from workers.orders import carry_out
 from workers.sandbox.background import Background
+from workers.sandbox.confinement import OPEN
 from workers.settings import Settings
 from workers.tools.endings import finish_tool
 from workers.tools.tool import Tool
@@ -71,7 +72,7 @@ def place_in(folder: Path, hub: Path) -> Workplace:
     root, tmp = folder / "root", folder / "tmp"
     tmp.mkdir(parents=True)
     subprocess.run(["git", "clone", "-q", str(hub), str(root)], check=True, capture_output=True)
-    return Workplace(root=root, tmp=tmp, env={"PATH": os.environ["PATH"]}, stop=lambda: False, left_s=lambda: 3600.0)
+    return Workplace(root=root, tmp=tmp, env={"PATH": os.environ["PATH"]}, confined=OPEN, stop=lambda: False, left_s=lambda: 3600.0)
 
 
 def bare(folder: Path, hub: Path, text: str) -> tuple[float, float]:

@@ -6,16 +6,16 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from orchestrator import embedded
 from orchestrator.embedded import NoRedis
+from orchestrator.finding import Finding
 from orchestrator.hub import open_hub
+from orchestrator.sandbox_findings import sandbox_findings
 from workers import presence, wire
 from workers.agents.cli import installed
 from workers.llm.open import keys_present
 from workers.llm.table import read_table
-from workers.messages import Message
 from workers.mistakes import DocumentWrong
 from workers.sandbox import tree
 from workers.scratch import scratch
@@ -26,15 +26,6 @@ from worktrees.hub import HubUnusable
 _LOW_BYTES = 2 * 1024**3
 
 
-class Finding(Message):
-    """`bad` stops runs; `note` is good to know."""
-
-    what: str
-    verdict: Literal["ok", "note", "bad"]
-    found: str
-    mend: str = ""
-
-
 def examine(settings: Settings, repo: str | None) -> list[Finding]:
     """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
     findings = [
@@ -43,7 +34,8 @@ def examine(settings: Settings, repo: str | None) -> list[Finding]:
         _redis_binary(settings),
         _embedded(settings),
         *_disks(settings),
-        *_kernel(),
+        _kernel(),
+        *sandbox_findings(settings),
         *_agents(),
         _keys(settings),
     ]
@@ -116,22 +108,13 @@ def _disk(what: str, folder: Path, variable: str) -> Finding:
     return Finding(what=what, verdict="ok", found=found)
 
 
-def _kernel() -> list[Finding]:
+def _kernel() -> Finding:
     system = f"{platform.system()} {platform.release()}"
     if sys.platform != "linux":
         mend = "processes that daemonise may outlive their order here; Linux ends them"
-        return [Finding(what="kernel", verdict="note", found=system, mend=mend)]
+        return Finding(what="kernel", verdict="note", found=system, mend=mend)
     reaper = tree.become_subreaper()
-    bubblewrap = shutil.which("bwrap")
-    return [
-        Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}"),
-        Finding(
-            what="sandbox",
-            verdict="note",
-            found="commands run with your user's rights" + (", bubblewrap is here" if bubblewrap else ""),
-            mend="this version does not confine them: run plans you trust, or in a container",
-        ),
-    ]
+    return Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
 
 
 def _agents() -> list[Finding]:

@@ -133,6 +133,7 @@ class Embedded:
                 "FORGEPOOL_CACHE": str(self.settings.cache),
                 "FORGEPOOL_HOST": self.settings.host,
                 "FORGEPOOL_LEASE_TTL_S": str(self.settings.lease_ttl_s),
+                "FORGEPOOL_SANDBOX": self.settings.sandbox,
                 "TMPDIR": str(self.folder),
             },
             log=self.logs / f"host-{name}.log",

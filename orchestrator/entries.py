@@ -17,6 +17,8 @@ from supervisor.definitions import WrittenChecksOrNone
 from workers.documents import Located
 from workers.messages import Message
 from workers.mistakes import Mistake
+from workers.policy.document import mistakes_in
+from workers.sandbox.hosts import BadHost, read_rule
 from workers.scalars import Slug, slug
 
 _MOST_TASKS = 100_000
@@ -113,6 +115,22 @@ def check_ids(reading: Reading, written: Iterable[Written]) -> None:
             like = "" if same else f" as '{before.entry.id}'; case does not tell ids apart"
             sentence = f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
             reading.refuse(each.index, ("id",), sentence)
+
+
+def check_policies(reading: Reading) -> None:
+    """Where they are written, each once: what the rules name, and their own examples."""
+    reading.wrong.extend(mistakes_in(reading.document, reading.source.defaults.policy, ("defaults", "policy")))
+    for index, entry in enumerate(reading.source.tasks):
+        reading.wrong.extend(mistakes_in(reading.document, entry.policy, ("tasks", index, "policy")))
+
+
+def check_hosts(reading: Reading, written: Iterable[Written]) -> None:
+    for each in written:
+        for at, host in enumerate(each.entry.network):
+            try:
+                read_rule(host)
+            except BadHost as bad:
+                reading.refuse(each.index, ("network", at), f"'network' of task '{each.entry.id}' has the {bad}")
 
 
 def check_groups(reading: Reading, written: Iterable[Written]) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter
 from orchestrator.budget import Budget, Seen
 from supervisor.messages import Certificate, CheckResult, Landing
 from workers.messages import Message, ReasonPack, Reply, WorkResult
+from workers.sandbox.confinement import Level
 
 ParkedFor = Literal["trouble", "question", "budget"]
 """What a person is wanted for: infrastructure that fails on and on, an agent's question, a budget that is used."""
@@ -27,11 +28,14 @@ class RunStarted(Message):
     """The target's commit when the run began."""
     gate_file: bool = False
     """Whether the target had a gate file then; losing it later shuts the gate."""
+    sandbox: Level | None = None
+    """What holds commands, where they run on this machine; of other hosts each result says it."""
 
 
 class RunResumed(Message):
     kind: Literal["run.resumed"] = "run.resumed"
     tip: str
+    sandbox: Level | None = None
 
 
 class RunPaused(Message):

@@ -17,8 +17,9 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.overlap import escape, parse
-from workers.messages import CliProgram, Limits, Message
+from workers.messages import CliProgram, Limits, Message, Unattended
 from workers.mistakes import Where
+from workers.policy.entries import RuleEntry
 from workers.sandbox.environment import OWN_PREFIX
 from workers.scalars import Duration
 
@@ -112,6 +113,11 @@ class TaskFields(Message):
     attempts: int = Field(default=2, ge=1, le=10)
     limits: LimitsEntry = LimitsEntry()
     env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
+    policy: tuple[RuleEntry, ...] = ()
+    """Rules for what the task's agent may do. A task's own are added to the defaults'."""
+    unattended: Unattended = "deny"
+    network: tuple[str, ...] = ()
+    """Hosts its commands may reach."""
     disable_file_hints: bool = False
     duration_s: Duration | None = None
 
@@ -142,10 +148,12 @@ class CannotFanOut(Exception):
 
 
 def merged(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
-    """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key."""
+    """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key, rules added."""
     taken = {name: getattr(defaults, name) for name in defaults.model_fields_set if name not in entry.model_fields_set}
     if defaults.env and entry.env:
         taken["env"] = defaults.env | entry.env
+    if defaults.policy and entry.policy:
+        taken["policy"] = (*defaults.policy, *entry.policy)
     if defaults.limits.model_fields_set and entry.limits.model_fields_set:
         own = {name: getattr(entry.limits, name) for name in entry.limits.model_fields_set}
         taken["limits"] = defaults.limits.model_copy(update=own)

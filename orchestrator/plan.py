@@ -14,14 +14,35 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from orchestrator.entries import PlanSource, Policy, Reading, Written, check_groups, check_ids, fanned_out
+from orchestrator.entries import (
+    PlanSource,
+    Policy,
+    Reading,
+    Written,
+    check_groups,
+    check_hosts,
+    check_ids,
+    check_policies,
+    fanned_out,
+)
 from orchestrator.fanout import BuiltinEntry, TaskEntry
 from orchestrator.needs import check_cycles, needs_of_all
 from orchestrator.overlap import BadGlob, parse
 from supervisor.definitions import CheckDefinition, check_mistakes, definitions
 from workers.documents import Located, read, read_text, validate
-from workers.messages import AgentSpec, BuiltinAgent, CliAgent, CommandAgent, Limits, Message, PhaseName, ScriptedAgent
+from workers.messages import (
+    AgentSpec,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    Limits,
+    Message,
+    PhaseName,
+    ScriptedAgent,
+    Unattended,
+)
 from workers.mistakes import DocumentWrong, Mistake
+from workers.policy.entries import RuleEntry
 from workers.scalars import Duration, Slug
 
 PlanWrong = DocumentWrong
@@ -53,6 +74,9 @@ class Task(Message):
     attempts: int = Field(default=2, ge=1, le=10)
     limits: Limits = Limits()
     env: dict[str, str] = Field(default_factory=dict)
+    policy: tuple[RuleEntry, ...] = ()
+    unattended: Unattended = "deny"
+    network: tuple[str, ...] = ()
     duration_s: Duration | None = None
     """How long its author thinks it takes; only the order of tasks follows from it."""
 
@@ -93,6 +117,8 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_ids(reading, written)
     check_groups(reading, written)
     _check_globs(reading, written)
+    check_policies(reading)
+    check_hosts(reading, written)
     agents = _agents(reading, written, folder)
     needs = needs_of_all(reading, written)
     check_cycles(reading, written, needs)
@@ -241,5 +267,8 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         attempts=entry.attempts,
         limits=Limits.model_validate(entry.limits.model_dump()),
         env=entry.env,
+        policy=entry.policy,
+        unattended=entry.unattended,
+        network=entry.network,
         duration_s=entry.duration_s,
     )

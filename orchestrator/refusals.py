@@ -17,6 +17,11 @@ from workers.llm.open import keys_present
 from workers.llm.router import Question, choose
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, CliAgent, PhaseName
+from workers.policy.layers import Policy
+from workers.policy.network import granted_hosts
+from workers.policy.sources import policy_of
+from workers.sandbox.confinement import Level
+from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from workers.tool_config import read_tool_config
 from workers.wire import connect, ping
@@ -74,13 +79,14 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
     On one machine, where workers are what this process is: somebody can do each task. Elsewhere workers know best.
 
     Raises:
-        CannotRun: no model can be asked, or a program is not there.
-        DocumentWrong: the table of models, or that of tools, is written wrongly.
+        CannotRun: no model can be asked, a program is not there, or a host is not to be had.
+        DocumentWrong: the table of models, that of tools, or the policy is written wrongly.
     """
     if settings.broker_url is not None:
         return
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
+    _prove_hosts(plan, policy_of(person=settings.policy_file))
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
         match task.agent:
@@ -96,6 +102,36 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
                 )
             case _:
                 pass
+
+
+def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
+    """
+    What will hold commands, where they run on this machine; None where other hosts do the work.
+
+    Raises:
+        CannotReach: nothing holds as the settings want it.
+        CannotRun: what holds can let nobody out, and a task needs that.
+    """
+    if settings.broker_url is not None:
+        return None
+    try:
+        level = chosen(settings.sandbox)
+    except NoSandbox as trouble:
+        raise CannotReach(str(trouble)) from trouble
+    if level == "landlock":
+        for task in plan.tasks:
+            if task.network or isinstance(task.agent, CliAgent):
+                raise CannotRun(
+                    f"task '{task.id}' needs the network, and only bubblewrap can hold commands to a few hosts; "
+                    "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap)"
+                )
+    return level
+
+
+def _prove_hosts(plan: Plan, policy: Policy) -> None:
+    for task in plan.tasks:
+        for host, why in granted_hosts(policy, task.network).refused:
+            raise CannotRun(f"task '{task.id}' wants the host {host}, which is not to be had: {why}")
 
 
 def _prove_model(table: Table, task: str, question: Question) -> None:

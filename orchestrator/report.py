@@ -1,6 +1,6 @@
 """The report of a run in plain text: derived from the journal alone."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from orchestrator import events as e
@@ -10,6 +10,7 @@ from orchestrator.runs import KeptRun
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.telling import answer_with, counted
+from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
 def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
@@ -88,21 +89,25 @@ def _reasons(task: TaskState) -> Iterator[str]:
 
 
 def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
-    orders, checks, landings, lost = Counter[str](), Counter[str](), Counter[str](), 0
+    did: dict[str, Counter[str]] = defaultdict(Counter)
+    held: dict[str, set[Level]] = defaultdict(set)
+    lost = 0
     for one in recorded:
         match one.event:
             case e.OrderAnswered(result=result):
-                orders[result.host] += 1
+                did[result.host]["order"] += 1
+                held[result.host] |= {result.sandbox} if result.sandbox else set()
             case e.CheckAnswered(result=result):
-                checks[result.host] += 1
+                did[result.host]["check run"] += 1
+                held[result.host] |= {result.sandbox} if result.sandbox else set()
             case e.LandingAnswered(result=result):
-                landings[result.host] += 1
+                did[result.host]["landing"] += 1
             case e.MessageLost():
                 lost += 1
             case _:
                 pass
-    for host in sorted({*orders, *checks, *landings} - {""}):
-        did = ((orders[host], "order"), (checks[host], "check run"), (landings[host], "landing"))
-        yield f"- {host}: {', '.join(counted(number, noun) for number, noun in did)}"
+    for host in sorted(set(did) - {""}):
+        work = ", ".join(counted(did[host][noun], noun) for noun in ("order", "check run", "landing"))
+        yield f"- {host}: {work}" + "".join(f"; {LEVEL_WORDS[level]}" for level in sorted(held[host]))
     if lost:
         yield f"- lost with their workers and done again: {counted(lost, 'message')}"

@@ -21,7 +21,14 @@ from orchestrator.keepsakes import bring_home
 from orchestrator.link import Link
 from orchestrator.loop import Ending, Loop, Wishes
 from orchestrator.plan import Plan, plan_digest
-from orchestrator.refusals import prove_agents, prove_home, prove_transport, prove_writable, refuse_unready
+from orchestrator.refusals import (
+    prove_agents,
+    prove_home,
+    prove_sandbox,
+    prove_transport,
+    prove_writable,
+    refuse_unready,
+)
 from orchestrator.requests import granted
 from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
@@ -51,6 +58,7 @@ def start_run(
     """Runs a plan from its beginning."""
     has_gate_file = refuse_unready(plan, hub)
     prove_agents(plan, settings)
+    level = prove_sandbox(plan, settings)
     prove_transport(settings)
     prove_home(settings)
     run = runs.new_run_id(plan.name)
@@ -73,6 +81,7 @@ def start_run(
         target=plan.target,
         tip=tip,
         gate_file=has_gate_file,
+        sandbox=level,
     )
     return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
@@ -90,10 +99,12 @@ def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes
         raise CannotRun(f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume")
     if kept.options.programs:
         put_first_on_path(kept.options.programs)
-    prove_agents(_left(kept), settings)
+    left = _left(kept)
+    prove_agents(left, settings)
+    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings))
     if workers is not None:
         kept = runs.with_workers(kept, workers)
-    return _go(kept, hub.mirror, settings, RunResumed(tip=tip), wishes, listener)
+    return _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
 
 def _left(kept: KeptRun) -> Plan:

@@ -4,6 +4,7 @@ import time
 
 from orchestrator import events as e
 from orchestrator.journal import Recorded
+from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
 def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
@@ -17,12 +18,17 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
             return _of_run(event) or _of_task(event)
 
 
+def _held(level: Level | None) -> str:
+    """What holds commands on this machine; of others, each result tells it."""
+    return "" if level is None else f"; {LEVEL_WORDS[level]}"
+
+
 def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}"
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{_held(event.sandbox)}"
         case e.RunResumed():
-            return f"the run goes on, the target at {event.tip[:12]}"
+            return f"the run goes on, the target at {event.tip[:12]}{_held(event.sandbox)}"
         case e.RunPaused():
             return f"the run stops here: {event.why}"
         case e.RunEnded():

@@ -2,20 +2,15 @@
 
 import hashlib
 import json
-import platform
 from collections.abc import Sequence
 
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate
+from workers.kept_folders import environment_fingerprint
 
 
 def definition_digest(check: CheckDefinition) -> str:
     return _digest(check.model_dump(mode="json"))
-
-
-def environment_fingerprint() -> str:
-    """What of this host may change a check's answer: system, machine and the Python that runs us."""
-    return f"{platform.system()}-{platform.machine()}-python{platform.python_version()}"
 
 
 def certificate_key(check: str, definition: str, environment: str, tree: str) -> str:

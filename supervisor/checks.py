@@ -15,7 +15,7 @@ from supervisor.certificates import certify
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate, CheckFailure
 from supervisor.setups import Bench, keep_folders, set_up
-from workers.sandbox.private import private
+from workers.sandbox.private import let_out, private
 from workers.sandbox.process import Command, run, shell
 from workers.sandbox.shelter import Shelter
 from workers.settings import Settings
@@ -100,15 +100,16 @@ def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> C
     failure = set_up(check, bench)
     if failure is not None:
         return failure
-    command = Command(
-        argv=shell(check.run),
-        cwd=bench.checkout.path,
-        env=bench.own.env,
-        confined=bench.own.confined,
-        log=bench.logs / f"{bench.label}-{check.name}.log",
-        timeout_s=check.timeout_s,
-    )
-    ended = run(command, stop=bench.stop)
+    with let_out(bench.shown, check.network) as own:
+        command = Command(
+            argv=shell(check.run),
+            cwd=bench.checkout.path,
+            env=own.env,
+            confined=own.confined,
+            log=bench.logs / f"{bench.label}-{check.name}.log",
+            timeout_s=check.timeout_s,
+        )
+        ended = run(command, stop=bench.stop)
     failure = CheckFailure(
         check=check.name,
         how=ended.how,

@@ -4,23 +4,18 @@ What a check is, and `forgepool.yaml`, the file in which a repository defines it
 How a check is run lies elsewhere; here is only what a person can say about one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from workers.documents import Located, read, validate
-from workers.messages import Message
+from workers.messages import CachedFolder, Message, Setup
 from workers.mistakes import DocumentWrong, Mistake
-from workers.scalars import Duration, RelativePath, Slug
-
-
-class CachedFolder(Message):
-    """A folder that `setup` fills, kept between checks for as long as its lock file is the same."""
-
-    folder: RelativePath
-    key: RelativePath
-    """The lock file whose content names the cache."""
+from workers.policy.document import mistakes_in
+from workers.policy.entries import RuleEntry
+from workers.sandbox.hosts import BadHost, read_rule
+from workers.scalars import Duration, Slug
 
 
 class _CheckBody(Message):
@@ -32,12 +27,21 @@ class _CheckBody(Message):
     setup: str | None = Field(default=None, min_length=1)
     """A shell command run before, outside the check's own time and verdict."""
     cache: tuple[CachedFolder, ...] = ()
+    network: tuple[str, ...] = ()
+    """Hosts that the check and its set-up may reach; none of them: no network."""
 
 
 class CheckDefinition(_CheckBody):
     """One command a tree must pass before it may land."""
 
     name: Slug
+
+    @property
+    def needs(self) -> Setup | None:
+        """What is run before."""
+        if self.setup is None:
+            return None
+        return Setup(name=self.name, run=self.setup, cache=self.cache, network=self.network, timeout_s=self.timeout_s)
 
 
 def _body_form(value: object) -> str:
@@ -66,30 +70,33 @@ WrittenChecksOrNone = Annotated[
 
 
 class GateFile(Message):
-    """The checks a repository demands of whatever lands on the branch that holds the file."""
+    """What a repository demands: the checks for whatever lands on the branch that holds the file, rules for agents."""
 
     version: Literal[1] = 1
     checks: tuple[CheckDefinition, ...]
+    policy: tuple[RuleEntry, ...] = ()
+    """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
 
 
 class _GateSource(Message):
     version: Literal[1]
     checks: WrittenChecks
+    policy: tuple[RuleEntry, ...] = ()
 
 
 def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     """
-    The checks of a `forgepool.yaml`.
+    The checks and rules of a `forgepool.yaml`.
 
     Raises:
         DocumentWrong: with every mistake found.
     """
     document = read(text, name)
     source = validate(document, _GateSource)
-    wrong = check_mistakes(document, source.checks)
+    wrong = (*check_mistakes(document, source.checks), *mistakes_in(document, source.policy, ("policy",)))
     if wrong:
         raise DocumentWrong(name, wrong)
-    return GateFile(checks=definitions(source.checks))
+    return GateFile(checks=definitions(source.checks), policy=source.policy)
 
 
 def definitions(
@@ -99,9 +106,7 @@ def definitions(
     if isinstance(written, tuple):
         return written
     return tuple(
-        CheckDefinition(name=name, run=body)
-        if isinstance(body, str)
-        else CheckDefinition(name=name, run=body.run, timeout_s=body.timeout_s, setup=body.setup, cache=body.cache)
+        CheckDefinition(name=name, run=body) if isinstance(body, str) else CheckDefinition(name=name, **dict(body))
         for name, body in written.items()
     )
 
@@ -115,12 +120,25 @@ def check_mistakes(
     first: dict[str, int] = {}
     wrong: list[Mistake] = []
     for index, check in enumerate(definitions(written)):
+        wrong += _hosts_wrong(document, index, check)
         line = document.line(("checks", index, "name"))
         if check.name in first:
             before = f"first on line {first[check.name]}"
             wrong.append(Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name"))
         first.setdefault(check.name, line)
     return tuple(wrong)
+
+
+def _hosts_wrong(document: Located, index: int, check: CheckDefinition) -> Iterator[Mistake]:
+    key: str | int = (
+        index if isinstance(document.data, dict) and isinstance(document.data["checks"], list) else check.name
+    )
+    for host in check.network:
+        try:
+            read_rule(host)
+        except BadHost as bad:
+            line = document.line(("checks", key, "network"))
+            yield Mistake(line, f"'network' of check '{check.name}' has the {bad}")
 
 
 def effective_checks(

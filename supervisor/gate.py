@@ -14,9 +14,9 @@ from typing import assert_never
 from supervisor.checks import Place, run_checks
 from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file
 from supervisor.messages import CheckRequest, CheckResult, Train
-from supervisor.paths import found_at
 from supervisor.verdicts import base_red, composable, conflicting, red, untold
 from workers.mistakes import DocumentWrong
+from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.checkout import Unusable
@@ -24,6 +24,7 @@ from worktrees.compose import Composed, Conflict, Entry, compose
 from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from worktrees.paths import found_at
 
 GATE_FILE = "forgepool.yaml"
 Stop = Callable[[], bool]
@@ -43,10 +44,11 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
         host=settings.host,
     )
     try:
+        blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
         result = _examine(request, settings, blank, stop)
     except (NotConfigured, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
-    except (GitFailed, MissingCommit, HubUnusable, Unusable, OSError) as trouble:
+    except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
         result = blank.model_copy(update={"detail": str(trouble)})
     return result.model_copy(update={"seconds": time.monotonic() - started})
 

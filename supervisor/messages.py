@@ -6,6 +6,7 @@ from pydantic import Field
 
 from supervisor.definitions import CheckDefinition
 from workers.messages import Message
+from workers.sandbox.confinement import Level
 
 LandingStyle = Literal["merge", "squash"]
 
@@ -104,6 +105,8 @@ class CheckResult(Message):
     detail: str = ""
     seconds: float = 0.0
     host: str = ""
+    sandbox: Level | None = None
+    """What held the commands; None where none was run."""
 
 
 class LandRequest(Train):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workers.dependencies import Site, provide
 from workers.messages import WorkOrder
 from workers.sandbox.private import Private, private
 from workers.sandbox.shelter import Shelter
@@ -112,7 +113,7 @@ class Bench:
 
 
 @contextmanager
-def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Bench]:
+def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) -> Iterator[Bench]:
     logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
@@ -124,7 +125,9 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror) -> Iterator[Ben
             readable=(mirror.path,),
             network=order.network,
         )
-        with private(order.env, shelter) as own:
+        site = Site(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
+        with private(order.env, shelter) as alone:
+            own = provide(alone, site, order.setups)
             yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
 
 

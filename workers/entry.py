@@ -6,9 +6,11 @@ The Celery task is called `run_order`; senders dispatch by importing it, never b
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from workers.delivery import Delivery, deliver
 from workers.messages import Message, WorkOrder, WorkResult
+from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from workers.wire import app
 
@@ -36,6 +38,9 @@ def run_order(encoded: str) -> None:
             finished_at=time.time(),
         )
 
+    # Found out once here, and known to every process forked from this one.
+    with suppress(NoSandbox):
+        chosen(Settings().sandbox)
     if order.agent.kind == "builtin":
         from workers.llm.open import preload
 

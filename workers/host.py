@@ -172,5 +172,6 @@ def worker_environment(settings: Settings) -> Mapping[str, str]:
         "FORGEPOOL_HOST": settings.host,
         "FORGEPOOL_BROKER_URL": settings.broker_url or "",
         "FORGEPOOL_LEASE_TTL_S": str(settings.lease_ttl_s),
+        "FORGEPOOL_SANDBOX": settings.sandbox,
     }
     return whole_environment() | said

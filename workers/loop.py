@@ -17,6 +17,7 @@ from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried
 from workers.messages import PhaseName
 from workers.meter import Meter, Price, added, used
 from workers.progress import Forgetful, Keeper
+from workers.rulings import Rule
 from workers.stuck import explored_enough, stuck, warned, warning
 from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
 from workers.tools.workplace import Workplace
@@ -75,6 +76,8 @@ class Talk:
     transcript: Transcript
     meter: Meter
     stop: Callable[[], bool]
+    rule: Rule
+    """Asked before a call is carried out."""
     keeper: Keeper = field(default_factory=Forgetful)
     hide: Callable[[str], str] = str
     """Takes out of a tool's result what nobody is to see, before it is written down."""
@@ -264,8 +267,13 @@ class Talk:
         elif workplace.stop():
             said = "not run: the attempt is being stopped"
         else:
-            return carry_out(call, self.brief.tools, workplace)
+            return self._ruled(call) or carry_out(call, self.brief.tools, workplace)
         return Answer(text=said, is_error=True)
+
+    def _ruled(self, call: ToolCall) -> Answer | None:
+        """The policy's answer, where it does not let the call through."""
+        tool = next((tool for tool in self.brief.tools if tool.name == call.name), None)
+        return None if tool is None or call.malformed is not None else self.rule(call, tool)
 
     def _kind(self, call: ToolCall) -> str:
         return next((tool.kind for tool in self.brief.tools if tool.name == call.name), "read")

@@ -9,6 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workers.policy.entries import RuleEntry
+from workers.sandbox.confinement import Level
+from workers.scalars import RelativePath
+
 
 class Message(BaseModel):
     """A value that crosses a process: frozen, closed, JSON."""
@@ -151,6 +155,32 @@ class ReasonPack(Message):
     """A command that shows the failure again on a clone of the hub."""
 
 
+class CachedFolder(Message):
+    """A folder that a set-up fills, kept for as long as its lock file is the same."""
+
+    folder: RelativePath
+    key: RelativePath
+    """The lock file whose content names the cache."""
+    writable: bool = False
+    """Commands write in it, so each checkout has a copy of its own; else it is read-only where it can be mounted."""
+
+
+class Setup(Message):
+    """A command that fills folders with what a checkout needs to be worked in."""
+
+    name: str
+    """Of the check it is written with."""
+    run: str = Field(min_length=1)
+    cache: tuple[CachedFolder, ...] = ()
+    network: tuple[str, ...] = ()
+    """Hosts that it may reach."""
+    timeout_s: float = Field(default=900.0, gt=0)
+
+
+Unattended = Literal["deny", "park"]
+"""What becomes of a call that needs a person's yes: denied, or the task rests until somebody has answered."""
+
+
 class WorkOrder(Message):
     """One attempt at one task, complete: any worker on any host that reaches the hub can do it."""
 
@@ -173,6 +203,13 @@ class WorkOrder(Message):
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
+    policy: tuple[RuleEntry, ...] = ()
+    """The plan's rules for this task, laid over the person's and the repository's."""
+    unattended: Unattended = "deny"
+    network: tuple[str, ...] = ()
+    """Hosts that commands may reach, as the plan has it and the policy lets it; none of them: no network."""
+    setups: tuple[Setup, ...] = ()
+    """Of the plan's own checks; those of the repository's checks the worker finds in the base."""
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
     priors: tuple[Prior, ...] = ()
@@ -239,6 +276,8 @@ class WorkResult(Message):
     not_before: float | None = None
     """Unix seconds before which trying again is useless: a usage limit's reset. Costs no attempt, is no trouble."""
     host: str = ""
+    sandbox: Level | None = None
+    """What held the commands; None where none was run."""
     started_at: float = 0.0
     finished_at: float = 0.0
 

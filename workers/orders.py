@@ -15,6 +15,7 @@ from workers.candidates import Candidate, publish, published
 from workers.llm.provider import PASSING
 from workers.messages import Outcome, WorkOrder, WorkResult
 from workers.resuming import carried_over, told_so_far
+from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from workers.verify import Finding, accept
 from worktrees.changes import changes, touched_paths
@@ -53,10 +54,11 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
     try:
         mirror = open_mirror(order.hub, settings.cache, credential_helper=settings.git_credential_helper)
         earlier = published(mirror, order) if order.resent else None
+        blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:
         return blank.model_copy(update={**ended.said, "finished_at": time.time()})
-    except (GitFailed, MissingCommit, HubUnusable, Unusable, OSError) as trouble:
+    except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
         so_far = told_so_far(order, settings)
         return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
 
@@ -64,7 +66,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
 def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:
     base = CommitId(order.base)
     mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
-    with set_up(order, settings, mirror) as bench:
+    with set_up(order, settings, mirror, stop=stop) as bench:
         answer = perform(_assignment(bench), bench, stop=stop)
         told = _told(answer, bench)
         if answer.ended != "finished":

@@ -2,7 +2,8 @@
 Temporary folders that outlive nobody: locked by the process that made them, swept up when that one is dead.
 
 A process killed with -9 cannot remove what it made. Its lock goes with it, and the next of ours on this host that
-starts or stops finds the folder without one. A folder is locked before it gets the name that is swept.
+starts or stops finds the folder without one. A folder is locked before it gets the name that is swept; until then its
+name says whose it is.
 """
 
 import fcntl
@@ -12,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.sandbox import tree
 from worktrees.trees import is_folder, remove_rubbish
 
 _PREFIX = "fpool-"
@@ -33,10 +35,10 @@ class Scratch:
 def scratch() -> Scratch:
     """A new, private folder. Sweeps up those of the dead first."""
     sweep()
-    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}{os.getpid()}.{tree.start_time(os.getpid())}-"))
     lock_fd = os.open(unnamed, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     fcntl.flock(lock_fd, fcntl.LOCK_EX)
-    return Scratch(unnamed.rename(unnamed.with_name(unnamed.name[1:])), lock_fd)
+    return Scratch(unnamed.rename(unnamed.with_name(_PREFIX + unnamed.name.rpartition("-")[2])), lock_fd)
 
 
 def sweep() -> None:
@@ -45,6 +47,11 @@ def sweep() -> None:
         with suppress(OSError):
             if is_folder(path) and path.lstat().st_uid == os.geteuid():
                 _remove_unlocked(path)
+    for path in Path(tempfile.gettempdir()).glob(f".{_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            pid, _, started = path.name.removeprefix(f".{_PREFIX}").rpartition("-")[0].partition(".")
+            if path.lstat().st_uid == os.geteuid() and not tree.alive(int(pid), int(started)):
+                _remove(path)
 
 
 def _remove_unlocked(path: Path) -> None:

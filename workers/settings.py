@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -44,6 +45,23 @@ class Settings(BaseSettings):
     tools: Path | None = None
     """The file that says which language servers and MCP servers agents may use; found when not given."""
 
+    sandbox: Literal["auto", "require", "off"] = "auto"
+    """What must hold commands: the best that does here, bubblewrap, or, said in so many words, nothing."""
+    command_memory_mb: int | None = Field(default=None, gt=0)
+    """MiB of data that a command's process may have, and all of an order's where a control group can count them."""
+    command_processes: int = Field(default=4096, gt=0)
+    command_file_mb: int = Field(default=8192, gt=0)
+    """MiB of the longest file a command may write."""
+
+    policy: Path | None = None
+    """The file of rules for what agents may do, laid over those that are shipped; found when not given."""
+
+    @property
+    def policy_file(self) -> Path | None:
+        """The file named, or the user's own `policy.yaml` where there is one."""
+        own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / "policy.yaml"
+        return self.policy or (own if own.is_file() else None)
+
     @property
     def tools_file(self) -> Path | None:
         """The file named, or the user's own `tools.yaml` where there is one."""
@@ -66,10 +84,18 @@ def mistake_in_settings(wrong: ValidationError) -> str | None:
     return f"{name} is '{first['input']}': {first['msg'].lower()}; set it right, or leave it out"
 
 
+_TOOLCHAINS = (
+    *("RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "PYENV_ROOT", "PYENV_VERSION", "RBENV_ROOT", "RBENV_VERSION", "NODENV_ROOT"),
+    *("NODENV_VERSION", "GOENV_ROOT", "GOENV_VERSION", "GOROOT", "NVM_DIR", "VOLTA_HOME", "ASDF_DIR", "ASDF_DATA_DIR"),
+    *("MISE_DATA_DIR", "SDKMAN_DIR", "JAVA_HOME", "ELAN_HOME", "DOTNET_ROOT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
+)
+"""Which version of its programs a person has chosen, and where these find the rest of themselves."""
+
+
 def inherited_environment() -> dict[str, str]:
     """The few variables a command run for a task gets from the host: enough to find programs, no secrets."""
     kept = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
-    return {name: os.environ[name] for name in kept if name in os.environ}
+    return {name: os.environ[name] for name in (*kept, *_TOOLCHAINS) if name in os.environ}
 
 
 def put_first_on_path(folder: str) -> None:

@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from workers.llm.messages import ToolResult, Turn, Usage
 from workers.llm.provider import Trouble
 from workers.messages import Message, PhaseName, Spent
+from workers.policy.entries import Decision
 
 
 class Started(Message):
@@ -50,6 +51,20 @@ class Answered(Message):
     """The number of the model's turn that called it, from 1."""
     seconds: float
     result: ToolResult
+
+
+class Judged(Message):
+    """What the policy said of a tool's call, before anything was carried out."""
+
+    kind: Literal["judged"] = "judged"
+    at: float
+    call_id: str
+    tool: str
+    decision: Decision
+    rule: str | None
+    reason: str
+    commands: tuple[tuple[str, ...], ...] | None = None
+    """Those found in a script; None where there was none, or they could not be known."""
 
 
 class Tried(Message):
@@ -137,7 +152,7 @@ class Resumed(Message):
     """The attempts that these were, besides this one."""
 
 
-Entry = Started | Said | Answered | Tried | Finished | Committed | Verified | Noted | Kept | Resumed
+Entry = Started | Said | Answered | Judged | Tried | Finished | Committed | Verified | Noted | Kept | Resumed
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 

@@ -16,8 +16,16 @@ from worktrees.mirror import Mirror, MissingCommit
 from worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
 
 _GITLINK = "160000"
-_UNREADABLE = ("could not open directory", "Permission denied", "unable to index file", "unable to stat")
+_UNREADABLE = (
+    "could not open directory",
+    "Permission denied",
+    "unable to index file",
+    "unable to stat",
+    "name too long",
+)
 _ODD = "can only add regular files"
+_LINE_CHARACTERS = 300
+_INVALID, _LATE = "invalid path", "Timeout:"
 _NESTED = ("does not have a commit checked out", "is a submodule")
 
 
@@ -50,16 +58,22 @@ class Checkout:
         """Where the `.git` file points: what the agent's own git reads and writes."""
         return self.slot.admin
 
+    @property
+    def pointer(self) -> Path:
+        """The `.git` file, which leads the agent's own git to `admin`."""
+        return self.path / ".git"
+
     def intact(self) -> bool:
         """Is the folder still there, with the `.git` file it was leased with?"""
         return is_intact(self.slot)
 
-    def snapshot(self) -> TreeId:
+    def snapshot(self, *, within_s: float = 120) -> TreeId:
         """
         The tree of everything in the folder that is not ignored, whatever the agent's own git was told.
 
         Raises:
-            Unusable: the folder is gone or unreadable, or a repository was made inside it.
+            Unusable: the folder is gone or unreadable, a repository was made inside it, git cannot keep what is in
+                it, or cannot look through it in time: a pattern in `.gitignore` can be such that it takes for ever.
             GitFailed: git could not do it for another reason.
         """
         if self.path.is_symlink() or not self.path.is_dir():
@@ -67,7 +81,7 @@ class Checkout:
         restore_config(self.mirror.path)
         with self.alone:
             begin_work(self.slot)
-            said = self.git.run("add", "-A", ok=range(-64, 256))
+            said = self.git.run("add", "-A", ok=range(-64, 256), timeout_s=within_s)
             _refuse_unusable(said)
             tree = TreeId(self.git.text("write-tree"))
         self._refuse_gitlinks(tree)
@@ -159,11 +173,18 @@ def _last_commit(slot: Slot) -> str:
 def _refuse_unusable(said: Output) -> None:
     """An unreadable folder is only a warning to `git add`, which then takes the files in it for deleted."""
     for line in said.stderr.splitlines():
+        shown = line[:_LINE_CHARACTERS]
         if any(words in line for words in _NESTED):
-            raise Unusable(f"there is a git repository inside the worktree ({line}); remove its .git")
+            raise Unusable(f"there is a git repository inside the worktree ({shown}); remove its .git")
         if any(words in line for words in _UNREADABLE):
-            raise Unusable(f"the worktree cannot be read whole ({line}); make it readable")
+            raise Unusable(f"the worktree cannot be read whole ({shown}); make it readable")
+        if _INVALID in line.lower():
+            raise Unusable(f"git cannot keep a file of that name ({shown}); rename it")
+        if line.startswith(_LATE):
+            raise Unusable(
+                "git did not come to the worktree's end in time; simplify .gitignore, or ignore large folders"
+            )
         if _ODD in line:
-            raise Unusable(f"there is a pipe, socket or device in the worktree ({line}); remove it")
+            raise Unusable(f"there is a pipe, socket or device in the worktree ({shown}); remove it")
     if said.status != 0:
         raise GitFailed(("add", "-A"), said.status, said.stderr)

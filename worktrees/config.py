@@ -17,6 +17,11 @@ _CONFIG = """\
 {extensions}"""
 SHA1 = _CONFIG.format(version=0, extensions="").encode()
 SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
+_STRAYS = (
+    *("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"),
+    *("commondir", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""What a mirror never has, and by which it would be read as another repository."""
 # Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
 # appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
 
@@ -41,7 +46,7 @@ def restore_config(mirror: Path) -> None:
     config = mirror / "config"
     if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
         _write_whole(config, ours)
-    for stray in ("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"):
+    for stray in _STRAYS:
         (mirror / stray).unlink(missing_ok=True)
 
 

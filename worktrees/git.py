@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
 
+from worktrees.fence import Fence, fence_holds
+
 if TYPE_CHECKING:
     from git.cmd import Git as Door
 
@@ -34,7 +36,13 @@ _OFF = (
     ),
     *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.pager=cat", "core.editor=false"),
     *("core.autocrlf=false", "core.quotePath=false", "core.untrackedCache=false", "core.splitIndex=false"),
-    *("core.sparseCheckout=false", "index.sparse=false", "safe.bareRepository=explicit"),
+    *(
+        "core.protectHFS=true",
+        "core.protectNTFS=true",
+        "core.sparseCheckout=false",
+        "index.sparse=false",
+        "safe.bareRepository=explicit",
+    ),
     *("submodule.recurse=false", "fetch.recurseSubmodules=false", "push.recurseSubmodules=no"),
     *("diff.ignoreSubmodules=all", "status.submoduleSummary=false", "advice.addEmbeddedRepo=false"),
     *("commit.gpgSign=false", "tag.gpgSign=false", "push.gpgSign=false", "rerere.enabled=false"),
@@ -126,7 +134,14 @@ class Git:
             places["GIT_WORK_TREE"] = str(self.work_tree)
         if self.index is not None:
             places["GIT_INDEX_FILE"] = str(self.index)
-        return _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s)
+        return _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
+
+    @property
+    def _fence(self) -> Fence | None:
+        """Around what looks at files that others may be changing at the same time."""
+        if self.work_tree is None or not fence_holds():
+            return None
+        return Fence(folders=(self.git_dir, self.work_tree, *([self.index.parent] if self.index else [])))
 
     def text(
         self,
@@ -193,6 +208,7 @@ def _execute(
     stdin: bytes | None,
     ok: Collection[int],
     timeout_s: float,
+    fence: Fence | None = None,
 ) -> Output:
     door = _door()  # first: importing anything of GitPython fails where there is no git
     from git.exc import GitCommandNotFound
@@ -204,8 +220,9 @@ def _execute(
     with tempfile.TemporaryFile() as given:
         given.write(stdin or b"")
         given.seek(0)
-        try:
-            status, stdout, stderr = door(str(folder)).execute(
+
+        def start() -> tuple[int, bytes, str]:
+            return door(str(folder)).execute(
                 words,
                 istream=given,
                 with_extended_output=True,
@@ -216,6 +233,9 @@ def _execute(
                 start_new_session=True,
                 pass_fds=(harness_mark(),),
             )
+
+        try:
+            status, stdout, stderr = start() if fence is None else fence.run(start)
         except GitCommandNotFound as missing:
             raise GitFailed(argv, 127, _NO_GIT) from missing
     if status not in ok:

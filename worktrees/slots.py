@@ -6,9 +6,9 @@ in the folder and the administrative folder behind it are for the agent's own gi
 for every lease and never read. So nothing an agent does to them (another repository put in place, flags set
 in the index, a configuration, a branch checked out) reaches the harness or the slot's next user.
 
-For mirror `M` and slot 3: `pool/M/slot-3/` (the files), `slot-3.lock` (flock: leased), `slot-3.index` (the
-files as last leased, with their stat data), `slot-3.work` (the index snapshots are taken with), `slot-3.at`
-(the commit last leased: a hint).
+For mirror `M` and slot 3: `pool/M/slot-3/` (the files), `slot-3.lock` (flock: leased), `slot-3.indexes/leased` (the
+files as last leased, with their stat data), `slot-3.indexes/work` (the index snapshots are taken with), `slot-3.at`
+(the commit last leased: a hint). Indexes have a folder of their own: git opens nothing else of the pool (`fence.py`).
 """
 
 import hashlib
@@ -24,8 +24,6 @@ from pathlib import Path
 from worktrees.git import CommitId, Git, GitFailed
 from worktrees.trees import is_folder, level, remove_tree
 
-_OURS = (".lock", ".index", ".index.lock", ".work", ".work.lock", ".at")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
@@ -38,6 +36,10 @@ class Slot:
         return self.path.with_name(self.path.name + suffix)
 
     @property
+    def indexes(self) -> Path:
+        return self.beside(".indexes")
+
+    @property
     def admin(self) -> Path:
         """The administrative folder of the worktree, inside the mirror; one per slot of every pool."""
         pool = hashlib.sha256(os.fsencode(self.path.parent)).hexdigest()[:8]
@@ -46,12 +48,12 @@ class Slot:
     @property
     def pristine(self) -> Git:
         """Git as the slot is prepared with: its index knows the files as they were when last leased."""
-        return Git(git_dir=self.mirror, work_tree=self.path, index=self.beside(".index"))
+        return Git(git_dir=self.mirror, work_tree=self.path, index=self.indexes / "leased")
 
     @property
     def working(self) -> Git:
         """Git for snapshots. Not with the pristine index: what it learnt would hide what must be undone."""
-        return Git(git_dir=self.mirror, work_tree=self.path, index=self.beside(".work"))
+        return Git(git_dir=self.mirror, work_tree=self.path, index=self.indexes / "work")
 
     @property
     def pointer(self) -> bytes:
@@ -78,6 +80,7 @@ def prepare(slot: Slot, commit: CommitId) -> None:
     if not is_folder(slot.path):
         discard(slot)
         slot.path.mkdir(parents=True)
+        slot.indexes.mkdir()
     _write_admin(slot, commit)
     # What was just written there shows what mode this process gives to new files.
     level(slot.path, file_mode=stat.S_IMODE((slot.admin / "HEAD").stat().st_mode))
@@ -87,15 +90,17 @@ def prepare(slot: Slot, commit: CommitId) -> None:
     if cleaned.stdout or cleaned.stderr:
         _verify_clean(slot)
     # The agent's git gets a copy of the index: a link would let it write into ours.
-    shutil.copyfile(slot.beside(".index"), slot.admin / "index")
+    shutil.copyfile(slot.indexes / "leased", slot.admin / "index")
     slot.beside(".at").write_text(commit)
 
 
 def begin_work(slot: Slot) -> None:
     """An index for snapshots, at first the pristine one. Git replaces an index, it never writes into it."""
-    work = slot.beside(".work")
+    # One that git left when it was ended: whoever calls is the only one at work here.
+    (slot.indexes / "work.lock").unlink(missing_ok=True)
+    work = slot.indexes / "work"
     if not work.exists():
-        os.link(slot.beside(".index"), work)
+        os.link(slot.indexes / "leased", work)
 
 
 def is_intact(slot: Slot) -> bool:
@@ -108,8 +113,8 @@ def is_intact(slot: Slot) -> bool:
 
 def discard(slot: Slot) -> None:
     """The slot's folder, indexes and administrative folder are gone; its lock stays with its holder."""
-    for suffix in _OURS[1:]:
-        slot.beside(suffix).unlink(missing_ok=True)
+    slot.beside(".at").unlink(missing_ok=True)
+    remove_tree(slot.indexes)
     remove_tree(slot.admin)
     remove_tree(slot.path)
 
@@ -136,5 +141,7 @@ def _write_admin(slot: Slot, commit: CommitId) -> None:
 
 def _clear_locks(slot: Slot) -> None:
     """What a git that was killed left behind. Whoever holds the slot's lock is the only one at work here."""
-    for suffix in (".index.lock", ".work.lock", ".work", ".at"):
-        slot.beside(suffix).unlink(missing_ok=True)
+    slot.indexes.mkdir(exist_ok=True)
+    for name in ("leased.lock", "work.lock", "work"):
+        (slot.indexes / name).unlink(missing_ok=True)
+    slot.beside(".at").unlink(missing_ok=True)

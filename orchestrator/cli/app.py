@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 from typer._click.exceptions import ClickException as UsageError  # typer carries its own click
 
-from orchestrator.cli import asking, checking, conversing, demo, hosts, models, requesting, running
+from orchestrator.cli import asking, checking, conversing, demo, hosts, models, policy, requesting, running, sandbox
 from orchestrator.cli.say import complain, hush
 from orchestrator.embedded import NoRedis
 from orchestrator.hub import CannotRun
@@ -19,6 +19,7 @@ from orchestrator.refusals import CannotReach
 from orchestrator.runs import NoSuchRun
 from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
+from workers.sandbox.layers import NoSandbox
 from workers.settings import Settings, mistake_in_settings
 from workers.transcript import TranscriptWrong
 from workers.wire import BrokerAway, BrokerRefused
@@ -39,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, running, asking, conversing, requesting, checking, hosts, models):
+for module in (demo, running, asking, conversing, requesting, checking, hosts, models, policy, sandbox):
     module.register(app)
 
 
@@ -73,7 +74,7 @@ def _complain_of(failure: Exception) -> int:
             return complain(str(failure), WRONG)
         case ValidationError() if mistake := mistake_in_settings(failure):
             return complain(mistake, WRONG)
-        case NoRedis() | BrokerRefused() | CannotReach() | TargetRefused() | JournalUnreadable():
+        case NoRedis() | BrokerRefused() | CannotReach() | TargetRefused() | JournalUnreadable() | NoSandbox():
             return complain(str(failure), INFRASTRUCTURE)
         case GitFailed() | MissingCommit():
             return complain(str(failure), INFRASTRUCTURE)

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.running import settings_with
+from orchestrator.cli.running import Sandbox, settings_with
 from orchestrator.cli.say import say, say_json
 from orchestrator.doctor import examine
 from workers import wire
 from workers.host import Post, serve
+from workers.sandbox.confinement import LEVEL_WORDS
+from workers.sandbox.layers import chosen
 from worktrees.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join((wire.ORDERS, wire.CHECKS, wire.LANDINGS))
@@ -31,11 +33,12 @@ def worker(
     queues: Annotated[str, typer.Option(help="Queues to listen to, by comma.")] = _DEFAULT_QUEUES,
     concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="Where the worker's log goes.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when starting.")] = False,
 ) -> int:
     """Work for a shared Redis on this host, until Ctrl-C (twice: at once)."""
-    settings = settings_with(broker)
+    settings = settings_with(broker, sandbox)
     if settings.broker_url is None:
         raise wire.BrokerRefused(
             "a worker needs a shared Redis: give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
@@ -49,22 +52,24 @@ def worker(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
         )
     wire.ping(wire.connect(settings.broker_url), settings.broker_url)
+    level = chosen(settings.sandbox)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     slots = concurrency or os.cpu_count() or 1
     if not quiet:
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
-        say(f"{slots} at once; log: {path}; Ctrl-C lets running work finish")
+        say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C lets running work finish")
     return serve(Post(queues=named, concurrency=slots, log=path), settings)
 
 
 def supervisor(
     concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="Where the log goes.")] = None,
 ) -> int:
     """A worker for the gate alone: checks, landings and reviews."""
     queues = ",".join((wire.CHECKS, wire.LANDINGS, wire.REVIEWS))
-    return worker(queues=queues, concurrency=concurrency, broker=broker, log=log)
+    return worker(queues=queues, concurrency=concurrency, broker=broker, sandbox=sandbox, log=log)
 
 
 def doctor(

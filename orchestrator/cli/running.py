@@ -27,12 +27,16 @@ from orchestrator.session import Listener, resume_run, start_run, take_in_late
 from orchestrator.state import State
 from orchestrator.telling import answer_with, sentence
 from workers.logs import log_to_file
+from workers.sandbox.layers import Wanted
 from workers.settings import Settings
 
 Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
+Sandbox = Annotated[
+    Wanted | None, typer.Option(help="What must hold commands: the best there is, bubblewrap, or nothing at all.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
@@ -47,11 +51,12 @@ def run(
     repo: Repo = ".",
     workers: Workers = None,
     broker: Broker = None,
+    sandbox: Sandbox = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Run a plan: every task to a landed commit, or to the reason why not."""
-    settings = settings_with(broker)
+    settings = settings_with(broker, sandbox)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
     refuse_unready(read, hub)
@@ -75,12 +80,13 @@ def resume(
     run: Run,
     workers: Workers = None,
     broker: Broker = None,
+    sandbox: Sandbox = None,
     budget_usd: Annotated[float | None, typer.Option(min=0.0, help="What the whole run may cost from now on.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens the whole run may use from now on.")] = None,
     as_json: Json = False,
 ) -> int:
     """Go on with a run that was interrupted, killed, or halted, or whose budget was used."""
-    settings = settings_with(broker)
+    settings = settings_with(broker, sandbox)
     kept = runs.find(settings, run)
     late = take_in_late(kept)
     if not as_json:
@@ -145,10 +151,10 @@ def tell_changes(kept: runs.KeptRun, changes: Sequence[Event]) -> None:
         say(sentence(change, run=kept.options.run) or "")
 
 
-def settings_with(broker: str | None) -> Settings:
-    """The settings, with a broker given on the command line in place of the environment's."""
-    settings = Settings()
-    return settings if broker is None else settings.model_copy(update={"broker_url": broker})
+def settings_with(broker: str | None, sandbox: Wanted | None = None) -> Settings:
+    """The settings, with what is given on the command line in place of the environment's."""
+    given = {"broker_url": broker, "sandbox": sandbox}
+    return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def listen_to_ctrl_c() -> Wishes:

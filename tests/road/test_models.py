@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 import threading
 from collections import Counter
@@ -101,7 +102,9 @@ def test_five_agents_land_on_one_target(
     folder = machine.folder / "bin"
     folder.mkdir()
     stand_in = folder / "claude"
-    stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{RECORDED}'\n")
+    # All of a program lies in the folder that the PATH names, where the sandbox lets it be read.
+    shutil.copy(RECORDED, folder / "said")
+    stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{folder}/said'\n")
     stand_in.chmod(0o755)
     with VendorServer(writes, models=["m"]) as server:
         know(machine, server)

@@ -43,12 +43,17 @@ def test_of_such_a_check_too_the_partner_is_found_and_the_command_shows_it(gate:
         ("rm a", "a"),
         ("chmod +x a b", "a, b"),
         ("rm a && ln -s b a", "a"),
-        ("git update-index --assume-unchanged a && echo good > a", "a"),
-        ("git add -A; echo good > a && git -c user.name=x -c user.email=x commit -qam x", "a"),
+        ("git update-index --assume-unchanged a; echo good > a", "a"),
+        ("git add -A; echo good > a && git -c user.name=x -c user.email=x commit -qam x || true", "a"),
     ],
 )
-def test_a_check_that_changes_tracked_files_proves_nothing(gate: Gate, changing: str, paths: str) -> None:
-    """The one behind it would be green on bytes that do not land."""
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+def test_a_check_that_changes_tracked_files_proves_nothing(
+    gate: Gate, changing: str, paths: str, sandbox: str
+) -> None:
+    """The one behind it would be green on bytes that do not land. Git's own account can be cooked without a sandbox."""
+    if sandbox == "off":
+        gate.unconfined()
     entry = gate.entry("one", {"a": "bad\n", "marker": "x\n"})
     formatting = check(f"test ! -e marker || {{ {changing}; }}", "fmt")
     found = gate.examine(gate.request(entry, formatting, check("! grep -q bad a")))

@@ -13,9 +13,10 @@ from supervisor.messages import CheckResult
 GREP = check("! grep -q bad a b")
 
 
-def counted(folder: Path, *statuses: int, name: str = "test") -> str:
+def counted(gate: Gate, *statuses: int, name: str = "test") -> str:
     """A command whose exit status is the first of these at its first run, and so on; the last one stays."""
-    counter = folder / f"counter-{name}"
+    gate.unconfined()
+    counter = gate.folder / f"counter-{name}"
     cases = " ".join(f"{at}) exit {status};;" for at, status in enumerate(statuses, start=1))
     return f'echo x >> {counter}; case $(wc -l < {counter} | tr -d " ") in {cases} *) exit {statuses[-1]};; esac'
 
@@ -110,21 +111,21 @@ def test_what_is_red_without_the_entry_is_nobodys_failure(gate: Gate) -> None:
 
 def test_a_check_that_is_red_once_and_then_green_is_a_flake_and_no_failure(gate: Gate, tmp_path: Path) -> None:
     entry = gate.entry("one", {"b": "2\n"})
-    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 0))))
+    found = gate.examine(gate.request(entry, check(counted(gate, 1, 0))))
     assert (found.verdict, found.flaky) == ("green", ("test",))
     assert found.certificates
 
 
 def test_a_failure_must_come_twice_to_be_the_entrys(gate: Gate, tmp_path: Path) -> None:
     entry = gate.entry("one", {"b": "2\n"})
-    found = gate.examine(gate.request(entry, check(counted(tmp_path, 1, 0, 1))))
+    found = gate.examine(gate.request(entry, check(counted(gate, 1, 0, 1))))
     assert (found.verdict, found.flaky) == ("red", ())
 
 
 def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path: Path) -> None:
     """The flake hid a check that is red on the target itself: that blames nobody either."""
     gate.hub.commit({"a": "bad\n"})
-    flake = check(counted(tmp_path, 1, 0), "flake")
+    flake = check(counted(gate, 1, 0), "flake")
     found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), flake, GREP))
     assert (found.verdict, found.failures[0].check) == ("base_red", "test")
 
@@ -140,7 +141,7 @@ def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(ga
 
 def test_a_base_that_is_red_once_is_a_flake_and_shuts_no_gate(gate: Gate, tmp_path: Path) -> None:
     """Red on the composed tree, red on the base, green on the base again, green on the composed tree again."""
-    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check(counted(tmp_path, 1, 1, 0))))
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check(counted(gate, 1, 1, 0))))
     assert (found.verdict, found.flaky) == ("green", ("test",))
 
 
@@ -187,6 +188,7 @@ def test_a_candidate_that_is_in_no_ref_is_infrastructure(gate: Gate) -> None:
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_checks_that_were_stopped_blame_nobody(gate: Gate, tmp_path: Path, at: int) -> None:
     """Whichever run it is: of the composed tree, of the base, of the composed tree again."""
+    gate.unconfined()
     counter = tmp_path / "counter"
     run = f"echo x >> {counter}; test $(wc -l < {counter}) -lt {at} || sleep 60; test ! -e marker"
     entry = gate.entry("one", {"marker": "x\n"})

@@ -6,11 +6,19 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.definitions import CachedFolder, CheckDefinition
+from supervisor.definitions import CheckDefinition
+from workers.messages import CachedFolder
+from workers.sandbox.layers import why_level_fails
+
+in_bubblewrap = pytest.mark.skipif(
+    why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap"
+)
 
 
 @pytest.fixture
-def count(tmp_path: Path) -> Path:
+def count(gate: Gate, tmp_path: Path) -> Path:
+    """Where set-ups keep account of themselves, as no sandbox lets them."""
+    gate.unconfined()
     return tmp_path / "set-ups"
 
 
@@ -156,3 +164,62 @@ def test_what_is_checked_is_the_candidate_though_the_folders_were_made_on_the_ta
     checked = with_setup(count, "grep -q mine a && test -e deps/of")
     assert gate.examine(gate.request(gate.entry("one", {"a": "mine\n"}), checked)).verdict == "green"
     assert runs(count) == 1
+
+
+def green(gate: Gate, *checks: CheckDefinition, times: int = 1, **files: str) -> None:
+    for number in range(times):
+        found = gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n", **files}), *checks))
+        assert found.verdict == "green", (found.detail, found.failures)
+
+
+def set_ups(gate: Gate) -> list[str]:
+    """Each set-up that was run has a log of its own."""
+    return sorted(path.name for path in gate.settings.home.rglob("*.setup.log"))
+
+
+def keeping(run: str, *, name: str = "test", folder: str = "deps", writable: bool = False) -> CheckDefinition:
+    cached = CachedFolder(folder=folder, key="lock", writable=writable)
+    return check(run, name, setup=f"mkdir -p {folder} && cp lock {folder}/of", cache=(cached,))
+
+
+@in_bubblewrap
+@pytest.mark.parametrize("folder", ["deps", "web/deps"])
+def test_a_kept_folder_is_there_and_no_check_can_change_it(gate: Gate, folder: str) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    tried = f"touch {folder}/junk || echo no > {folder}/of || rm -rf {folder}/of || rmdir {folder} || mv {folder} away"
+    green(gate, keeping(f"cmp lock {folder}/of && ! ({tried}) 2> tried", folder=folder), times=2)
+    assert set_ups(gate) == ["composed-kept-test.setup.log"]
+    (place,) = (gate.settings.cache / "checkouts").glob(f"*/slot-1/{folder}")
+    assert list(place.iterdir()) == [], "it was mounted, not copied"
+
+
+@in_bubblewrap
+def test_a_folder_said_to_be_written_in_is_each_checks_own(gate: Gate) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    dirty = "test ! -e deps/junk && cmp lock deps/of && touch deps/junk && echo no > deps/of"
+    green(gate, keeping(dirty, writable=True), times=2)
+    assert len(set_ups(gate)) == 1
+
+
+@in_bubblewrap
+def test_a_mounted_folder_is_there_for_the_checks_behind(gate: Gate) -> None:
+    """For one that has it as its own to write in, too."""
+    gate.hub.commit({"lock": "1\n"})
+    behind = check("cmp lock deps/of && ! touch deps/junk", "behind")
+    own = keeping("cmp lock deps/of && touch deps/junk", name="own", writable=True)
+    after = check("test -e deps/junk", "after")
+    green(gate, keeping("cmp lock deps/of"), behind, own, after, times=2)
+
+
+@in_bubblewrap
+def test_a_set_up_that_has_to_be_run_may_add_to_a_mounted_folder(gate: Gate) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    adding = check("test -e deps/of && test -e deps/more", "adding", setup="touch deps/more")
+    green(gate, keeping("cmp lock deps/of && test ! -e deps/more"), adding, times=2)
+
+
+@in_bubblewrap
+def test_files_of_the_commit_in_a_kept_folder_are_not_hidden(gate: Gate) -> None:
+    gate.hub.commit({"lock": "1\n"})
+    green(gate, keeping("cmp lock deps/of && grep -q mine deps/own"), **{"deps/own": "mine\n"})
+    assert set_ups(gate) == ["composed-kept-test.setup.log"]

@@ -11,6 +11,8 @@ from workers.llm.scripted import ScriptedModel
 from workers.loop import Brief, Outcome, Talk
 from workers.messages import Limits, PhaseName, Spent
 from workers.meter import Meter
+from workers.rulings import unjudged
+from workers.sandbox.confinement import OPEN
 from workers.tools.edit import EDIT_FILE
 from workers.tools.endings import ASK, GRANTED, commit_plan_tool, finish_tool
 from workers.tools.read import READ_FILE
@@ -61,6 +63,7 @@ def lead(tmp_path: Path) -> Lead:
             root=tmp_path / "worktree",
             tmp=tmp_path / "tmp",
             env={"PATH": os.environ["PATH"]},
+            confined=OPEN,
             stop=lambda: stop() or time.monotonic() >= ends_at,
             left_s=lambda: ends_at - time.monotonic(),
         )
@@ -71,7 +74,13 @@ def lead(tmp_path: Path) -> Lead:
                 phase=phase, system=("be good",), tools=(READ_FILE, WRITE_FILE, EDIT_FILE, BASH, *ends), price=price
             )
             return Talk(
-                provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=stop
+                provider=model,
+                brief=brief,
+                workplace=place,
+                transcript=transcript,
+                meter=meter,
+                stop=stop,
+                rule=unjudged,
             ).lead()
 
     return go

@@ -45,6 +45,17 @@ def write(folder: Path, files: Mapping[str, str | None]) -> None:
             path.write_text(content)
 
 
+def nest(folder: Path, count: int) -> None:
+    """Folders, each in the one before, and a file in the last; as deep as is wanted, however long a path may be."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(count):
+        os.mkdir("d" * 15, dir_fd=here)
+        above, here = here, os.open("d" * 15, os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hub:
     """A bare hub, and the clone in which a person works."""

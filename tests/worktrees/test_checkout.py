@@ -158,8 +158,8 @@ def test_a_git_killed_in_the_middle_leaves_nothing_that_hinders(hub: Hub, mirror
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         slot = checkout.path
         checkout.snapshot()
-    for suffix in (".index.lock", ".work.lock"):
-        slot.with_name(slot.name + suffix).write_text("half")
+    for name in ("leased.lock", "work.lock"):
+        (slot.with_name(slot.name + ".indexes") / name).write_text("half")
     (slot / "src/a.py").unlink()
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         assert files(checkout.path) == PLAIN
@@ -169,7 +169,7 @@ def test_a_git_killed_in_the_middle_leaves_nothing_that_hinders(hub: Hub, mirror
 def test_a_damaged_index_costs_one_new_checkout(hub: Hub, mirror: Mirror, pool: Path, damage: bytes) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         slot = checkout.path
-    slot.with_name(slot.name + ".index").write_bytes(damage)
+    (slot.with_name(slot.name + ".indexes") / "leased").write_bytes(damage)
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         assert checkout.path == slot
         assert checkout.snapshot() == tree_of(mirror.git, hub.tip())

@@ -36,7 +36,7 @@ def test_locks_rubbish_and_entries_without_folders_go(hub: Hub, mirror: Mirror, 
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         folder = checkout.path.parent
     (folder / "slot-7.lock").touch()
-    (folder / "slot-7.work.lock").touch()
+    (folder / "slot-7.indexes").mkdir()
     (folder / "rubbish-abc/it").mkdir(parents=True)
     (folder / "rubbish-abc/it").chmod(0o500)
     (mirror.path / "worktrees/rubbish-x").mkdir()

@@ -25,6 +25,7 @@ from workers.meter import Meter, Price, added, used
 from workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
 from workers.progress import HubKeeper
 from workers.resuming import attempts_in
+from workers.rulings import Rulings
 from workers.summary import summarised, synthetic_plan
 from workers.tools.endings import FINISH
 from workers.tools.refusal import Refused
@@ -130,7 +131,7 @@ class Attempt:
 
     def _present(self, path: str) -> str | None:
         try:
-            return shown(read_text(self.workplace.path(path), path))
+            return shown(read_text(self.workplace.path(path), path, self.workplace))
         except (Refused, OSError):
             return None
 
@@ -175,6 +176,13 @@ class Attempt:
             transcript=self.transcript,
             meter=self.meter,
             stop=self.stop,
+            rule=Rulings(
+                policy=self.toolbox.policy.during(phase),
+                root=self.workplace.root,
+                unattended=self.assignment.order.unattended,
+                replies=self.assignment.order.replies,
+                transcript=self.transcript,
+            ),
             keeper=self.keeper,
             hide=self.hide,
         )

@@ -29,8 +29,10 @@ from workers.llm.scripted import MODEL, ScriptedModel
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, PhaseName, WorkOrder
 from workers.meter import Meter
-from workers.mistakes import DocumentWrong
+from workers.mistakes import DocumentWrong, Mistake
 from workers.phases import Course, facts
+from workers.policy.layers import Policy
+from workers.policy.sources import REPOSITORY_FILE, policy_of
 from workers.progress import kept
 from workers.resuming import begin, limits_with
 from workers.sandbox.background import Background
@@ -38,6 +40,8 @@ from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
 from workers.transcript import Entry, Noted, Transcript, now
+from worktrees.changes import FileTooLarge, read_file
+from worktrees.git import Git
 
 _TAIL_CHARACTERS = 16_000
 
@@ -140,7 +144,7 @@ def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) ->
     beginning = begin(bench)
     transcript = beginning.transcript
     meter = Meter.of(limits_with(assignment.order, transcript.entries), transcript.entries)
-    workplace = _workplace(assignment, meter, stop)
+    workplace = _workplace(assignment, bench.checkout.slot.pristine, meter, stop)
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)
         toolbox = _toolbox(bench, lead.words, workplace, transcript, until_the_end)
@@ -169,17 +173,33 @@ def _toolbox(
     bench: Bench, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
 ) -> Toolbox:
     """The attempt's tools, with the programs that serve some of them running."""
-    programs = until_the_end.enter_context(served(workplace.root, workplace.env, bench.settings))
+    programs = until_the_end.enter_context(served(workplace.root, workplace.env, workplace.confined, bench.settings))
     for warning in programs.warnings:
         transcript.append(Noted(at=now(), text=warning))
     return Toolbox(
         background=until_the_end.enter_context(Background()),
         may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
         unchanged=bench.unchanged,
+        policy=_policy(bench),
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
         more=programs.tools,
     )
+
+
+def _policy(bench: Bench) -> Policy:
+    """
+    Of the host's person, the repository as the base has it, and the plan.
+
+    Raises:
+        DocumentWrong: one of their files is written wrongly.
+    """
+    try:
+        found = read_file(bench.mirror.git, bench.base, REPOSITORY_FILE)
+    except FileTooLarge as problem:
+        raise DocumentWrong(REPOSITORY_FILE, [Mistake(0, f"cannot be used: {problem}")]) from problem
+    text = None if found is None else found.decode(errors="replace")
+    return policy_of(person=bench.settings.policy_file, repository=text, plan=bench.order.policy)
 
 
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
@@ -193,16 +213,17 @@ def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
     return RedPhase(confirmed=Red(command=command, status=1, tail=confirmed[-1].result.text, iteration=0))
 
 
-def _workplace(assignment: Assignment, meter: Meter, stop: Stop) -> Workplace:
+def _workplace(assignment: Assignment, git: Git, meter: Meter, stop: Stop) -> Workplace:
     reasons = write_reasons(assignment.order, assignment.tmp)
     ends_at = meter.began + assignment.order.limits.wall_s
     return Workplace(
         root=assignment.worktree.resolve(),
+        git=git,
         tmp=assignment.tmp,
         env={**assignment.env, **task_variables(assignment.order, reasons)},
         stop=lambda: stop() or time.monotonic() >= ends_at,
         left_s=lambda: ends_at - time.monotonic(),
-        pass_fds=assignment.pass_fds,
+        confined=assignment.confined,
         readable=(assignment.tmp,),
     )
 

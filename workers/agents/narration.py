@@ -19,6 +19,7 @@ from workers.transcript import (
     Committed,
     Entry,
     Finished,
+    Judged,
     Kept,
     Noted,
     Resumed,
@@ -81,11 +82,14 @@ class _Narrator:
             case _:
                 yield from self._beside(entry)
 
-    def _beside(self, entry: Tried | Committed | Verified | Noted | Kept | Resumed) -> Iterator[Line]:
+    def _beside(self, entry: Tried | Judged | Committed | Verified | Noted | Kept | Resumed) -> Iterator[Line]:
         """What happened beside the conversation."""
         match entry:
             case Tried():
                 yield Line("note", f"    {_tried(entry)}")
+            case Judged(decision=decision):
+                kind: LineKind = "quiet" if decision in ("allow", "audit") else "note"
+                yield Line(kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})")
             case Committed():
                 made = "a plan made by the harness" if entry.synthetic else "the plan"
                 yield Line("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")

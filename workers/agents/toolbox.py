@@ -1,5 +1,6 @@
 """
-The tools of one attempt: those that every attempt has, what runs beside it, and what the task's skill leaves of them.
+The tools of one attempt: those that every attempt has, what runs beside it, and what the policy and the task's skill
+leave of them.
 
 The same phase gives the same tools every time it is asked, byte for byte: what a provider has in its cache begins with
 them.
@@ -9,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workers.messages import PhaseName
+from workers.policy.layers import Policy
+from workers.policy.offering import offerable
 from workers.sandbox.background import Background
 from workers.skills.narrowing import narrowed
 from workers.skills.role import Skill
@@ -24,6 +27,7 @@ class Toolbox:
     may_touch: MayTouch
     unchanged: Callable[[], str | None]
     """Why there is nothing to commit yet; None when there is something."""
+    policy: Policy
     red: RedPhase | None = None
     """Where a failing test must have been seen before the work can be finished."""
     skill: Skill | None = None
@@ -33,7 +37,8 @@ class Toolbox:
 
     def tools(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
         if (phase, family) not in self._made:
-            self._made[phase, family] = narrowed(self._all(phase, family), self.skill, phase)
+            offered = offerable(self._all(phase, family), self.policy.during(phase))
+            self._made[phase, family] = narrowed(offered, self.skill, phase)
         return self._made[phase, family]
 
     def _all(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:

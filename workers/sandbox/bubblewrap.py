@@ -8,12 +8,13 @@ Why not `--ro-bind / /`, as others have it: every UNIX socket on the host (Redis
 connected to, every file of the user read.
 """
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from workers.sandbox.confinement import Confinement
-from workers.sandbox.visible import ETC, SYSTEM
+from workers.sandbox.visible import PROCESSORS, SYSTEM, WRITTEN_ETC, etc
 
 _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
@@ -28,8 +29,8 @@ def arguments(
     numbers: Mapping[str, int],
 ) -> list[str]:
     """
-    `numbers` says which descriptors bwrap is given: `seccomp` and `status`, the files of `written`, and with ports
-    `block`.
+    `numbers` says which descriptors bwrap is given: `seccomp` and `status`, with ports `block`, and the files of
+    `written` and `copied`, by their names.
     """
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
@@ -40,7 +41,8 @@ def arguments(
         *(word for name, value in env.items() for word in ("--setenv", name, value)),
         *_system(),
         *_etc(numbers),
-        *("--proc", "/proc", "--dev", "/dev"),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),
+        *("--proc", "/proc", "--dev", "/dev", "--ro-bind-try", PROCESSORS, PROCESSORS),
         *("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/dev/shm"),
         *_folders(confined, tools),
         *("--remount-ro", "/", "--chdir", str(cwd)),
@@ -61,22 +63,51 @@ def written(confined: Confinement) -> dict[str, str]:
     }
 
 
-def _system() -> Iterator[str]:
+def copied() -> tuple[str, ...]:
+    """The files of the host's `/etc` that bwrap is given open, by their names."""
+    _, _, files = _etc_kinds()
+    return files
+
+
+@functools.cache
+def _system() -> tuple[str, ...]:
+    words: list[str] = []
     for name in SYSTEM:
         path = Path(name)
         if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), name)
+            words += ("--symlink", str(path.readlink()), name)
         elif path.is_dir():
-            yield from ("--ro-bind", name, name)
+            words += ("--ro-bind", name, name)
+    return tuple(words)
+
+
+@functools.cache
+def _etc_kinds() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[str, ...]]:
+    """Links into the system's folders with their targets, folders, and the names of files."""
+    links: list[tuple[str, str]] = []
+    folders: list[str] = []
+    files: list[str] = []
+    for path in etc():
+        real = os.path.realpath(path)
+        if path.is_symlink() and real.startswith(tuple(f"{each}/" for each in SYSTEM)):
+            links.append((str(path), real))
+        elif path.is_dir():
+            folders.append(str(path))
+        elif path.is_file():
+            files.append(path.name)
+    return tuple(links), tuple(folders), tuple(files)
 
 
 def _etc(numbers: Mapping[str, int]) -> Iterator[str]:
-    for name in ETC:
-        path = Path("/etc", name)
-        if path.exists():
-            yield from ("--ro-bind", str(path), str(path))
-    for name in ("passwd", "group", "hosts", "nsswitch.conf", "resolv.conf"):
-        yield from ("--perms", "0644", "--ro-bind-data", str(numbers[name]), f"/etc/{name}")
+    """Its root is mounted read-only at the end, so that files need no mounts of their own, each of which takes time."""
+    yield from ("--perms", "0755", "--dir", "/etc")
+    links, folders, _ = _etc_kinds()
+    for link, target in links:
+        yield from ("--symlink", target, link)
+    for folder in folders:
+        yield from ("--ro-bind-try", folder, folder)
+    for name in (*WRITTEN_ETC, *copied()):
+        yield from ("--perms", "0644", "--file", str(numbers[name]), f"/etc/{name}")
 
 
 def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
@@ -85,7 +116,10 @@ def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
         yield from ("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/tmp")
     else:
         yield from ("--bind", str(confined.tmp), "/tmp")
-    how = dict.fromkeys((*tools, *confined.readable), "--ro-bind")
-    how |= dict.fromkeys(confined.writable, "--bind") | dict.fromkeys(confined.protected, "--ro-bind")
+    how = {path: ("--ro-bind", path) for path in (*tools, *confined.readable)}
+    how |= {path: ("--bind", path) for path in confined.writable}
+    how |= {path: ("--ro-bind", path) for path in confined.protected}
+    how |= {place: ("--ro-bind", source) for source, place in confined.mounted}
     for path in sorted(how):
-        yield from (how[path], str(path), str(path))
+        option, source = how[path]
+        yield from (option, str(source), str(path))

@@ -3,20 +3,22 @@ A confined command's first process: the launcher is asked for it with what its l
 """
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers.sandbox import bubblewrap, seccomp, visible
-from workers.sandbox.confinement import Bounds, Confinement, Outlet
+from workers.sandbox.confinement import Bounds, Confinement
 from workers.sandbox.launch import NotLaunched, launch, open_listeners
 from workers.sandbox.launcher import FIRST_EXTRA
+from worktrees.beneath import Beneath
 
 if TYPE_CHECKING:
     from workers.sandbox.launcher import Request
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 _STATUS_BYTES = 64 * 1024
 _PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 """The system's own: what lies first on somebody's PATH may be anything."""
-_READABLE = (*visible.SYSTEM, "/etc", "/proc", "/sys/devices/system/cpu")
+_READABLE = (
+    *visible.SYSTEM,
+    *(f"/etc/{name}" for name in visible.WRITTEN_ETC),
+    *visible.ASKED_ETC,
+    "/proc",
+    visible.PROCESSORS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +51,10 @@ class Start:
 class Held:
     """What stays open for as long as a command under bubblewrap runs: what bwrap tells of it, and its way out."""
 
-    def __init__(self, status: int, outlet: Outlet | None) -> None:
+    def __init__(self, status: int, confined: Confinement) -> None:
         self._status = FileIO(status, "rb")
-        self._outlet = outlet
+        self._outlet = confined.outlet
+        self._groups = confined.groups
         self._listeners: tuple[socket.socket, ...] = ()
         self._said = b""
 
@@ -57,7 +66,7 @@ class Held:
             OSError: bwrap ended before, or nobody can listen there.
         """
         if self._outlet is not None:
-            self._listeners = open_listeners(self._namespace(), self._outlet.ports)
+            self._listeners = open_listeners(self._namespace(), self._outlet.ports, self._groups)
             self._outlet.serve(self._listeners)
         go.write(b"x")
 
@@ -97,17 +106,19 @@ def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | Non
     if confined.outlet is not None:
         raise NotLaunched(0, "hosts are granted to it, which only bubblewrap can do; install bubblewrap")
     request = _request(start.argv, start.env, start.cwd, confined, tools)
-    readable = [*_READABLE, *map(str, (*tools, *confined.readable, *confined.writable))]
+    readable = [*_READABLE, *map(str, (*visible.etc(), *tools, *confined.readable, *confined.writable))]
     request["files"] = {"readable": readable, "writable": [str(each) for each in confined.writable]}
-    return launch(request, start.standard), None
+    return launch(request, start.standard, confined.groups), None
 
 
 def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
-    """Of the PATH's programs, and of its own where that lies elsewhere."""
+    """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
     looked_in = os.pathsep.join((start.env.get("PATH", ""), os.path.dirname(start.argv[0])))  # noqa: PTH120 - text
     own = (*confined.writable, *confined.readable)
     return tuple(
-        folder for folder in visible.tool_folders(looked_in) if not any(folder.is_relative_to(each) for each in own)
+        folder
+        for folder in visible.outermost((*visible.tool_folders(looked_in), *confined.tools))
+        if not any(folder.is_relative_to(each) for each in own)
     )
 
 
@@ -119,28 +130,47 @@ def _by_bubblewrap(start: Start, confined: Confinement, tools: Sequence[Path]) -
     program = bubblewrap_program()
     if program is None:
         raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
-    texts = {"seccomp": seccomp.program(network="own"), **_files_of(confined)}
-    names = ["args", "status", *(["block"] if confined.outlet else []), *texts]
+    confined = replace(confined, mounted=tuple(_mountable(confined)))
+    texts = {"seccomp": _filter(), **_files_of(confined)}
+    copied = bubblewrap.copied()
+    names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
     words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
-    texts["args"] = b"\0".join(os.fsencode(word) for word in words) + b"\0"
+    texts["args"] = os.fsencode("\0".join((*words, "")))
     argv = (program, "--args", str(numbers["args"]), "--", *start.argv)
     request = _request(argv, start.mark, Path("/"), confined, tools)
     with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
         given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
+        given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
         told, given["status"] = (closing.enter_context(end) for end in _pipe())
-        held = Held(os.dup(told.fileno()), confined.outlet)
+        held = Held(os.dup(told.fileno()), confined)
         failing.callback(held.close)
         go = None
         if confined.outlet is not None:
             given["block"], go = (closing.enter_context(end) for end in _pipe())
-        pid = launch(request, [*start.standard, *(given[name].fileno() for name in names)])
+        descriptors = [*start.standard, *(given[name].fileno() for name in names)]
+        pid = launch(request, descriptors, confined.groups)
         given["status"].close()
         if go is not None:
             failing.callback(_kill, pid)
             held.let_out(go)
         failing.pop_all()
     return pid, held
+
+
+def _mountable(confined: Confinement) -> Iterator[tuple[Path, Path]]:
+    """
+    Those whose place is a folder, made where there is none. Not left to bwrap, which would follow a command's links.
+    """
+    for source, place in confined.mounted:
+        folder = next(each for each in confined.writable if place.is_relative_to(each))
+        with contextlib.suppress(OSError), Beneath(folder) as held, held.folder(place.relative_to(folder), make=True):
+            yield source, place
+
+
+@functools.cache
+def _filter() -> bytes:
+    return seccomp.program(network="own")
 
 
 def _files_of(confined: Confinement) -> dict[str, bytes]:
@@ -155,13 +185,12 @@ def _request(
         "env": dict(env),
         "cwd": str(cwd),
         "limits": _limits(confined.bounds),
-        "groups": [str(each) for each in confined.groups],
     }
     if confined.uid is not None:
         request["uid"] = confined.uid
         request["mounts"] = {
             "own": [str(each) for each in confined.writable],
-            "kept": [str(each) for each in confined.readable],
+            "kept": [str(each) for each in (*confined.readable, *(source for source, _ in confined.mounted))],
             "seen": [str(each) for each in tools],
         }
     return request

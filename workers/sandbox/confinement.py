@@ -13,6 +13,14 @@ from typing import Any, Literal, Protocol
 Level = Literal["bubblewrap", "landlock", "seatbelt", "off"]
 """`bubblewrap` and, on macOS, `seatbelt` are first choices; `landlock` is the fallback of Linux."""
 
+LEVEL_WORDS: Mapping[Level, str] = {
+    "bubblewrap": "commands run in bubblewrap",
+    "seatbelt": "commands run in macOS' sandbox",
+    "landlock": "commands are held by Landlock and seccomp, which is weaker than bubblewrap (see forgepool doctor)",
+    "off": "commands run with your own rights, no sandbox holds them",
+}
+"""For people, as the end of a sentence."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -51,6 +59,11 @@ class Confinement:
     """Inside what is writable, and read-only all the same; only with `bubblewrap` and `seatbelt`."""
     readable: tuple[Path, ...] = ()
     """Beside what every command may read: programs, libraries, certificates."""
+    tools: tuple[Path, ...] = ()
+    """Folders of programs, beside those that its PATH leads to."""
+    mounted: tuple[tuple[Path, Path], ...] = ()
+    """Folders, each with the place inside what is writable at which it is to be seen, read-only; only with
+    `bubblewrap`. Where something else has come to stand at the place, that is left as it is."""
     tmp: Path | None = None
     """Is also `/tmp`, only with `bubblewrap`; one of the writable folders."""
     home: Path | None = None
@@ -79,6 +92,8 @@ def from_json(fields: Mapping[str, Any]) -> Confinement:
         writable=tuple(map(Path, fields["writable"])),
         protected=tuple(map(Path, fields["protected"])),
         readable=tuple(map(Path, fields["readable"])),
+        tools=tuple(map(Path, fields["tools"])),
+        mounted=tuple((Path(source), Path(place)) for source, place in fields["mounted"]),
         tmp=Path(fields["tmp"]) if fields["tmp"] else None,
         home=Path(fields["home"]) if fields["home"] else None,
         uid=fields["uid"],
@@ -89,5 +104,5 @@ def from_json(fields: Mapping[str, Any]) -> Confinement:
 
 def _texts(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [str(each) for each in value]
+        return [_texts(each) for each in value]
     return str(value) if isinstance(value, Path) else value

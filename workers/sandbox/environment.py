@@ -26,6 +26,9 @@ _SAME_EVERYWHERE = {
     "GIT_COMMITTER_EMAIL": "agent@forgepool.invalid",
 }
 
+UNTRACED = {"ASAN_OPTIONS": "detect_leaks=0"}
+"""The search for leaks stops the process to look at it, which a sandbox refuses: every such test would fail."""
+
 
 def command_environment(base: Mapping[str, str], extra: Mapping[str, str], home: Path, tmp: Path) -> dict[str, str]:
     """

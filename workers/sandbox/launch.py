@@ -1,7 +1,9 @@
 """
-The harness' side of the launcher: one for each harness process, started at the first confined command.
+The harness' side of the launcher: one for each harness process, started at the first confined command; and one for
+each control group, in which it is itself, so that what it starts is born there.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -29,7 +31,7 @@ if os.fork():
     os._exit(0)
 sys.path.append(sys.argv[1])
 from workers.sandbox.launcher import main
-main(int(sys.argv[2]))
+main(int(sys.argv[2]), sys.argv[3:])
 """
 _ABOVE = Path(__file__).resolve().parents[2]
 
@@ -41,16 +43,20 @@ class NotLaunched(OSError):
 @dataclass(slots=True)
 class _Launcher:
     owner: int
+    pid: int
     channel: socket.socket
 
 
+Groups = tuple[Path, ...]
+"""Files `cgroup.procs`."""
+
 _lock = threading.Lock()
-_launcher: _Launcher | None = None
+_launchers: dict[Groups, _Launcher] = {}
 
 
-def launch(request: "Request", descriptors: Sequence[int]) -> int:
+def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) -> int:
     """
-    Starts a program by the launcher; answers its pid, a child of this process.
+    Starts a program, in the control groups, by the launcher; answers its pid, a child of this process.
 
     `descriptors` are standard input, output and error, then those the program has from number 10 on.
 
@@ -60,17 +66,18 @@ def launch(request: "Request", descriptors: Sequence[int]) -> int:
     reading, why_not = os.pipe()
     with open(reading, "rb", buffering=0) as said:  # noqa: PTH123 - a descriptor
         try:
-            pid = _ask(request, [*descriptors[:3], why_not, *descriptors[3:]])
+            pid = _ask(request, [*descriptors[:3], why_not, *descriptors[3:]], groups)
         finally:
             os.close(why_not)
         reason = said.read(4096)
     if reason:
-        _reap(pid)
+        if pid:
+            _reap(pid)
         raise NotLaunched(0, reason.decode(errors="replace"))
     return pid
 
 
-def open_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
+def open_listeners(pid: int, ports: Sequence[int], groups: Groups = ()) -> tuple[socket.socket, ...]:
     """
     Sockets that listen on these ports of the loopback that a process has for itself.
 
@@ -78,7 +85,7 @@ def open_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
         NotLaunched: there is no such process, or no entering its network.
     """
     with _lock:
-        channel = _say({"listen": {"pid": pid, "ports": list(ports)}}, ())
+        channel = _say({"listen": {"pid": pid, "ports": list(ports)}}, (), groups)
         header, found, _, _ = socket.recv_fds(channel, _LENGTH.size, len(ports))
         opened = tuple(socket.socket(fileno=number) for number in found)
         for each in opened:
@@ -88,9 +95,17 @@ def open_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
         raise NotLaunched(0, channel.recv(length, socket.MSG_WAITALL).decode(errors="replace"))
 
 
-def _ask(request: "Request", descriptors: Sequence[int]) -> int:
+def release(groups: Groups) -> None:
+    """Ends the launcher of control groups that are to be removed."""
     with _lock:
-        return _length(_say({"start": request}, descriptors).recv(_LENGTH.size, socket.MSG_WAITALL))
+        found = _launchers.pop(groups, None)
+        if found is not None:
+            _end(found)
+
+
+def _ask(request: "Request", descriptors: Sequence[int], groups: Groups) -> int:
+    with _lock:
+        return _length(_say({"start": request}, descriptors, groups).recv(_LENGTH.size, socket.MSG_WAITALL))
 
 
 def _length(header: bytes) -> int:
@@ -100,23 +115,24 @@ def _length(header: bytes) -> int:
     return number
 
 
-def _say(message: "Message", descriptors: Sequence[int]) -> socket.socket:
+def _say(message: "Message", descriptors: Sequence[int], groups: Groups) -> socket.socket:
     """Where the answer will come. Never said twice: what was heard may have been done."""
     body = json.dumps(message).encode()
-    channel = _channel()
+    channel = _channel(groups)
     socket.send_fds(channel, [_LENGTH.pack(len(body))], list(descriptors))
     channel.sendall(body)
     return channel
 
 
-def _channel() -> socket.socket:
-    """Under the lock. A forked process has its parent's launcher, which starts commands for its parent alone."""
-    global _launcher
-    if _launcher is not None and (_launcher.owner != os.getpid() or _is_dead(_launcher.channel)):
-        _forget()
-    if _launcher is None:
-        _launcher = _started()
-    return _launcher.channel
+def _channel(groups: Groups) -> socket.socket:
+    """Under the lock. A forked process has its parent's launchers, which start commands for its parent alone."""
+    found = _launchers.get(groups)
+    if found is not None and (found.owner != os.getpid() or _is_dead(found.channel)):
+        _end(_launchers.pop(groups))
+        found = None
+    if found is None:
+        found = _launchers[groups] = _started(groups)
+    return found.channel
 
 
 def _is_dead(channel: socket.socket) -> bool:
@@ -128,19 +144,22 @@ def _is_dead(channel: socket.socket) -> bool:
         return True
 
 
-def _forget() -> None:
-    global _launcher
-    if _launcher is not None:
-        _launcher.channel.close()
-    _launcher = None
+def _end(launcher: _Launcher) -> None:
+    if launcher.owner != os.getpid():
+        launcher.channel.close()
+        return
+    with contextlib.suppress(OSError):  # a process forked from this one may still hold the channel, too
+        launcher.channel.shutdown(socket.SHUT_RDWR)
+    launcher.channel.close()
+    _reap(launcher.pid)
 
 
-def _started() -> _Launcher:
+def _started(groups: Groups) -> _Launcher:
     if not tree.become_subreaper():
         raise NotLaunched(0, "the kernel knows no sub-reapers")
     ours, theirs = socket.socketpair()
     with theirs:
-        argv = (sys.executable, "-I", "-S", "-c", _START, str(_ABOVE), str(theirs.fileno()))
+        argv = (sys.executable, "-I", "-S", "-c", _START, str(_ABOVE), str(theirs.fileno()), *map(str, groups))
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -151,7 +170,14 @@ def _started() -> _Launcher:
             start_new_session=True,
         )
     process.wait()
-    return _Launcher(os.getpid(), ours)
+    try:
+        pid = _length(ours.recv(_LENGTH.size, socket.MSG_WAITALL))
+        if pid == 0:
+            raise NotLaunched(0, ours.recv(4096).decode(errors="replace"))
+    except BaseException:
+        ours.close()
+        raise
+    return _Launcher(os.getpid(), pid, ours)
 
 
 def _reap(pid: int) -> None:

@@ -34,10 +34,13 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT = 0x00008000
 _LIMITS = {"data": resource.RLIMIT_DATA, "processes": resource.RLIMIT_NPROC, "file": resource.RLIMIT_FSIZE}
 _LIMITS |= {"files": resource.RLIMIT_NOFILE, "core": resource.RLIMIT_CORE}
-_MOST_DESCRIPTORS = 32
+_MOST_DESCRIPTORS = 64
+_DIES_FIRST = b"500"
+"""Where memory runs out commands go before the harness, and before the launcher in their own group."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Required, TypedDict
 
     class Mounts(TypedDict):
@@ -66,7 +69,6 @@ if TYPE_CHECKING:
         env: Required[dict[str, str]]
         cwd: Required[str]
         limits: Required[dict[str, int]]
-        groups: Required[list[str]]
         uid: int
         mounts: Mounts
         files: Files
@@ -79,14 +81,16 @@ if TYPE_CHECKING:
         listen: Listen
 
 
-def main(channel: int) -> None:
-    """Serves one harness until that is gone."""
+def main(channel: int, groups: "Sequence[str]") -> None:
+    """Serves one harness until that is gone, from inside the control groups. The first it says is its pid."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - no pathlib here, it takes 3 ms to import
         if number > sys.stderr.fileno():
             with contextlib.suppress(OSError):
                 os.set_inheritable(number, False)
     with socket.socket(fileno=channel) as harness:
+        if not _join(harness, groups):
+            return
         while (received := _receive(harness)) is not None:
             message, descriptors = received
             if "listen" in message:
@@ -95,6 +99,26 @@ def main(channel: int) -> None:
                 harness.sendall(_LENGTH.pack(_start(message["start"], descriptors)))
             for each in descriptors:
                 os.close(each)
+
+
+def _join(harness: socket.socket, groups: "Sequence[str]") -> bool:
+    """Whether it is in them; else the reason is said."""
+    try:
+        for group in groups:
+            _write(group, b"0")
+    except OSError as trouble:
+        harness.sendall(_LENGTH.pack(0) + f"{trouble.filename or groups[0]}: {trouble.strerror}".encode())
+        return False
+    harness.sendall(_LENGTH.pack(os.getpid()))
+    return True
+
+
+def _write(path: str, content: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, content)
+    finally:
+        os.close(file)
 
 
 def _open_listeners(harness: socket.socket, pid: int, ports: list[int]) -> None:
@@ -131,7 +155,7 @@ _users: dict[int, int] = {}
 
 
 def _start(request: "Request", descriptors: list[int]) -> int:
-    """The pid of a child of the harness that goes on by itself."""
+    """The pid of a child of the harness that goes on by itself; 0 where none could be made, and `why not` says so."""
     failed = None
     try:
         if "mounts" in request and request["uid"] not in _users:
@@ -146,7 +170,9 @@ def _start(request: "Request", descriptors: list[int]) -> int:
     )
     if pid == 0:
         _become(request, descriptors, failed)
-    return int(pid)
+    if pid < 0:
+        os.write(descriptors[_GIVEN - 1], b"there are as many processes as it may have; fewer would leave room for it")
+    return max(0, int(pid))
 
 
 def _become(request: "Request", descriptors: list[int], failed: OSError | None) -> None:
@@ -178,11 +204,8 @@ def _lay_out(descriptors: list[int]) -> int:
 
 
 def _prepare(request: "Request") -> None:
-    """What holds for every level. Groups and mounts while there is the right to them, limits when the uid is known."""
-    for group in request["groups"]:
-        file = os.open(group, os.O_WRONLY | os.O_CLOEXEC)
-        os.write(file, b"0")
-        os.close(file)
+    """What holds for every level. Mounts while there is the right to them, limits when the uid is known."""
+    _write("/proc/self/oom_score_adj", _DIES_FIRST)
     if "mounts" in request:
         mounts.own_namespace(**request["mounts"], user=_users[request["uid"]])
     if "files" in request:
@@ -220,4 +243,4 @@ def _keep() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -14,7 +14,8 @@ from typing import Literal
 
 from workers.sandbox import landlock
 from workers.sandbox.confined import bubblewrap_program
-from workers.sandbox.confinement import Confinement, Level
+from workers.sandbox.confinement import OPEN, Confinement, Level
+from workers.sandbox.obstacles import obstacle
 from workers.sandbox.process import Command, run
 from workers.sandbox.uids import leased_uid
 
@@ -22,7 +23,8 @@ Wanted = Literal["auto", "require", "off"]
 
 WEAKER = (
     "processes of the host can be seen",
-    "modes and times of your files outside can be changed, and their presence found out",
+    "your other processes can be made to wait for all others (their priority and processors changed)",
+    "modes, times and attributes of your files outside can be changed, and their presence found out",
     "the worktree's .git file can be replaced (the harness does not read it)",
     "no command can open a socket of the internet, its own loopback included, and no host can be granted",
 )
@@ -59,6 +61,8 @@ class Layers:
     landlock: str | None
     abi: int
     """Of Landlock; 0 without it."""
+    unheld: tuple[str, ...]
+    """What this kernel's Landlock lets through, and later ones do not."""
     root: bool
 
 
@@ -86,12 +90,27 @@ def chosen(wanted: Wanted) -> Level:
     )
 
 
+def held(level: Level) -> Level:
+    """
+    That level, found to hold here.
+
+    Raises:
+        NoSandbox: it does not.
+    """
+    why_not = None if level == "off" else why_level_fails(level)
+    if why_not is not None:
+        raise NoSandbox(f"{level} does not hold here: {why_not}; {_mend(why_not)}")
+    return level
+
+
 def layers() -> Layers:
     """What holds here, each level tried."""
+    abi = landlock.abi() if sys.platform == "linux" else 0
     return Layers(
         bubblewrap=why_level_fails("bubblewrap"),
         landlock=why_level_fails("landlock"),
-        abi=landlock.abi() if sys.platform == "linux" else 0,
+        abi=abi,
+        unheld=landlock.unheld(abi),
         root=os.geteuid() == 0,
     )
 
@@ -99,14 +118,26 @@ def layers() -> Layers:
 def _mend(why_not: str) -> str:
     if "not installed" in why_not:
         return "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap)"
-    return "run as an ordinary user where user namespaces are allowed"
+    against = obstacle()
+    return "run as an ordinary user where user namespaces are allowed" if against is None else against.mend
+
+
+def bubblewrap_version() -> str:
+    """As its program says; empty where there is none."""
+    program = bubblewrap_program()
+    if program is None:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="version-") as folder:
+        env, log = {"PATH": "/usr/bin:/bin"}, Path(folder, "log")
+        command = Command(argv=(program, "--version"), cwd=Path("/"), env=env, log=log, timeout_s=20, confined=OPEN)
+        return run(command).tail.strip().removeprefix("bubblewrap ")
 
 
 @functools.cache
 def why_level_fails(level: Level) -> str | None:
     """None where a canary command found its boundary to hold. Tried once in a process and those forked from it."""
     if sys.platform != "linux":
-        return None if level == "seatbelt" and os.access("/usr/bin/sandbox-exec", os.X_OK) else "this is not Linux"  # noqa: PTH
+        return None if level == "seatbelt" and os.access("/usr/bin/sandbox-exec", os.X_OK) else "this is not Linux"
     if level == "bubblewrap" and bubblewrap_program() is None:
         return "it is not installed"
     try:
@@ -140,4 +171,11 @@ def _tried(level: Level, folder: Path, uid: int | None) -> str | None:
     if ended.how == "exit" and ended.status in _MEANING:
         return _MEANING[ended.status]
     said = [line.strip() for line in ended.tail.splitlines() if line.strip()]
-    return (said or [f"its canary ended with {ended.how}"])[-1]
+    return _cause((said or [f"its canary ended with {ended.how}"])[-1])
+
+
+def _cause(line: str) -> str:
+    """What bwrap or the launcher said, without what it advises: the canary is no command of the person's."""
+    for advice in ("; give ", ", likely because", " See <"):
+        line = line.partition(advice)[0]
+    return line.removeprefix("program '/bin/sh': ").removeprefix("bwrap: ")

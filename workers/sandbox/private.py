@@ -6,14 +6,15 @@ sandbox around them. Gone with the block.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workers.sandbox.confinement import OPEN, Confinement
-from workers.sandbox.environment import command_environment
-from workers.sandbox.shelter import Shelter, sheltered
+from workers.sandbox.environment import UNTRACED, command_environment
+from workers.sandbox.shelter import Shelter, granted, sheltered
+from workers.sandbox.visible import toolchain_folders, toolchains
 from workers.settings import inherited_environment
 
 
@@ -41,9 +42,30 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
         home, tmp = folder / "home", folder / "tmp"
         home.mkdir()
         tmp.mkdir()
-        env = command_environment(inherited_environment(), extra, home, tmp)
+        lent = inherited_environment()
+        found = toolchains(lent)
+        lent |= {name: str(path) for name, path in found.items()}
         with ExitStack() as held:
             confined, more = held.enter_context(sheltered(shelter, home, tmp)) if shelter else (OPEN, {})
-            yield Private(home=home, tmp=tmp, env=env | more, confined=confined)
+            if confined.level != "off":
+                confined = replace(confined, tools=toolchain_folders(found))
+                lent |= UNTRACED
+            env = command_environment(lent, extra, home, tmp) | more
+            yield Private(home=home, tmp=tmp, env=env, confined=confined)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def let_out(own: Private, network: Sequence[str]) -> Iterator[Private]:
+    """
+    The same, and commands may reach these hosts, and no others.
+
+    Raises:
+        NoSandbox: they could not be held to these.
+    """
+    if not network or own.confined.level == "off":
+        yield own
+        return
+    with granted(network, own.confined.level) as (outlet, more):
+        yield replace(own, env=own.env | more, confined=replace(own.confined, outlet=outlet))

@@ -19,14 +19,13 @@ from workers.sandbox.addresses import Address
 from workers.sandbox.hosts import BadHost, Denied, HostRule, Permit, forbidden_address, permits, written_in_full
 from workers.sandbox.proxy_head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
 from workers.sandbox.proxy_lookup import LookUp, Lookups
-from workers.sandbox.proxy_stream import pass_all, pass_body
+from workers.sandbox.proxy_stream import PIECE_BYTES, pass_all, pass_body
 
 _HEAD_BYTES = 32 * 1024
 _HEAD_END = b"\r\n\r\n"
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _FLUSH_S = 60.0
 _LINGER_S = 1.0
-_LINGER_BYTES = 256 * 1024
 _BROKEN = (OSError, IncompleteReadError, LimitOverrunError, BadMessage)
 """How a connection ends that did not end well: the other side's affair, not ours."""
 
@@ -278,9 +277,8 @@ async def _refuse(client: _Stream, status: HTTPStatus, why: str) -> None:
         client.writer.write(refusal(status, why))
         client.writer.write_eof()
         async with asyncio.timeout(_LINGER_S):
-            left_bytes = _LINGER_BYTES
-            while left_bytes > 0 and (piece := await client.reader.read(left_bytes)):
-                left_bytes -= len(piece)
+            while await client.reader.read(PIECE_BYTES):
+                pass
 
 
 def _reset(stream: _Stream) -> None:

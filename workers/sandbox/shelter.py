@@ -2,14 +2,15 @@
 From what commands need to what holds them: the level this host is capable of, a uid, the way out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.sandbox.confinement import OPEN, Bounds, Confinement
-from workers.sandbox.layers import NoSandbox, chosen, somebody
-from workers.sandbox.outlet import way_out
+from workers.sandbox.cgroups import grouped
+from workers.sandbox.confinement import OPEN, Bounds, Confinement, Level
+from workers.sandbox.layers import NoSandbox, chosen, held, somebody
+from workers.sandbox.outlet import Outlet, way_out
 from workers.settings import Settings
 
 
@@ -24,6 +25,8 @@ class Shelter:
     readable: tuple[Path, ...] = ()
     network: tuple[str, ...] = ()
     """Hosts they may reach; see `hosts`."""
+    level: Level | None = None
+    """To be held by this one, whatever the settings want; for who compares levels."""
 
 
 @contextmanager
@@ -34,15 +37,13 @@ def sheltered(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confine
     Raises:
         NoSandbox: they cannot be held, or not be let out, as it is wanted.
     """
-    level = chosen(shelter.settings.sandbox)
+    level = chosen(shelter.settings.sandbox) if shelter.level is None else held(shelter.level)
     if level == "off":
         yield OPEN, {}
         return
-    if shelter.network and level != "bubblewrap":
-        named = ", ".join(shelter.network)
-        raise NoSandbox(f"the network hosts {named} are granted, which only bubblewrap can hold to; install bubblewrap")
     with ExitStack() as stack:
-        outlet, env = stack.enter_context(way_out(shelter.network))
+        outlet, env = stack.enter_context(granted(shelter.network, level))
+        bounds = _bounds(shelter.settings)
         confined = Confinement(
             level=level,
             writable=(*shelter.writable, home, tmp),
@@ -52,9 +53,25 @@ def sheltered(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confine
             home=home,
             uid=stack.enter_context(somebody()),
             outlet=outlet,
-            bounds=_bounds(shelter.settings),
+            bounds=bounds,
+            groups=stack.enter_context(grouped(bounds)),
         )
         yield confined, env
+
+
+@contextmanager
+def granted(network: Sequence[str], level: Level) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+    """
+    The way out to these hosts, and what that adds to the environment.
+
+    Raises:
+        NoSandbox: the level could not hold to it.
+    """
+    if network and level != "bubblewrap":
+        named = ", ".join(network)
+        raise NoSandbox(f"the network hosts {named} are granted, which only bubblewrap can hold to; install bubblewrap")
+    with way_out(network) as found:
+        yield found
 
 
 def _bounds(settings: Settings) -> Bounds:

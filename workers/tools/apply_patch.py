@@ -15,7 +15,7 @@ from pydantic import Field
 from workers.tools.hunks import patched
 from workers.tools.patch import Add, Delete, Hunk, Update, read_patch
 from workers.tools.refusal import Refused
-from workers.tools.text_file import opened, read_text, require_encodable, write_text
+from workers.tools.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
 
@@ -62,14 +62,14 @@ def _add(change: Add, draft: _Draft, workplace: Workplace) -> None:
 def _delete(change: Delete, draft: _Draft, workplace: Workplace) -> None:
     path = _own_path(change.path, workplace)
     if not path.is_symlink() and not path.is_file():
-        _text(change.path, path, draft)  # says why not
+        _text(change.path, path, draft, workplace)  # says why not
     draft.texts[path] = None
     draft.done.append(f"D {workplace.name(path)}")
 
 
 def _update(change: Update, draft: _Draft, workplace: Workplace) -> None:
     path = workplace.path(change.path)
-    text = _text(change.path, path, draft)
+    text = _text(change.path, path, draft, workplace)
     new = _fitted(change.path, text, change.hunks)
     if change.moved_to is None:
         if new == text:
@@ -95,9 +95,9 @@ def _fitted(name: str, text: str, hunks: Sequence[Hunk]) -> str:
     return patched(name, text, hunks) if hunks else text
 
 
-def _text(asked: str, path: Path, draft: _Draft) -> str:
+def _text(asked: str, path: Path, draft: _Draft, workplace: Workplace) -> str:
     if path not in draft.texts:
-        return read_text(path, asked)
+        return read_text(path, asked, workplace)
     text = draft.texts[path]
     if text is None:
         raise Refused(f"{asked}: the patch has removed it further up; change it before")
@@ -128,41 +128,47 @@ class _Before:
 
 def _write(draft: _Draft, workplace: Workplace) -> None:
     """All of it, or, when the disk fails half way, nothing."""
-    before = [_before(path) for path in draft.texts]
+    before = [_before(path, workplace) for path in draft.texts]
     try:
         for path, text in draft.texts.items():
             if text is None:
-                path.unlink(missing_ok=True)
+                folder, below = workplace.held(path)
+                folder.remove(below)
             else:
-                write_text(path, text, workplace)
-                if path in draft.modes:
-                    path.chmod(draft.modes[path])
+                write_text(path, text, workplace, mode=draft.modes.get(path))
     except BaseException:
         for each in before:
-            with contextlib.suppress(OSError):
-                _restore(each)
+            with contextlib.suppress(OSError, Refused):
+                _restore(each, workplace)
         raise
 
 
-def _before(path: Path) -> _Before:
-    if path.is_symlink():
-        return _Before(path=path, kind="link", content=os.fsencode(path.readlink()))
-    if not path.exists():
+def _before(path: Path, workplace: Workplace) -> _Before:
+    folder, below = workplace.held(path)
+    state = folder.state(below)
+    if state is None:
         return _Before(path=path, kind="nothing")
-    with opened(path) as file:
-        return _Before(path=path, kind="file", content=file.readall(), mode=stat.S_IMODE(path.stat().st_mode))
+    if stat.S_ISLNK(state.st_mode):
+        with folder.folder(below.parent) as above:
+            return _Before(path=path, kind="link", content=os.fsencode(os.readlink(below.name, dir_fd=above)))
+    with folder.reading(below) as file:
+        content = file.read(MAX_BYTES + 1) or b""
+    if len(content) > MAX_BYTES:
+        raise Refused(f"{workplace.name(path)}: is too large to be put back if the patch fails; use bash")
+    return _Before(path=path, kind="file", content=content, mode=stat.S_IMODE(state.st_mode))
 
 
-def _restore(was: _Before) -> None:
-    was.path.unlink(missing_ok=True)
+def _restore(was: _Before, workplace: Workplace) -> None:
+    folder, below = workplace.held(was.path)
+    folder.remove(below)
     match was.kind:
         case "nothing":
             pass
         case "link":
-            was.path.symlink_to(os.fsdecode(was.content))
+            with folder.folder(below.parent) as above:
+                os.symlink(was.content, os.fsencode(below.name), dir_fd=above)
         case "file":
-            was.path.write_bytes(was.content)
-            was.path.chmod(was.mode)
+            write_bytes(was.path, was.content, workplace, mode=was.mode)
 
 
 _SAID = """\

@@ -3,6 +3,7 @@
 """
 
 import time
+from pathlib import Path
 
 from pydantic import Field
 
@@ -39,8 +40,10 @@ def background_tools(background: Background) -> tuple[Tool, Tool, Tool]:
         if len(running) >= background.most:
             numbers = ", ".join(map(str, running))
             raise Refused(f"{len(running)} commands run already ({numbers}), which is the most; stop one of them first")
-        number = background.start(_command(arguments.command, len(background.commands) + 1, workplace))
-        log = background.commands[number].command.log
+        require_plain(arguments.command)
+        log, file = workplace.new_output(f"background-{len(background.commands) + 1}")
+        with file:
+            number = background.start(_command(arguments.command, log, file.fileno(), workplace))
         return Answer(text=f"OK: command {number} runs in the background; its output goes to {log}")
 
     def check(arguments: CheckBackground, workplace: Workplace) -> Answer:
@@ -73,16 +76,16 @@ _CHECKS = "Tells whether a background command still runs, how it ended, and what
 _STOPS = "Ends a background command and everything it started."
 
 
-def _command(script: str, number: int, workplace: Workplace) -> Command:
-    require_plain(script)
+def _command(script: str, log: Path, log_file: int, workplace: Workplace) -> Command:
     return Command(
         argv=interpreter(script, workplace.env.get("PATH")),
         cwd=workplace.root,
         env=workplace.env,
-        log=workplace.new_output(f"background-{number}"),
+        log=log,
+        log_file=log_file,
         timeout_s=max(0.1, workplace.left_s()),
         keep_bytes=KEEP_BYTES,
-        pass_fds=workplace.pass_fds,
+        confined=workplace.confined,
     )
 
 

@@ -20,7 +20,7 @@ class EditFile(Arguments):
 
 def edit_file(arguments: EditFile, workplace: Workplace) -> Answer:
     path = workplace.path(arguments.path)
-    text = read_text(path, arguments.path)
+    text = read_text(path, arguments.path, workplace)
     old, new = _as_the_file_has_it(text, arguments.old, arguments.new)
     lines = _places(text, old)
     _require_clear(arguments, text, lines)

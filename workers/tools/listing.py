@@ -13,7 +13,7 @@ from workers.tools.globs import glob_pattern
 from workers.tools.refusal import Refused
 from workers.tools.tool import Answer, Arguments, typed
 from workers.tools.workplace import Workplace
-from worktrees.git import Git, GitFailed
+from worktrees.git import GitFailed
 
 _MOST = 500
 _TIMEOUT_S = 30.0
@@ -59,12 +59,13 @@ def _age(path: Path) -> tuple[float, str]:
 
 
 def _files(folder: Path, workplace: Workplace) -> Iterable[Path]:
-    """What git does not ignore; everything, where the worktree is no repository any more."""
-    git = Git(git_dir=workplace.root / ".git", work_tree=workplace.root)
+    """What git does not ignore; everything, where git does not know the worktree."""
+    if workplace.git is None:
+        return _walked(folder)
     inside = folder.relative_to(workplace.root).as_posix()
     argv = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside)
     try:
-        names = git.run(*argv, timeout_s=_TIMEOUT_S).fields
+        names = workplace.git.run(*argv, timeout_s=_TIMEOUT_S).fields
     except GitFailed:
         return _walked(folder)
     paths = (workplace.root / name for name in dict.fromkeys(names))

@@ -19,7 +19,7 @@ class ReadFile(Arguments):
 
 
 def read_file(arguments: ReadFile, workplace: Workplace) -> Answer:
-    text = read_text(workplace.readable_path(arguments.path), arguments.path)
+    text = read_text(workplace.readable_path(arguments.path), arguments.path, workplace)
     lines = shown(text).split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -4,12 +4,11 @@
 
 import os
 import shutil
-from io import FileIO
 from pathlib import Path
 
 from pydantic import Field
 
-from workers.sandbox.output import EXCERPT_BYTES, nameless_log, open_log, read_log
+from workers.sandbox.output import EXCERPT_BYTES, nameless_log, read_log
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.tools.refusal import Refused
 from workers.tools.tool import Answer, Arguments, typed
@@ -50,7 +49,7 @@ def script_command(script: str, workplace: Workplace, log: int, *options: str, t
         log_file=log,
         timeout_s=max(0.1, min(timeout_s, workplace.left_s())),
         keep_bytes=KEEP_BYTES,
-        pass_fds=workplace.pass_fds,
+        confined=workplace.confined,
     )
 
 
@@ -102,8 +101,8 @@ def _printed(ended: Ended, log: int, workplace: Workplace) -> str:
 def _kept(log: int, workplace: Workplace) -> str:
     """Where all of the output is: what was read from the log itself, where `read_file` and `grep` find it."""
     try:
-        whole = workplace.new_output("bash")
-        with FileIO(open_log(whole), "wb") as file:
+        whole, file = workplace.new_output("bash")
+        with file:
             file.write(read_log(log, KEEP_BYTES))
     except (OSError, Refused) as trouble:
         return f"It could not be kept: {trouble}"

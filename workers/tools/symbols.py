@@ -17,7 +17,7 @@ from workers.lsp.places import Change, changed, columns_of, lines_of, plain_name
 from workers.lsp.servers import ANSWER_S, LanguageServers, RunningServer
 from workers.tools.listing import shown_name
 from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, write_text
+from workers.tools.text_file import MAX_BYTES, read_text, write_text
 from workers.tools.tool import Answer, Arguments, Tool, typed
 from workers.tools.workplace import Workplace
 from workers.tools.write import receipt
@@ -131,7 +131,7 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
     if where.is_file():
         return meant(_ask(server, partial(_symbols_in, where), workplace))
     found = meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
-    holding = () if found else _holding(server, plain, where)
+    holding = () if found else _holding(server, plain, where, workplace)
     for path in holding:
         found += meant(_ask(server, partial(_symbols_in, path), workplace))
     if holding and not found:
@@ -150,20 +150,22 @@ def _owned(symbol: Symbol, name: str) -> bool:
     return owner != "" and plain_name(owner) in re.split(r"\W+", f"{symbol.container} {symbol.name}")
 
 
-def _holding(server: RunningServer, name: str, where: Path) -> tuple[Path, ...]:
+def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace) -> tuple[Path, ...]:
     """Files below a folder that have the name in them; those that seem to define it first."""
     defining = re.compile(rb"\b(?:" + _DEFINING + rb")\b[^\n=]*\b" + re.escape(name.encode()) + rb"\b")
     found: list[tuple[bool, Path]] = []
     for path in server.files():
-        if path.is_relative_to(where) and name.encode() in (data := _bytes_of(path)):
+        if path.is_relative_to(where) and name.encode() in (data := _bytes_of(path, workplace)):
             found.append((defining.search(data) is None, path))
     return tuple(path for _, path in sorted(found)[:_LOOKED_INTO])
 
 
-def _bytes_of(path: Path) -> bytes:
+def _bytes_of(path: Path, workplace: Workplace) -> bytes:
+    """Of a path that was not judged: a server may tell of any, and a link may lie at it."""
     try:
-        return path.read_bytes()
-    except OSError:
+        folder, below = workplace.held(path)
+        return folder.read(below, most_bytes=MAX_BYTES)
+    except (OSError, Refused, ValueError):
         return b""
 
 
@@ -173,7 +175,7 @@ def _find_references(servers: LanguageServers, arguments: FindReferences, workpl
 
     found = _of_symbol(servers, arguments, workplace, ask)
     inside = [each for each in found if each.path.is_relative_to(workplace.root)]
-    texts = {path: lines_of(_text_of(path)) for path in {each.path for each in inside}}
+    texts = {path: lines_of(_text_of(path, workplace)) for path in {each.path for each in inside}}
     lines = {
         f"{_place(each.path, each.line, workplace)} {_excerpt(texts[each.path], each.line)}": None for each in inside
     }
@@ -194,7 +196,7 @@ def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace:
     contents = {}
     for path, changes in sorted(edits.items()):
         inside = workplace.path(str(path))
-        text = read_text(inside, workplace.name(inside))
+        text = read_text(inside, workplace.name(inside), workplace)
         contents[inside] = (text, _changed(text, changes, workplace.name(inside)))
     sizes = _write_all(contents, workplace)
     places = sum(map(len, edits.values()))
@@ -323,7 +325,7 @@ def _not_there(lines: list[str], arguments: _OnALine, name: str) -> str:
 def _file(asked: str, workplace: Workplace) -> Path:
     path = workplace.path(asked)
     if not path.is_file():
-        read_text(path, asked)  # says what is wrong with it
+        read_text(path, asked, workplace)  # says what is wrong with it
     return path
 
 
@@ -343,8 +345,8 @@ def _ask(server: RunningServer, question: "Callable[[Conversation], Awaitable[T]
         raise Refused(str(none)) from none
 
 
-def _text_of(path: Path) -> str:
-    return _bytes_of(path).decode(errors="replace")
+def _text_of(path: Path, workplace: Workplace) -> str:
+    return _bytes_of(path, workplace).decode(errors="replace")
 
 
 def _excerpt(lines: list[str], line: int) -> str:

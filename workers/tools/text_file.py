@@ -11,18 +11,19 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
 from workers.tools.refusal import Refused
 from workers.tools.workplace import Workplace
+from worktrees.beneath import LISTED
 
 MAX_BYTES = 10 * 1024 * 1024
 _LOOK_BYTES = 8192
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def read_text(path: Path, asked: str) -> str:
+def read_text(path: Path, asked: str, workplace: Workplace) -> str:
     """
     The text, line ends as they are. Bytes that are not UTF-8 become lone surrogates, which `write_text`
     turns back.
@@ -31,12 +32,12 @@ def read_text(path: Path, asked: str) -> str:
         Refused: there is no such file, or it is a folder, too large, binary, or no file at all.
     """
     try:
-        with opened(path) as file:
+        with workplace.reading(path) as file:
             return _decoded(file, asked)
     except IsADirectoryError as trouble:
         raise Refused(f"{asked}: is a folder; use glob to see what is in it") from trouble
     except (FileNotFoundError, NotADirectoryError) as trouble:
-        raise Refused(f"{asked}: no such file{_near(path)}") from trouble
+        raise Refused(f"{asked}: no such file{_near(path, workplace)}") from trouble
 
 
 def _decoded(file: FileIO, asked: str) -> str:
@@ -53,44 +54,9 @@ def _decoded(file: FileIO, asked: str) -> str:
     return data.decode(errors="surrogateescape")
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[FileIO]:
+def write_text(path: Path, text: str, workplace: Workplace, *, mode: int | None = None) -> int:
     """
-    A file to be read: the one that is there, never what a link leads to, and without waiting for a pipe's other end.
-
-    `path` is a real one, with all links followed. A folder that a command has replaced by a link since then is not
-    entered: each is opened from the one above it.
-
-    Raises:
-        OSError: there is none, or a link stands in the way.
-    """
-    with _folder(path.parent) as folder:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path.name or ".", flags, dir_fd=folder)
-        # FileIO itself would not open a folder; whoever reads says what is wrong with one.
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        with FileIO(descriptor, "rb") as file:
-            yield file
-
-
-@contextlib.contextmanager
-def _folder(path: Path) -> Iterator[int]:
-    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    at = os.open(path.anchor, flags)
-    try:
-        for part in path.parts[1:]:
-            above, at = at, os.open(part, flags, dir_fd=at)
-            os.close(above)
-        yield at
-    finally:
-        os.close(at)
-
-
-def write_text(path: Path, text: str, workplace: Workplace) -> int:
-    """
-    Replaces a file's content as a whole, its permissions kept; answers the number of bytes.
+    Replaces a file's content as a whole; answers the number of bytes. Its permissions stay, unless others are given.
 
     The content comes in by renaming: a file that is hard-linked to somewhere outside stays as it is there.
     """
@@ -98,18 +64,20 @@ def write_text(path: Path, text: str, workplace: Workplace) -> int:
         data = text.encode(errors="surrogateescape")
     except UnicodeEncodeError as trouble:
         raise Refused(f"{workplace.name(path)}: the text holds half a character; send it as UTF-8") from trouble
-    if path.exists() and not path.is_file():
-        raise Refused(f"{workplace.name(path)}: is a folder or a device; give the path of a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = workplace.scratch / f"write-{secrets.token_hex(8)}"
-    try:
-        fresh.write_bytes(data)
-        if path.exists():
-            fresh.chmod(stat.S_IMODE(path.stat().st_mode))
-        _move(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    write_bytes(path, data, workplace, mode=mode)
     return len(data)
+
+
+def write_bytes(path: Path, data: bytes, workplace: Workplace, *, mode: int | None = None) -> None:
+    """As `write_text`."""
+    folder, below = workplace.held(path)
+    was = folder.state(below)
+    if was is not None and not stat.S_ISREG(was.st_mode):
+        raise Refused(f"{workplace.name(path)}: is a folder or a device; give the path of a file")
+    if mode is None and was is not None:
+        mode = stat.S_IMODE(was.st_mode)
+    with folder.folder(below.parent, make=True) as target:
+        _put(data, mode, below.name, target, workplace)
 
 
 def require_encodable(new: str, text: str, asked: str) -> None:
@@ -132,31 +100,56 @@ def shown(text: str) -> str:
     return plain.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _move(fresh: Path, path: Path) -> None:
-    with _folder(path.parent) as folder:
+def _put(data: bytes, mode: int | None, name: str, target: int, workplace: Workplace) -> None:
+    """
+    First written aside, so that nobody finds half a file under the name.
+
+    A command may meanwhile put something else under the draft's name: that comes in, which it could have done itself.
+    """
+    draft = f"write-{secrets.token_hex(8)}"
+    with workplace.scratch.folder(Path()) as aside, FileIO(os.open(draft, _NEW, 0o666, dir_fd=aside), "r+b") as file:
         try:
-            os.replace(fresh, path.name, dst_dir_fd=folder)
-        except OSError as trouble:
-            if trouble.errno != errno.EXDEV:
-                raise
-            _copy(fresh, path.name, folder)
+            _write_all(file, data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            _move(draft, aside, file, name, target)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=aside)
 
 
-def _copy(fresh: Path, name: str, folder: int) -> None:
+def _write_all(file: FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _move(draft: str, aside: int, file: FileIO, name: str, target: int) -> None:
+    try:
+        os.replace(draft, name, src_dir_fd=aside, dst_dir_fd=target)
+    except OSError as trouble:
+        if trouble.errno != errno.EXDEV:
+            raise
+        _copy(file, name, target)
+
+
+def _copy(source: FileIO, name: str, target: int) -> None:
     """To another file system. The name is taken anew, so that nothing is written through a hard link."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with fresh.open("rb") as source, FileIO(os.open(name, flags, dir_fd=folder), "wb") as target:
-        shutil.copyfileobj(source, target)
-        os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+        os.unlink(name, dir_fd=target)
+    source.seek(0)
+    with FileIO(os.open(name, _NEW, dir_fd=target), "wb") as file:
+        shutil.copyfileobj(source, file)
+        os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
 
 
-def _near(path: Path) -> str:
+def _near(path: Path, workplace: Workplace) -> str:
     """Where else the model may look: a name like it in the folder, or the first folder that is missing."""
-    folder = path.parent
-    if not folder.is_dir():
-        return f", nor a folder {folder.name}; use glob to see what there is"
-    names = [entry.name for entry in folder.iterdir() if entry.name != ".git"]
+    above, below = workplace.held(path.parent)
+    try:
+        with above.folder(below, flags=LISTED) as folder:
+            names = [name for name in os.listdir(folder) if name != ".git"]  # noqa: PTH208 (a descriptor has no path)
+    except OSError:
+        return f", nor a folder {path.parent.name}; use glob to see what there is"
     meant = difflib.get_close_matches(path.name, names, n=1)
     return f"; did you mean {meant[0]}?" if meant else "; use glob to see what there is"

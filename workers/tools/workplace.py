@@ -1,15 +1,24 @@
 """
 Where tools work, and the rule that they stay there.
+
+A path is judged first (`path`, `readable_path`: links are followed, and what lies outside is refused), and then used by
+way of the folder it lies in (`held`), which was opened when the work began: no link is followed any more, so that what
+commands put in the place of a folder or a file after it was judged leads nowhere.
 """
 
+import contextlib
+import errno
 import os
 import secrets
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
+from workers.sandbox.confinement import Confinement
 from workers.tools.refusal import Refused
+from worktrees.beneath import Beneath
+from worktrees.git import Git
 
 
 class Anchor:
@@ -17,12 +26,23 @@ class Anchor:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        self._known = _identity(self.path)
+        self._beneath = _beneath(self.path)
 
     def is_same(self) -> bool:
-        return self._known is not None and _identity(self.path) == self._known
+        return self._beneath is not None and self._beneath.is_still_there()
 
-    def made(self) -> Path:
+    def held(self) -> Beneath:
+        """
+        The folder itself, wherever it is now.
+
+        Raises:
+            Refused: there was none when the work began.
+        """
+        if self._beneath is None:
+            raise Refused(f"{self.path}: was not there when the work began; nothing can be used below it")
+        return self._beneath
+
+    def made(self) -> Beneath:
         """
         The folder; made again where it is gone.
 
@@ -31,27 +51,30 @@ class Anchor:
         """
         if not os.path.lexists(self.path):
             self.path.mkdir(parents=True, mode=0o700)
-            self._known = _identity(self.path)
+            self._beneath = _beneath(self.path)
         if not self.is_same():
             raise Refused(f"{self.path}: is not the folder it was; remove it, and it is made anew")
-        return self.path
+        return self.held()
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Of a folder, never of what a link leads to."""
+def _beneath(folder: Path) -> Beneath | None:
     try:
-        found = folder.lstat()
+        return Beneath(folder)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors:
-    """Of a workplace's folders beside the worktree, each under the path it was given by."""
+    """Of a workplace's folders, each under the path it was given by."""
 
+    root: tuple[Path, Anchor]
     tmp: tuple[Path, Anchor]
     readable: tuple[tuple[Path, Anchor], ...]
+
+    @property
+    def paths(self) -> tuple[Path, Path, tuple[Path, ...]]:
+        return self.root[0], self.tmp[0], tuple(path for path, _ in self.readable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +87,18 @@ class Workplace:
     """A private folder outside the worktree."""
     env: Mapping[str, str]
     """The complete environment of commands."""
+    confined: Confinement
+    """What holds every command."""
     stop: Callable[[], bool]
     left_s: Callable[[], float]
     """Seconds that are left of the attempt's wall clock."""
     iteration: int = 0
     """The number of the model's turn that is being carried out, from 1."""
-    pass_fds: tuple[int, ...] = ()
+    git: Git | None = None
+    """
+    The worktree as the harness' git knows it: by a repository that it is told of, never by the `.git` in the worktree,
+    which a command may replace by one whose configuration runs programs.
+    """
     readable: tuple[Path, ...] = ()
     """Folders outside the worktree from which tools may read, by absolute path; none writes there."""
 
@@ -77,15 +106,14 @@ class Workplace:
     """Made with the workplace, and the same in every copy of it."""
 
     def __post_init__(self) -> None:
-        known = self.anchors
-        if known is not None and (known.tmp[0], tuple(path for path, _ in known.readable)) == (self.tmp, self.readable):
+        if self.anchors is not None and self.anchors.paths == (self.root, self.tmp, self.readable):
             return
         readable = tuple((folder, Anchor(folder)) for folder in self.readable)
-        anchors = Anchors(tmp=(self.tmp, Anchor(self.tmp)), readable=readable)
+        anchors = Anchors(root=(self.root, Anchor(self.root)), tmp=(self.tmp, Anchor(self.tmp)), readable=readable)
         object.__setattr__(self, "anchors", anchors)  # frozen for all others
 
     @property
-    def scratch(self) -> Path:
+    def scratch(self) -> Beneath:
         """
         The private folder, there to be written in.
 
@@ -105,18 +133,49 @@ class Workplace:
             raise TypeError("a workplace has its anchors from the start")
         return self.anchors
 
-    def new_output(self, stem: str) -> Path:
+    def new_output(self, stem: str) -> tuple[Path, FileIO]:
         """
-        A name for a log in `outputs` that nobody could have foreseen, and so nobody has put a link under.
+        A log in `outputs`, empty, to be written and read, under a name that nobody could have foreseen. The caller
+        closes it.
 
         Raises:
-            Refused: a command has put something else in the folder's place.
+            Refused: a command has put something else in a folder's place.
         """
-        folder = self.scratch / "outputs"
-        if folder.is_symlink():
-            raise Refused(f"{folder}: is a link; remove it, so that output can be kept there")
-        folder.mkdir(exist_ok=True)
-        return folder / f"{stem}-{secrets.token_hex(4)}.log"
+        scratch, below = self.scratch, Path("outputs", f"{stem}-{secrets.token_hex(4)}.log")
+        try:
+            with scratch.folder(below.parent, make=True) as folder:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                return scratch.path / below, FileIO(os.open(below.name, flags, 0o600, dir_fd=folder), "r+b")
+        except OSError as trouble:
+            if trouble.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            place = scratch.path / below.parent
+            raise Refused(f"{place}: is a link or a file; remove it, so that output can be kept there") from trouble
+
+    def held(self, path: Path) -> tuple[Beneath, Path]:
+        """
+        The folder that a real path lies in, and the way to it from there.
+
+        Raises:
+            Refused: it lies in none of the workplace's folders.
+        """
+        anchors = self._anchors
+        for anchor in (anchors.root[1], anchors.tmp[1], *(anchor for _, anchor in anchors.readable)):
+            if path.is_relative_to(anchor.path):
+                return anchor.held(), path.relative_to(anchor.path)
+        raise Refused(f"{path}: lies outside the worktree; only paths below it can be used")
+
+    @contextlib.contextmanager
+    def reading(self, path: Path) -> Iterator[FileIO]:
+        """
+        A file to be read, at a real path: the one that is there, never what a link leads to by now.
+
+        Raises:
+            OSError: there is none, it is a folder, or a link stands in the way.
+        """
+        folder, below = self.held(path)
+        with folder.reading(below) as file:
+            yield file
 
     def path(self, text: str) -> Path:
         """

@@ -13,6 +13,7 @@ from vendors.server import Brain, Fault, Say, Seen
 from workers.agents.agent import AgentAnswer, Assignment
 from workers.agents.cli import perform_cli
 from workers.messages import CliAgent, CliProgram, Limits, WorkOrder
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.environment import command_environment
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -103,6 +104,7 @@ class Place:
             env=command_environment({"PATH": folders}, env, home, tmp),
             log=self.folder / "logs" / "agent.log",
             transcript=self.folder / "logs" / "transcript.jsonl",
+            confined=OPEN,
         )
 
 

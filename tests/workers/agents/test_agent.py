@@ -15,6 +15,7 @@ from host_kit import Host
 from workers.agents.agent import AgentAnswer, Assignment
 from workers.agents.command import perform_command
 from workers.messages import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
+from workers.sandbox.confinement import OPEN
 from workers.sandbox.environment import command_environment
 from workers.transcript import read_transcript
 
@@ -69,6 +70,7 @@ def do(tmp_path: Path) -> Perform:
             env=command_environment({"PATH": os.environ["PATH"]}, {}, home, tmp),
             log=tmp_path / "logs" / "agent.log",
             transcript=tmp_path / "logs" / "transcript.jsonl",
+            confined=OPEN,
         )
         return perform_command(assignment, agent.run, stop=stop)
 
@@ -199,19 +201,22 @@ from workers.llm.scripted import ScriptedModel
 from workers.loop import Brief, Talk
 from workers.messages import Limits
 from workers.meter import Meter
+from workers.rulings import unjudged
+from workers.sandbox.confinement import OPEN
 from workers.tools.toolset import reading
 from workers.tools.workplace import Workplace
 from workers.transcript import Said, Started, Transcript
 folder = Path(sys.argv[1])
 model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
 brief = Brief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
-place = Workplace(root=folder, tmp=folder, env={}, stop=lambda: False, left_s=lambda: 9.0)
+place = Workplace(root=folder, tmp=folder, env={}, confined=OPEN, stop=lambda: False, left_s=lambda: 9.0)
 with Transcript(folder / "t.jsonl") as transcript:
     transcript.append(Started(at=0.0, order_id="o", model="scripted", system=(), tools=()))
     transcript.append(Said(at=0.0, turn=user(Text(text="c"))))
     meter = Meter(limits=Limits())
     Talk(
-        provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False
+        provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False,
+        rule=unjudged,
     ).lead()
 """
 

@@ -27,6 +27,7 @@ def _invoked(program: CliProgram, folder: Path, given: Mapping[str, str], model:
         prompt=folder / "prompt.md",
         limits=Limits(cost_usd=2.5),
         given=given,
+        confined=False,
     )
     return PROGRAMS[program].invoke(job)
 

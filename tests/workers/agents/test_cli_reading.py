@@ -87,6 +87,7 @@ def _reader_of(program: CliProgram, folder: Path) -> Any:
         prompt=folder / "prompt",
         limits=Limits(),
         given={},
+        confined=False,
     )
     return PROGRAMS[program].reader(job)
 

@@ -111,7 +111,10 @@ async def references(params: types.ReferenceParams) -> list[types.Location]:
         os.write(1, b"Content-Length: 7\r\n\r\nnot so\n" + b"x" * 100)
         os._exit(0)
     uri = params.text_document.uri
-    return [types.Location(uri, place) for place in places(uri, word_at(uri, params.position))]
+    found = [types.Location(uri, place) for place in places(uri, word_at(uri, params.position))]
+    if FAULT == "leads out":
+        found.append(types.Location(uri.rpartition("/")[0] + "/leak.toy", found[0].range))
+    return found
 
 
 @server.feature(types.TEXT_DOCUMENT_RENAME)

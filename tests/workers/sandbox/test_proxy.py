@@ -29,7 +29,7 @@ def test_a_plain_request_reaches_its_host_as_if_sent_to_it() -> None:
     with Web() as web, Way([web.place]) as way:
         of_this_hop = ("X-Hop: 2", "Upgrade: websocket", "Keep-Alive: timeout=5", "TE: trailers")
         fields = ("Host: evil.example.com", "X-Mine: 1", "Proxy-Authorization: Basic c2VjcmV0", "Proxy-Connection: x")
-        answer = way.ask(get(web.place, *fields, "Connection: keep-alive, X-Hop", *of_this_hop))
+        answer = way.ask(get(web.place, *fields, "Connection: X-Hop", *of_this_hop))
         expected = f"GET /path?query HTTP/1.1\r\nHost: {web.place}\r\nX-Mine: 1\r\nConnection: close\r\n\r\n"
         assert web.heard == [expected.encode()]
         assert answer == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -262,7 +262,7 @@ def test_a_request_broken_off_is_broken_off_for_its_host_too() -> None:
 def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
     """A socket closed with bytes unread would take the refusal back."""
     with Way([]) as way:
-        body = b"x" * 200_000
+        body = b"x" * 8_000_000
         answer = way.ask(get("evil.example.com", f"Content-Length: {len(body)}", method="POST") + body)
         assert answer.startswith(b"HTTP/1.1 403 ")
 

@@ -8,10 +8,12 @@ from pydantic import JsonValue
 
 from workers.llm.messages import ToolCall
 from workers.sandbox.background import Background
+from workers.sandbox.confinement import OPEN
 from workers.tools.apply_patch import APPLY_PATCH
 from workers.tools.tool import Answer, Tool, carry_out
 from workers.tools.toolset import working
 from workers.tools.workplace import Workplace
+from worktrees.git import Git
 
 Use = Callable[..., Answer]
 
@@ -22,10 +24,13 @@ def place(tmp_path: Path) -> Workplace:
     for name in ("worktree", "tmp", "outside"):
         (tmp_path / name).mkdir()
     (tmp_path / "outside" / "secret").write_text("secret\n")
+    root = (tmp_path / "worktree").resolve()
     return Workplace(
-        root=(tmp_path / "worktree").resolve(),
+        root=root,
+        git=Git(git_dir=root / ".git", work_tree=root),
         tmp=tmp_path / "tmp",
         env={"PATH": os.environ["PATH"]},
+        confined=OPEN,
         stop=lambda: False,
         left_s=lambda: 20.0,
         iteration=14,

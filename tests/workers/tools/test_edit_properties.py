@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workers.llm.messages import ToolCall
+from workers.sandbox.confinement import OPEN
 from workers.tools.apply_patch import APPLY_PATCH
 from workers.tools.edit import EDIT_FILE
 from workers.tools.tool import Answer, carry_out
@@ -28,7 +29,7 @@ def _place(data: bytes) -> Iterator[Workplace]:
         root.mkdir()
         tmp.mkdir()
         (root / "f").write_bytes(data)
-        yield Workplace(root=root, tmp=tmp, env={}, stop=lambda: False, left_s=lambda: 9.0)
+        yield Workplace(root=root, tmp=tmp, env={}, confined=OPEN, stop=lambda: False, left_s=lambda: 9.0)
 
 
 def _call(place: Workplace, name: str, **arguments: str) -> Answer:

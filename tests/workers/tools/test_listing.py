@@ -1,12 +1,15 @@
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from workers.tools.tool import Answer
 from workers.tools.workplace import Workplace
+from worktrees.git import Git, GitFailed
 
 Use = Callable[..., Answer]
 
@@ -73,3 +76,50 @@ def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
         (place.root / f"{number:03}").touch()
     lines = use("glob").text.split("\n")
     assert lines[-2:] == ["499", "[100 more; narrow the path or the pattern]"]
+
+
+def test_a_repository_that_a_command_put_in_the_place_of_ours_runs_nothing(use: Use, place: Workplace) -> None:
+    """Asked for a file it lacks, git would fetch it, with a program that its configuration names."""
+    trace = place.root / "it-ran"
+    program = place.root / "program.sh"
+    program.write_text(f"#!/bin/sh\ntouch {trace}\nexit 1\n")
+    program.chmod(0o755)
+    theirs = place.root / ".git"
+    _partial_clone(place.root, str(program))
+    known = Git(git_dir=theirs, work_tree=place.root)
+    with suppress(GitFailed):
+        known.run("ls-files", "--others", "--exclude-standard")
+    assert trace.exists(), "asked by its own .git it does run, or nothing is shown"
+    trace.unlink()
+    ours = place.root.parent / "ours"
+    subprocess.run(["git", "init", "-q", "--bare", ours], check=True)
+    for git in (None, Git(git_dir=ours, work_tree=place.root)):
+        assert "f" in use("glob", {"git": git}).text.split("\n")
+        assert "hello" in use("grep", {"git": git}, pattern="hello").text
+    assert not trace.exists()
+
+
+def _partial_clone(folder: Path, program: str) -> None:
+    """One whose `.gitignore` is in the index and nowhere else."""
+
+    def git(*argv: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a", *argv], cwd=folder, check=True)
+
+    git("init", "-q", ".")
+    for name, text in (("f", "hello\n"), (".gitignore", "x\n")):
+        (folder / name).write_text(text)
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    for key, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(folder),
+        "remote.origin.uploadpack": program,
+    }.items():
+        git("config", key, value)
+    (folder / ".gitignore").unlink()
+    (folder / "untracked").write_text("x")
+    git("update-index", "--skip-worktree", ".gitignore")
+    for objects in (folder / ".git" / "objects").glob("??"):
+        shutil.rmtree(objects)

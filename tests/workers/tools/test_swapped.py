@@ -10,7 +10,7 @@ import pytest
 
 from workers.sandbox.background import Background
 from workers.tools.refusal import Refused
-from workers.tools.text_file import opened, read_text, write_text
+from workers.tools.text_file import read_text, write_text
 from workers.tools.tool import Answer
 from workers.tools.workplace import Workplace
 
@@ -109,7 +109,7 @@ def test_a_pipe_is_refused_and_not_waited_for(place: Workplace) -> None:
     os.mkfifo(pipe)
     began = time.monotonic()
     with pytest.raises(Refused, match="is not a file"):
-        read_text(pipe, "pipe")
+        read_text(pipe, "pipe", place)
     assert time.monotonic() - began < 5
 
 
@@ -119,7 +119,7 @@ def test_a_folder_swapped_after_the_path_was_judged_is_not_entered(place: Workpl
     path = place.path("src/secret")
     (place.root / "src").rmdir()
     (place.root / "src").symlink_to(place.root.parent / "outside")
-    with pytest.raises(OSError, match=r"directory|symbolic"), opened(path):
+    with pytest.raises(OSError, match=r"directory|symbolic"), place.reading(path):
         pass
     with pytest.raises(OSError, match=r"directory|symbolic"):
         write_text(path, "taken", place)

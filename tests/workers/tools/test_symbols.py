@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from workers.llm.messages import ToolCall
 from workers.lsp.servers import LanguageServers, program_finder
+from workers.sandbox.confinement import OPEN
 from workers.tool_config import LanguageServer
 from workers.tools.run import BASH
 from workers.tools.symbols import symbol_tools
@@ -72,7 +73,7 @@ def use(place: Workplace, project: Path) -> Iterator[Use]:
         if os.environ.get("CI") == "true":
             pytest.fail("basedpyright-langserver is not there; install the development dependencies")
         pytest.skip("basedpyright-langserver is not there")
-    with LanguageServers(project, place.env, (), find) as servers:
+    with LanguageServers(project, place.env, OPEN, (), find) as servers:
         yield _users(servers, place)
 
 
@@ -89,7 +90,7 @@ def toy(place: Workplace, tmp_path: Path) -> Iterator[Toy]:
                 command=(sys.executable, str(program), fault, str(tmp_path / "notes")),
                 files={".toy": "toy"},
             )
-            servers = LanguageServers(place.root, place.env, (server,), shutil.which)
+            servers = LanguageServers(place.root, place.env, OPEN, (server,), shutil.which)
             return _users(ending.enter_context(servers), place)
 
         yield begin
@@ -150,7 +151,7 @@ def test_what_cannot_be_renamed_is_not(use: Use, project: Path) -> None:
 
 def test_without_a_server_no_tool_is_offered(place: Workplace, project: Path) -> None:
     """A tool that could only say no is not shown to the model."""
-    with LanguageServers(project, place.env, (), lambda name: None) as servers:
+    with LanguageServers(project, place.env, OPEN, (), lambda name: None) as servers:
         assert symbol_tools(servers) == ()
 
 
@@ -158,7 +159,9 @@ def test_what_the_tools_change_is_said_by_their_kind(place: Workplace) -> None:
     """Only the one that writes may not be used while exploring."""
     (place.root / "a.toy").write_text("")
     toy = LanguageServer(name="toy", command=("toy",), files={".toy": "toy"})
-    with LanguageServers(place.root, place.env, (toy,), lambda name: f"/{name}" if name == "toy" else None) as servers:
+    with LanguageServers(
+        place.root, place.env, OPEN, (toy,), lambda name: f"/{name}" if name == "toy" else None
+    ) as servers:
         kinds = {tool.name: tool.kind for tool in symbol_tools(servers)}
     assert kinds == {
         "find_symbol": "read",
@@ -183,6 +186,17 @@ def test_a_server_that_says_what_is_wrong_when_it_likes_is_waited_for(toy: Toy, 
     (place.root / "a.toy").write_text("fine\nsmell\n")
     assert use("diagnostics", path="a.toy").text == "a.toy:2:1 warning a smell here [smell]"
     assert use("diagnostics", path="a.toy").text == "a.toy:2:1 warning a smell here [smell]"
+
+
+def test_a_server_that_names_a_link_to_outside_shows_nothing_of_it(toy: Toy, place: Workplace) -> None:
+    """Neither as a line that uses a name, nor when the file is asked about itself."""
+    (place.root.parent / "outside" / "secret").write_text("def open SECRET\nSECRET\n")
+    (place.root / "leak.toy").symlink_to(place.root.parent / "outside" / "secret")
+    use = toy("leads out")
+    told = use("find_references", path="a.toy", line=1, symbol="open")
+    assert "leak.toy:1:" in told.text
+    assert "SECRET" not in told.text
+    assert "SECRET" not in use("find_symbol", name="open").text
 
 
 def test_a_server_that_wants_to_be_asked_what_is_wrong_is_asked(toy: Toy) -> None:

@@ -4,6 +4,7 @@ Claude Code: `claude -p`, events as JSON lines. Seen with 2.1.329.
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -32,7 +33,7 @@ from workers.agents.cli.lines import (
     objects_at,
     text_at,
 )
-from workers.agents.cli.program import Invocation, Job, Program, Vendor
+from workers.agents.cli.program import ANTHROPIC, Invocation, Job, Program
 from workers.agents.cli.reset_times import likely
 from workers.agents.cli.wordings import failure
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
@@ -186,7 +187,7 @@ def _whole_usage(event: Json) -> Usage:
 CLAUDE = Program(
     name="claude",
     install="npm install -g @anthropic-ai/claude-code",
-    vendors=lambda model: (Vendor(keys=_KEYS, address="ANTHROPIC_BASE_URL"),),
+    vendors=lambda model: (replace(ANTHROPIC, keys=_KEYS),),
     invoke=invoke,
     reader=ClaudeReader,
 )

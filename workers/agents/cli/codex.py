@@ -28,7 +28,9 @@ def invoke(job: Job) -> Invocation:
     folder = job.home / ".codex"
     folder.mkdir(exist_ok=True)
     argv = [job.executable, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"]
-    argv += ["-C", str(job.worktree), "-s", "workspace-write", "--ignore-rules"]
+    # Inside our sandbox, which refuses namespaces, its own cannot be set up.
+    own = "danger-full-access" if job.confined else "workspace-write"
+    argv += ["-C", str(job.worktree), "-s", own, "--ignore-rules"]
     settings = [
         'approval_policy="never"',
         # Its commands do not see the key, and write nothing in the folder all programs share.

@@ -4,8 +4,11 @@ One attempt by one of the programs: found, given its task and its keys, run, rea
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from workers.agents.agent import AgentAnswer, Assignment
 from workers.agents.cli.aider import AIDER
@@ -13,7 +16,7 @@ from workers.agents.cli.claude import CLAUDE
 from workers.agents.cli.codex import CODEX
 from workers.agents.cli.judgement import Judgement, Told, judged
 from workers.agents.cli.opencode import OPENCODE
-from workers.agents.cli.program import Invocation, Job, Program
+from workers.agents.cli.program import Invocation, Job, Program, Vendor
 from workers.agents.cli.prompt import write_prompt
 from workers.agents.cli.record import Record
 from workers.agents.cli.redaction import Redaction
@@ -21,6 +24,7 @@ from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
 from workers.llm.messages import Text, user
 from workers.messages import CliAgent, CliProgram
+from workers.sandbox.outlet import way_out
 from workers.sandbox.private import private
 from workers.sandbox.process import Command, Ended, run
 from workers.settings import secret
@@ -33,6 +37,7 @@ _TAIL_CHARACTERS = 16_000
 _VERSION_S = 30.0
 _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_", "OPENCODE_", "AIDER_", "LITELLM_")
 """What the names of variables begin with that programs take orders from: the host's affair, not a plan's."""
+_ONLY_BUBBLEWRAP = "only bubblewrap can let it reach that and nothing else; install bubblewrap on the worker's host"
 Lookup = Callable[[str], str | None]
 
 
@@ -54,7 +59,11 @@ def perform_cli(
     given = _given(program, agent.model, lookup)
     if not any(name in given for name in _keys(program, agent.model)):
         return _keyless(program, agent.model)
-    return _perform(assignment, program, _job(assignment, agent, executable, given, priors), stop)
+    if assignment.confined.level == "landlock":
+        return AgentAnswer(ended="not_started", detail=f"{program.name} needs its model's server; {_ONLY_BUBBLEWRAP}")
+    job = _job(assignment, agent, executable, given, priors)
+    with _let_out(assignment, program, job) as let_out:
+        return _perform(let_out, program, job, stop)
 
 
 def installed(path: str | None) -> dict[str, str]:
@@ -98,7 +107,33 @@ def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mappin
         prompt=write_prompt(assignment, priors),
         limits=assignment.order.limits,
         given=given,
+        confined=assignment.confined.level != "off",
     )
+
+
+@contextmanager
+def _let_out(assignment: Assignment, program: Program, job: Job) -> Iterator[Assignment]:
+    """The assignment with a way to the model's server, where a sandbox is around the program."""
+    if assignment.confined.level == "off":
+        yield assignment
+        return
+    servers = (_server(vendor, job.given) for vendor in program.vendors(job.model) if _is_given(vendor, job.given))
+    with way_out((*assignment.order.network, *servers)) as (outlet, env):
+        confined = replace(assignment.confined, outlet=outlet)
+        yield replace(assignment, confined=confined, env={**assignment.env, **env})
+
+
+def _is_given(vendor: Vendor, given: Mapping[str, str]) -> bool:
+    return any(key in given for key in vendor.keys)
+
+
+def _server(vendor: Vendor, given: Mapping[str, str]) -> str:
+    """A vendor's host; of an address that is given instead, host and port in full, since it may be a private one."""
+    address = given.get(vendor.address)
+    if address is None:
+        return vendor.host
+    parts = urlsplit(address)
+    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
 def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[[], bool]) -> AgentAnswer:

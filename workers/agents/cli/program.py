@@ -17,17 +17,20 @@ class Vendor:
     """Variables a program is given for a vendor's models: keys, of which it needs one, and the server's address."""
 
     keys: tuple[str, ...]
+    host: str
+    """Where its models are, unless an address is given."""
     address: str = ""
 
 
-ANTHROPIC = Vendor(keys=("ANTHROPIC_API_KEY",), address="ANTHROPIC_BASE_URL")
-OPENAI = Vendor(keys=("OPENAI_API_KEY",), address="OPENAI_BASE_URL")
+ANTHROPIC = Vendor(keys=("ANTHROPIC_API_KEY",), host="api.anthropic.com", address="ANTHROPIC_BASE_URL")
+OPENAI = Vendor(keys=("OPENAI_API_KEY",), host="api.openai.com", address="OPENAI_BASE_URL")
+_GEMINI = Vendor(keys=("GEMINI_API_KEY",), host="generativelanguage.googleapis.com")
 VENDORS: Mapping[str, Vendor] = {
     "anthropic": ANTHROPIC,
     "openai": OPENAI,
-    "openrouter": Vendor(keys=("OPENROUTER_API_KEY",)),
-    "gemini": Vendor(keys=("GEMINI_API_KEY",)),
-    "google": Vendor(keys=("GEMINI_API_KEY",)),
+    "openrouter": Vendor(keys=("OPENROUTER_API_KEY",), host="openrouter.ai"),
+    "gemini": _GEMINI,
+    "google": _GEMINI,
 }
 
 
@@ -46,6 +49,8 @@ class Job:
     limits: Limits
     given: Mapping[str, str]
     """The keys and addresses that are set on this host, of the vendor whose model it is."""
+    confined: bool
+    """Whether a sandbox of ours is around it; none of its own can then be set up inside."""
 
     @property
     def speaker(self) -> str:

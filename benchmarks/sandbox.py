@@ -1,0 +1,141 @@
+"""
+What holding a command costs at its start: milliseconds from asking for /bin/true to knowing that it has ended.
+
+    python benchmarks/sandbox.py [--starts 200] [--parent-mb 1024]
+
+Every way in turn, start after start in one run, so that whatever else the machine does meets all of them alike; then
+all of it again from a process that holds a gigabyte, of which a plain fork would copy the page tables. Run it as the
+user who will run Forgepool: commands of root need a uid and mounts of their own besides.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from workers.sandbox import tree
+from workers.sandbox.confined import bubblewrap_program
+from workers.sandbox.confinement import OPEN, Confinement
+from workers.sandbox.launch import launch
+from workers.sandbox.layers import why_level_fails
+from workers.sandbox.private import Private, private
+from workers.sandbox.process import Command, run
+from workers.sandbox.shelter import Shelter
+from workers.settings import Settings
+
+TRUE = "/bin/true"
+HOST = "example.org"
+"""Granted and not asked for anything."""
+Start = Callable[[], None]
+BY_HAND = (
+    *("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"),
+    *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
+    *("--proc", "/proc", "--dev", "/dev"),
+)
+
+
+@contextmanager
+def ways(folder: Path) -> Iterator[dict[str, Start]]:
+    """What each row of the table does once."""
+    worktree = folder / "worktree"
+    worktree.mkdir()
+    shelter = Shelter(settings=Settings(), writable=(worktree,))
+    with ExitStack() as stack:
+        rows: dict[str, Start] = {"plain subprocess": plain}
+        unheld = stack.enter_context(private({}, None))
+        rows["process.run, nothing held"] = running(unheld, OPEN, folder, worktree)
+        if why_level_fails("landlock") is None:
+            rows["the launcher alone"] = launched
+            own = stack.enter_context(private({}, replace(shelter, level="landlock")))
+            rows["process.run, Landlock and seccomp"] = running(own, own.confined, folder, worktree)
+        if why_level_fails("bubblewrap") is None:
+            rows["bwrap by hand, a third of the root"] = by_hand
+            own = stack.enter_context(private({}, replace(shelter, level="bubblewrap")))
+            ungrouped = replace(own.confined, groups=())
+            rows["process.run, bubblewrap"] = running(own, ungrouped, folder, worktree)
+            if own.confined.groups:
+                rows["... in a control group"] = running(own, own.confined, folder, worktree)
+            way = stack.enter_context(private({}, replace(shelter, level="bubblewrap", network=(HOST,))))
+            rows["... and a host granted"] = running(way, way.confined, folder, worktree)
+        yield rows
+
+
+def plain() -> None:
+    subprocess.Popen((TRUE,), env={}).wait()
+
+
+def launched() -> None:
+    with Path(os.devnull).open("r+b", buffering=0) as null:
+        pid = launch({"argv": [TRUE], "env": {}, "cwd": "/", "limits": {}}, [null.fileno()] * 3)
+    os.waitpid(pid, 0)
+
+
+def by_hand() -> None:
+    subprocess.Popen((bubblewrap_program() or "bwrap", *BY_HAND, TRUE), env={}).wait()
+    # Its first process inside comes back to this one, which has become a sub-reaper.
+    for pid in tree.children(os.getpid()):
+        found = tree.stat(pid)
+        if found is not None and found.state == "Z":
+            os.waitpid(pid, 0)
+
+
+def running(own: Private, confined: Confinement, folder: Path, worktree: Path) -> Start:
+    command = Command(argv=(TRUE,), cwd=worktree, env=own.env, log=folder / "log", timeout_s=60, confined=confined)
+
+    def start() -> None:
+        ended = run(command)
+        if not ended.succeeded:
+            raise SystemExit(f"{TRUE} ended with {ended.how}: {ended.tail}")
+
+    return start
+
+
+def measured(rows: dict[str, Start], starts: int) -> dict[str, list[float]]:
+    """Milliseconds of each start, sorted; the first of each, which starts launchers and fills caches, is left out."""
+    for start in rows.values():
+        start()
+    found: dict[str, list[float]] = {name: [] for name in rows}
+    for _ in range(starts):
+        for name, start in rows.items():
+            began = time.perf_counter()
+            start()
+            found[name].append((time.perf_counter() - began) * 1000)
+    return {name: sorted(each) for name, each in found.items()}
+
+
+def show(title: str, found: dict[str, list[float]]) -> None:
+    print(f"\n| {title} | median, ms | over plain | p95, ms | least, ms |")
+    print("|:---|---:|---:|---:|---:|")
+    base = statistics.median(next(iter(found.values())))
+    for name, each in found.items():
+        middle = statistics.median(each)
+        late = each[min(len(each) - 1, int(len(each) * 0.95))]
+        print(f"| {name} | {middle:.1f} | {middle - base:+.1f} | {late:.1f} | {each[0]:.1f} |")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--starts", type=int, default=200)
+    parser.add_argument("--parent-mb", type=int, default=1024)
+    asked = parser.parse_args()
+    who = "root" if os.geteuid() == 0 else "an ordinary user"
+    print(
+        f"{asked.starts} starts each, as {who}; others at work: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    )
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, ways(Path(os.path.realpath(folder))) as rows:
+        show("small parent", measured(rows, asked.starts))
+        held = bytearray(asked.parent_mb << 20)
+        held[::4096] = b"x" * len(held[::4096])
+        show(f"parent of {asked.parent_mb} MB", measured(rows, asked.starts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The hostile repository is what it says: where nothing holds it, nearly all that it tries succeeds."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hostile import ATTACKS, REPORT, Aims, Hostile, achieved, hostile_repository
+
+from workers.sandbox import tree
+
+_SLEEPER = "import signal, time; signal.signal(signal.SIGUSR1, print); print('begun', flush=True); time.sleep(600)"
+
+
+def git(folder: Path, /, *argv: str, check: bool = True) -> str:
+    own = {name: f"a@b{name}" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL")}
+    env = {**os.environ, **own, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(["git", *argv], cwd=folder, env=env, check=check, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def aims(tmp_path: Path) -> Iterator[Aims]:
+    """Everything is there to be attacked, and listens."""
+    for name in ("outside", "home", "hub/refs/heads"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "outside" / "secret").write_text("SECRET")
+    short = tempfile.mkdtemp()  # a socket's path has room for a hundred bytes
+    with ExitStack() as open_:
+        words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
+        sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))
+        open_.callback(sleeper.kill)
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"begun\n"
+        tcp, unix = (open_.enter_context(socket.socket(kind)) for kind in (socket.AF_INET, socket.AF_UNIX))
+        tcp.bind(("127.0.0.1", 0))
+        unix.bind(f"{short}/s")
+        tcp.listen(), unix.listen()
+        outside, home, hub = (str(tmp_path / name) for name in ("outside", "home", "hub"))
+        port = tcp.getsockname()[1]
+        yield Aims(outside=outside, home=home, hub=hub, pid=sleeper.pid, port=port, socket=f"{short}/s")
+    Path(short, "s").unlink()
+    Path(short).rmdir()
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, aims: Aims) -> Hostile:
+    (tmp_path / "repository").mkdir()
+    return hostile_repository(tmp_path / "repository", aims, git)
+
+
+def test_its_tests_attack_and_succeed_where_nothing_holds_them(hostile: Hostile, aims: Aims) -> None:
+    """All but the daemon, which is seen by its mark; the tests themselves are green."""
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(hostile.path),
+        "test_app.py",
+    ]
+    try:
+        ran = subprocess.run(argv, cwd=hostile.path, check=False, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 0, ran.stdout
+        got = achieved((hostile.path / REPORT).read_text())
+        assert set(ATTACKS) - set(got) == {"leave a daemon"}, (hostile.path / REPORT).read_text()
+        mark = Path(aims.outside, "daemon")
+        for _ in range(500):
+            if mark.exists():
+                break
+            subprocess.run(["sleep", "0.02"], check=True)
+        assert mark.exists()
+    finally:
+        tree.kill_tree([pid for pid in _ours(aims) if pid != aims.pid])
+
+
+def test_careless_git_runs_what_it_brings(hostile: Hostile) -> None:
+    """Its filters, its file system monitor and its hooks, each by itself."""
+    for argv, saying in (
+        (
+            ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "add", "--renormalize", "README.md"),
+            "program.sh",
+        ),
+        (("-c", "core.hooksPath=/dev/null", "status"), "program.sh 2"),
+        (("-c", "core.fsmonitor=", "commit", "-q", "--allow-empty", "-m", "x"), "hook"),
+    ):
+        hostile.canary.unlink(missing_ok=True)
+        git(hostile.path, *argv, check=False)
+        assert saying in hostile.canary.read_text()
+
+
+def _ours(aims: Aims) -> list[int]:
+    """The daemon that was left: nothing else has the mark's path in its command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"{aims.outside}/daemon".encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

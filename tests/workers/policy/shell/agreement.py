@@ -1,0 +1,33 @@
+"""Whether what bash really ran is among the facts."""
+
+from collections.abc import Sequence
+
+from workers.policy.shell import Execution, Script, Word
+
+
+def is_found(script: Script, argv: Sequence[str]) -> bool:
+    """A program really run with these words is one of the executions, or the doing of a script nobody could read."""
+    return any(_fits(each, argv) or (each.opaque and _names(each, argv[0])) for each in script.executions)
+
+
+def fits(words: Sequence[Word], argv: Sequence[str]) -> bool:
+    """Static words as they are, others by their prefix, those that may be several any number of times."""
+    reached = {0}
+    for word in words:
+        if word.static:
+            reached = {at + 1 for at in reached if at < len(argv) and argv[at] == word.text}
+        elif word.several:
+            reached = {further for at in reached for further in range(at, len(argv) + 1)}
+        else:
+            reached = {at + 1 for at in reached if at < len(argv) and argv[at].startswith(word.text)}
+    return len(argv) in reached
+
+
+def _fits(execution: Execution, argv: Sequence[str]) -> bool:
+    named = execution.argv[0].text.rpartition("/")[2] == argv[0]
+    return named and fits(execution.argv[1:], argv[1:])
+
+
+def _names(execution: Execution, program: str) -> bool:
+    """`bash m1` runs the stub `m1` itself as a script."""
+    return any(word.text.rpartition("/")[2] == program for word in execution.argv)

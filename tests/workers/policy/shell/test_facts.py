@@ -1,0 +1,274 @@
+"""What is known besides argv: folders, redirections, assignments, functions, script files."""
+
+from pathlib import Path
+
+import pytest
+
+from workers.policy.shell import (
+    Assignment,
+    Definition,
+    Execution,
+    Fact,
+    ReadFile,
+    Redirect,
+    Script,
+    Unparseable,
+    Word,
+    read_script,
+)
+
+FOLDER = Path("/work/tree")
+
+
+def _facts(text: str, read_file: ReadFile | None = None) -> tuple[Fact, ...]:
+    found = read_script(text, folder=FOLDER, read_file=read_file)
+    assert isinstance(found, Script), found
+    return found.facts
+
+
+def _runs(text: str, read_file: ReadFile | None = None) -> dict[str, Execution]:
+    """Executions by their first word; the last one of a name."""
+    return {fact.argv[0].text: fact for fact in _facts(text, read_file) if isinstance(fact, Execution)}
+
+
+def _files(**texts: str) -> ReadFile:
+    """Texts by file name, all in the folder; `x_sh` stands for `x.sh`."""
+    by_path = {FOLDER / name.replace("_", "."): text for name, text in texts.items()}
+    return by_path.get
+
+
+@pytest.mark.parametrize(
+    ("text", "cwd"),
+    [
+        ("p", FOLDER),
+        ("cd sub && p", FOLDER / "sub"),
+        ("cd /etc && p", Path("/etc")),
+        ("cd sub && cd deep && p", FOLDER / "sub/deep"),
+        ("cd .. && p", FOLDER / ".."),
+        ("cd sub || exit 1; p", FOLDER / "sub"),
+        ("set -e; cd sub; p", FOLDER / "sub"),
+        ("command cd sub && p", FOLDER / "sub"),
+        ("(cd sub && q); p", FOLDER),
+        ("cd sub | q; p", FOLDER),
+        ("cd sub & p", FOLDER),
+        ("x=$(cd sub && pwd); p", FOLDER),
+        ("bash -c 'cd sub && q'; p", FOLDER),
+        ("bash -c 'cd sub && p'", FOLDER / "sub"),
+        ("env -C sub p", FOLDER / "sub"),
+        ("eval 'cd sub' && p", None),
+        ("cd sub; p", None),
+        ("cd sub\np", None),
+        ("cd sub && q; p", None),
+        ("cd sub || q; p", None),
+        ("cd sub || p", FOLDER),
+        ('cd "$x" && p', None),
+        ("cd && p", None),
+        ("cd - && p", None),
+        ("pushd sub && p", None),
+        ("if a; then cd sub; fi; p", None),
+        ("for i in 1 2; do p; cd sub; done", None),
+        ("f() { cd sub; }; f; p", None),
+        ("f() { p; }; cd sub && f", None),
+        ("trap p EXIT; cd sub", None),
+        ("find . -execdir p \\;", None),
+        ("sudo -D sub p", None),
+        (". ./absent; p", None),
+    ],
+)
+def test_the_folder_is_followed_or_given_up(text: str, cwd: Path | None) -> None:
+    """A command's folder is what every way to it agrees on; else it is not known."""
+    assert _runs(text)["p"].cwd == cwd
+
+
+def test_redirections_name_the_files_the_shell_opens() -> None:
+    """Reading, writing, both, and neither for copies of descriptors and texts in the script."""
+    facts = _facts("cd s && a < r > w 2>> w2 &> w3 >| w4 3>&1 2>&-\nb >&w6 >$x")
+    found = [(fact.mode, fact.path.text, fact.path.static, fact.cwd) for fact in facts if isinstance(fact, Redirect)]
+    there = FOLDER / "s"
+    assert found == [
+        ("read", "r", True, there),
+        *(("write", name, True, there) for name in ("w", "w2", "w3", "w4")),
+        ("write", "w6", True, None),
+        ("write", "", False, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("PATH=/x:$PATH ls", ["PATH"]),
+        ("A=1 B=2", ["A", "B"]),
+        ("export LD_PRELOAD=x", ["LD_PRELOAD"]),
+        ("env GIT_SSH_COMMAND=x git status", ["GIT_SSH_COMMAND"]),
+        ("sudo A=1 ls", ["A"]),
+        ("read -r a b", ["a", "b"]),
+        ("read", ["REPLY"]),
+        ("printf -v a x", ["a"]),
+        ("for a in x; do b; done", ["a"]),
+        ("unset a", ["a"]),
+        ("echo ${a:=x}", ["a"]),
+        ("f() { local a=1; }", ["a"]),
+        ("a=(1 2); a+=(3); a[1]=2", ["a", "a", "a"]),
+        ("BASH_ENV=x ENV=y bash -c 'IFS=z'", ["BASH_ENV", "ENV", "IFS"]),
+    ],
+)
+def test_every_way_to_set_a_variable_is_a_fact(text: str, names: list[str]) -> None:
+    """Whoever sets it, the name is told."""
+    assert [fact.name for fact in _facts(text) if isinstance(fact, Assignment)] == names
+
+
+def test_a_word_that_is_not_known_has_its_literal_prefix() -> None:
+    """What stands before the first thing that only bash knows, and whether it may become several words."""
+    argv = _runs('p a$x "b $y" c*.py -o"$z" ~/d {e,f} \'g*\' "$@" h[1')["p"].argv[1:]
+    assert [(word.text, word.static, word.several) for word in argv] == [
+        ("a", False, True),
+        ("b ", False, False),
+        ("c", False, True),
+        ("-o", False, False),
+        ("", False, False),
+        ("", False, True),
+        ("g*", True, False),
+        ("", False, True),
+        ("h[1", True, False),
+    ]
+
+
+def test_a_word_says_what_is_shown_of_it() -> None:
+    """A known word as the program gets it, another as it is written."""
+    assert _runs("p 'a b' \"$x\"")["p"].shown == ("p", "a b", '"$x"')
+    assert Word(text="a", static=True) == Word(text="a", static=True, written="'a'")
+
+
+def test_functions_are_defined_and_their_calls_only_run_their_bodies() -> None:
+    """The body's commands are facts; the call is one too, for what it calls may not be that function."""
+    facts = _facts("f() { git push; }; f x")
+    assert [fact.name for fact in facts if isinstance(fact, Definition)] == ["f"]
+    runs = _runs("f() { git push; }; f x")
+    assert runs["f"].wrapper and not runs["git"].wrapper
+
+
+# -- script files
+
+
+def test_a_script_cannot_hide_what_it_runs() -> None:
+    """Run by its path, by a shell, by `source` or through wrappers: its commands are facts, with its name."""
+    read_file = _files(x_sh="#!/bin/bash\ngit push\n")
+    for text in (
+        "./x.sh",
+        "bash x.sh",
+        "sh ./x.sh a",
+        ". ./x.sh",
+        "source x.sh",
+        "sudo timeout 5 ./x.sh",
+        "cat x.sh | sh",
+    ):
+        found = _runs(text, read_file)["git"]
+        assert found.shown == ("git", "push") and found.script == str(FOLDER / "x.sh")
+    assert not _runs("./x.sh", read_file)["./x.sh"].opaque
+
+
+def test_a_script_that_cannot_be_read_stands_alone() -> None:
+    """Absent, of another language, in a folder that is not known: nothing is claimed about what it does."""
+    read_file = _files(x_py="#!/usr/bin/env python3\nimport os\n", y_sh="git push\n")
+    assert _runs("./absent.sh", read_file)["./absent.sh"].opaque
+    assert _runs("./x.py", read_file)["./x.py"].opaque
+    assert _runs('cd "$d"; ./y.sh', read_file)["./y.sh"].opaque
+    assert _runs("./y.sh")["./y.sh"].opaque
+
+
+def test_a_script_without_a_first_line_is_read_by_bash() -> None:
+    """The shell runs such a file itself."""
+    assert "git" in _runs("./y.sh", _files(y_sh="git push\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cp evil x.sh && ./x.sh",
+        "echo 'rm y' > x.sh; ./x.sh",
+        "sed -i s/a/b/ x.sh; bash x.sh",
+        "for i in 1 2; do ./x.sh; cp evil x.sh; done",
+        "f() { ./x.sh; }; cp evil x.sh; f",
+    ],
+)
+def test_a_script_that_may_be_written_before_it_runs_is_opaque(text: str) -> None:
+    """What was read of it need not be what runs."""
+    runs = {fact.argv[0].text: fact for fact in _facts(text, _files(x_sh="ls\n")) if isinstance(fact, Execution)}
+    assert any(run.opaque for run in runs.values())
+    assert "ls" in runs
+
+
+def test_a_script_that_cannot_be_understood_is_named() -> None:
+    """The script is refused with the file's name."""
+    found = read_script("./x.sh", folder=FOLDER, read_file=_files(x_sh='eval "$1"\n'))
+    assert isinstance(found, Unparseable)
+    assert str(FOLDER / "x.sh") in found.why
+
+
+def test_scripts_that_run_each_other_come_to_an_end() -> None:
+    """A cycle is cut, and what both run is found."""
+    read_file = _files(a_sh="./b.sh\nrm x\n", b_sh="./a.sh\ngit push\n")
+    assert {"rm", "git"} <= set(_runs("./a.sh", read_file))
+
+
+def test_a_long_chain_of_scripts_ends_in_an_opaque_one() -> None:
+    """Scripts are followed some way and no further."""
+    read_file = {FOLDER / str(number): f"./{number + 1}\n" for number in range(50)}.get
+    assert any(run.opaque for run in _runs("./0", read_file).values())
+
+
+def test_a_plain_shell_is_not_given_what_only_bash_reads_so() -> None:
+    """`a &>f b` are two commands to sh; a script for it that holds such is refused."""
+    assert isinstance(read_script("./x.sh", folder=FOLDER, read_file=_files(x_sh="#!/bin/sh\na &>f b\n")), Unparseable)
+    assert "b" not in _runs("./x.sh", _files(x_sh="#!/bin/bash\na &>f b\n"))
+
+
+def test_an_activated_environment_is_read() -> None:
+    """The script that Python's venv writes is no stranger."""
+    text = (Path(__file__).parent / "activate").read_text()
+    found = _facts("source activate && pytest -q", {FOLDER / "activate": text}.get)
+    assert [fact.shown for fact in found if isinstance(fact, Execution)][-1] == ("pytest", "-q")
+
+
+# -- caps
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * (32 * 1024 + 1),
+        "é" * (16 * 1024 + 1),
+        ";".join(["a"] * 401),
+        "$(a) " * 401,
+        "f() { a; }; " * 401,
+        "( " * 41 + "a" + " )" * 41,
+        "echo " + "$(" * 41 + "a" + ")" * 41,
+        "if a; then " * 41 + "b" + "; fi" * 41,
+        "env " * 50 + "a",
+        "eval " * 50 + "a",
+    ],
+    ids=lambda text: f"{text[:10]} of {len(text)}",
+)
+def test_what_is_too_much_is_refused(text: str) -> None:
+    """Length, number and depth have caps, and beyond them the answer is no."""
+    assert isinstance(read_script(text, folder=FOLDER), Unparseable)
+
+
+def test_what_is_not_too_much_is_read() -> None:
+    """The caps themselves are allowed."""
+    assert isinstance(read_script(";".join(["a"] * 400), folder=FOLDER), Script)
+    assert isinstance(read_script("a " + "b" * (32 * 1024 - 2), folder=FOLDER), Script)
+
+
+def test_a_mistake_of_ours_is_no_permission() -> None:
+    """An exception while reading, here in the reader of files, makes the script unparseable."""
+
+    def broken(path: Path) -> str | None:
+        raise ZeroDivisionError(path)
+
+    assert isinstance(read_script("./x.sh", folder=FOLDER, read_file=broken), Unparseable)
+
+
+def test_nothing_is_no_fact() -> None:
+    """Comments and blanks give a script without facts, which callers must not take for a permission."""
+    assert _facts(" # a\n\n") == ()

@@ -1,0 +1,72 @@
+"""The facts against what the real bash does."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agreement import is_found
+from made_scripts import Maker
+from real_bash import Ran, RealBash
+
+from workers.policy.shell import Script, read_script
+
+FOLDER = Path("/work/tree")
+SCRIPTS_PER_SEED = 1_000
+
+
+@pytest.fixture(scope="module")
+def bash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBash]:
+    """Skips where the stubs cannot be run apart from the machine; in CI, where they must be, fails."""
+    bash = RealBash(tmp_path_factory.mktemp("bash") / "x")
+    if not bash.works:
+        if os.environ.get("CI") == "true":
+            pytest.fail("bash and its stubs do not run, neither in bubblewrap nor as an ordinary user")
+        pytest.skip("bash and its stubs do not run here")
+    return bash
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> None:
+    """Of a thousand random scripts, those that are read at all run what was found in them and nothing else."""
+    maker = Maker(random.Random(seed))
+    scripts = [maker.script() for _ in range(SCRIPTS_PER_SEED)]
+    read = [(script, found) for script in scripts if isinstance(found := read_script(script, folder=FOLDER), Script)]
+    ran = bash.run([script for script, _ in read])
+    assert _unseen(read, ran) == []
+    assert sum(bool(each.argvs) for each in ran) > SCRIPTS_PER_SEED / 6
+
+
+def test_the_rig_notices_what_was_not_found(bash: RealBash) -> None:
+    """A script that runs more than a reader saw is told: the rig can fail."""
+    seen = read_script("m1 a", folder=FOLDER)
+    assert isinstance(seen, Script)
+    ran = bash.run(["m1 a; rm b"])
+    assert ran == [Ran(argvs=(("m1", "a"), ("rm", "b")))]
+    assert _unseen([("m1 a; rm b", seen)], ran) == [("m1 a; rm b", ("rm", "b"))]
+
+
+def test_values_that_arithmetic_runs_are_real(bash: RealBash) -> None:
+    """Bash runs commands that stand in variables; were one of these read as known, something would run unseen."""
+    hidden = [
+        "x='a[$(rm q)]'; ((x))",
+        "x='a[$(rm q)]'; [[ x -eq 1 ]]",
+        "x='a[$(rm q)]'; y=abc; m1 ${y:x}",
+        "x='a[$(rm q)]'; y=(); y[x]=1",
+        "x='-v a[$(rm)]'; [ $x ]",
+        "x='a[$(rm q)]'; declare -i y; y=x",
+        "printf -v 'a[$(rm q)]' x",
+        "PS4='$(rm q)'; set -x; :",
+    ]
+    assert [any(argv[0] == "rm" for argv in each.argvs or ()) for each in bash.run(hidden)] == [True] * len(hidden)
+    assert not [script for script in hidden if isinstance(read_script(script, folder=FOLDER), Script)]
+
+
+def _unseen(read: list[tuple[str, Script]], ran: list[Ran]) -> list[tuple[str, tuple[str, ...]]]:
+    return [
+        (script, argv)
+        for (script, found), each in zip(read, ran, strict=True)
+        for argv in each.argvs or ()
+        if not is_found(found, argv)
+    ]

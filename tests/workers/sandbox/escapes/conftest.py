@@ -1,0 +1,54 @@
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# Pytest imports tests by file and puts no folder on the path; the attempts beside them must still be found.
+sys.path.append(str(HERE))
+
+from outcomes import NoInterpreter, Of, Outcome, Outcomes
+
+from workers.sandbox.layers import why_level_fails
+from workers.sandbox.uids import leased_uid
+
+
+def missing(why: str) -> None:
+    """Skips on a laptop; in CI, where it must be there, fails."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def outcomes_of(request: pytest.FixtureRequest) -> Iterator[Of]:
+    """What became of all attempts in one run, by its name and whose it is."""
+    for level in ("bubblewrap", "landlock"):
+        if (why_not := why_level_fails(level)) is not None:  # type: ignore[arg-type]  # two of them
+            missing(f"{level} does not hold here: {why_not}")
+    root = os.geteuid() == 0
+    with leased_uid() if root else contextlib.nullcontext(os.geteuid()) as uid:
+        outcomes = Outcomes(uid)
+        outcomes.begin((held, who) for held, who in _asked(request) if root or who != "root")
+
+        def of(held: str, who: str) -> dict[str, Outcome]:
+            if who == "root" and not root:
+                pytest.skip("only root runs commands under another uid; run the tests as root for this")
+            try:
+                return outcomes.of(held, who)
+            except NoInterpreter as none:
+                missing(str(none))
+                raise
+
+        yield of
+        outcomes.close()
+
+
+def _asked(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+    """The runs that the tests to be run look at."""
+    params = [getattr(item, "callspec", None) for item in request.session.items if item.path.parent == HERE]
+    asked = [each.params for each in params if each is not None]
+    return [(each["held"], each["who"]) for each in asked if "held" in each and "who" in each]

@@ -1,0 +1,226 @@
+"""
+Runs all attempts under one set of layers, in a world of its own, and tells of each whether it has succeeded.
+
+A program, so that it can be an ordinary user's where the tests are root's: `python harness.py HELD FOLDER`, the answer
+is JSON. `HELD` is one of `HOLDS`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[3]
+sys.path[:0] = [str(HERE), str(PROJECT)]
+
+from attempt import Layer
+from holds import HOLDS
+from table import ATTEMPTS
+from world import World, secret, world
+
+from workers.sandbox import bubblewrap, seccomp, visible
+from workers.sandbox.confined import bubblewrap_program
+from workers.sandbox.confinement import OPEN, Bounds, Confinement
+from workers.sandbox.launch import launch
+from workers.sandbox.process import Command, run
+from workers.sandbox.uids import leased_uid
+
+SECRET = "FORGEPOOL_SECRET_OF_THE_HARNESS"
+"""The variable that it is started with, as others have their keys."""
+_TIMEOUT_S = 60
+_BWRAP = frozenset(("user", "root", "pids", "network", "ipc"))
+_UNSHARED = {"--unshare-pid": "pids", "--unshare-net": "network", "--unshare-ipc": "ipc"}
+
+
+def main(held: str, folder: Path) -> None:
+    os.umask(0o077)
+    folder = Path(os.path.realpath(folder))
+    (folder / "world").mkdir()
+    os.environ |= _environment(folder / "world")
+    os.chdir(folder / "world")
+    seed = os.environ[SECRET].removeprefix(secret("", "environment"))
+    with world(folder / "world", seed) as around:
+        payload = _payload(around)
+        said = {each["name"]: each for each in map(json.loads, _carry_out(held, around, payload))}
+        results = {name: _result(around, name, said.get(name)) for name in ATTEMPTS}
+    print(json.dumps(results))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    names = ("AUTHOR", "COMMITTER")
+    git = {f"GIT_{each}_{what}": "somebody@example.org" for each in names for what in ("NAME", "EMAIL")}
+    return {**git, "HOME": str(folder / "home"), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+def _result(around: World, name: str, said: "dict[str, object] | None") -> dict[str, object]:
+    if said is None:
+        return {"escaped": None, "said": "it was not carried out"}
+    escaped = ATTEMPTS[name].succeeded(around, name, said.get("said"))
+    return {"escaped": bool(escaped), "said": str(said.get("refused", said.get("said")))[:300]}
+
+
+def _payload(around: World) -> tuple[str, ...]:
+    place = around.worktree / "attempts"
+    shutil.copytree(HERE, place, ignore=shutil.ignore_patterns("__pycache__", "test_*"))
+    around.stage.write(place / "stage.json")
+    return (os.path.realpath(sys.executable), "-I", "-S", str(place / "runner.py"), str(place / "stage.json"))
+
+
+def _carry_out(held: str, around: World, payload: tuple[str, ...]) -> list[str]:
+    if held in ("off", "bubblewrap", "landlock", "all but uid"):
+        return _by_the_door(held, around, payload)
+    if held == "uid":
+        with leased_uid() as uid:
+            return _by_the_launcher(around, payload, uid)
+    layers = HOLDS[held]
+    argv, descriptors = payload, ()
+    if layers & _BWRAP:
+        argv, descriptors = _in_namespaces(around, payload, layers)
+    if what := _what(around, layers):
+        argv = (sys.executable, "-I", "-S", str(HERE / "held.py"), str(PROJECT), json.dumps(what), *argv)
+    done = subprocess.run(
+        argv, cwd=around.worktree, stdout=subprocess.PIPE, close_fds=False, start_new_session=True, timeout=_TIMEOUT_S
+    )
+    for each in descriptors:
+        os.close(each)
+    return done.stdout.decode().splitlines()
+
+
+def _confinement(around: World, level: str, uid: int | None) -> Confinement:
+    if level == "off":
+        return OPEN
+    return Confinement(
+        level=level,  # type: ignore[arg-type]  # one of HOLDS
+        writable=(around.worktree, around.own_home, around.tmp),
+        protected=(around.checkout.pointer,),
+        readable=(around.mirror,),
+        tmp=around.tmp,
+        home=around.own_home,
+        uid=uid,
+        bounds=Bounds(file_bytes=1 << 30),
+    )
+
+
+def _command_environment(around: World) -> dict[str, str]:
+    names = ("PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
+    return {"HOME": str(around.own_home), **{name: os.environ[name] for name in names}}
+
+
+def _by_the_door(held: str, around: World, payload: tuple[str, ...]) -> list[str]:
+    if os.geteuid() == 0 and held in ("bubblewrap", "landlock"):
+        with leased_uid() as uid:
+            return _ran(around, payload, _confinement(around, held, uid))
+    return _ran(around, payload, _confinement(around, "bubblewrap" if held == "all but uid" else held, None))
+
+
+def _ran(around: World, payload: tuple[str, ...], confined: Confinement) -> list[str]:
+    ended = run(
+        Command(
+            argv=payload,
+            cwd=around.worktree,
+            env=_command_environment(around),
+            log=around.folder / "log",
+            timeout_s=_TIMEOUT_S,
+            confined=confined,
+        )
+    )
+    if ended.how != "exit" or ended.status != 0:
+        sys.exit(f"{ended.how} {ended.status}: {ended.head} {ended.tail}")
+    return ended.log.read_text().splitlines()
+
+
+def _by_the_launcher(around: World, payload: tuple[str, ...], uid: int) -> list[str]:
+    """As it prepares for bwrap, without bwrap."""
+    tools = visible.tool_folders(str(Path(payload[0]).parent))
+    reading, writing = os.pipe()
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor
+        pid = launch(
+            {
+                "argv": list(payload),
+                "env": _command_environment(around),
+                "cwd": str(around.worktree),
+                "limits": {},
+                "groups": [],
+                "uid": uid,
+                "mounts": {
+                    "own": [str(each) for each in (around.worktree, around.own_home, around.tmp)],
+                    "kept": [str(around.mirror)],
+                    "seen": [str(each) for each in tools],
+                },
+            },
+            [nothing.fileno(), writing, writing],
+        )
+    os.close(writing)
+    with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
+        said = pipe.read().decode()
+    os.waitpid(pid, 0)
+    return said.splitlines()
+
+
+def _what(around: World, layers: frozenset[Layer]) -> dict[str, object]:
+    what: dict[str, object] = {}
+    if "limits" in layers:
+        what["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 1 << 30, "RLIMIT_NOFILE": 16_384}
+    if "scope" in layers:
+        what["scope"] = True
+    if "files" in layers:
+        writable = [str(each) for each in (around.worktree, around.own_home, around.tmp)]
+        tools = [str(each) for each in visible.tool_folders(str(Path(os.path.realpath(sys.executable)).parent))]
+        what["files"] = ([*visible.SYSTEM, "/etc", "/proc", str(around.mirror), *tools, *writable], writable)
+    if "filter" in layers:
+        what["filter"] = "none"
+    elif "seccomp" in layers and not layers & _BWRAP:
+        what["filter"] = "own"
+    return what
+
+
+def _in_namespaces(
+    around: World, payload: tuple[str, ...], layers: frozenset[Layer]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    program = str(bubblewrap_program())
+    if "root" not in layers:
+        unshared = [word for word, layer in _UNSHARED.items() if layer in layers]
+        proc = ("--proc", "/proc") if "pids" in layers else ()
+        words = ("--unshare-user", *unshared, "--cap-drop", "ALL", "--die-with-parent", "--dev-bind", "/", "/", *proc)
+        return (program, *words, "--", *payload), ()
+    confined = _confinement(around, "bubblewrap", None)
+    texts = {name: text.encode() for name, text in bubblewrap.written(confined).items()}
+    texts |= {"seccomp": seccomp.program(network="own"), "status": b""}
+    numbers = {name: _file(text) for name, text in texts.items()}
+    numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in bubblewrap.copied()}
+    tools = [
+        each
+        for each in visible.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))
+        if not each.is_relative_to(around.folder)
+    ]
+    words = bubblewrap.arguments(
+        confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers
+    )
+    return (program, *_without(words, layers), "--", *payload), tuple(numbers.values())
+
+
+def _without(words: list[str], layers: frozenset[Layer]) -> list[str]:
+    """Of bwrap's own arguments, those of the layers alone."""
+    kept = [word for word in words if _UNSHARED.get(word, "user") in layers]
+    if "seccomp" not in layers:
+        place = kept.index("--seccomp")
+        del kept[place : place + 2]
+    if "pids" not in layers:  # only who owns the namespace may mount its /proc
+        place = kept.index("--proc")
+        kept[place : place + 2] = ["--ro-bind", "/proc", "/proc"]
+    return kept
+
+
+def _file(content: bytes) -> int:
+    file = os.memfd_create("held")
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    os.set_inheritable(file, True)
+    return file
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,44 @@
+"""Which layers hold a run of the attempts, by the run's name."""
+
+from attempt import Layer
+
+Layers = frozenset[Layer]
+
+FIRST_CHOICE: Layers = frozenset(
+    ("door", "user", "root", "pids", "network", "ipc", "seccomp", "scope", "limits"),
+)
+FALLBACK: Layers = frozenset(("door", "files", "filter", "keeper", "limits"))
+
+ALONE: dict[str, Layers] = {
+    "off": frozenset(("door",)),
+    "seccomp": frozenset(("seccomp",)),
+    "filter": frozenset(("filter",)),
+    "scope": frozenset(("scope",)),
+    "files": frozenset(("files",)),
+    "limits": frozenset(("limits",)),
+    # No namespace without one of users: that is the only one an ordinary user may make.
+    "user": frozenset(("user",)),
+    "root": frozenset(("user", "root")),
+    "pids": frozenset(("user", "pids")),
+    "network": frozenset(("user", "network")),
+    "ipc": frozenset(("user", "ipc")),
+    "all but seccomp": FIRST_CHOICE - {"seccomp", "door"},
+}
+"""By ordinary users and by root."""
+OF_ROOT: dict[str, Layers] = {
+    # As the launcher prepares for bwrap, without bwrap.
+    "uid": frozenset(("door", "uid", "scope", "limits")),
+    "all but uid": FIRST_CHOICE,
+}
+HOLDS: dict[str, Layers] = {
+    "nothing": frozenset(),
+    "bubblewrap": FIRST_CHOICE,
+    "landlock": FALLBACK,
+    **ALONE,
+    **OF_ROOT,
+}
+
+
+def holds(held: str, who: str) -> Layers:
+    """Root's commands are held by a uid besides, at both levels."""
+    return HOLDS[held] | {"uid"} if who == "root" and held in ("bubblewrap", "landlock") else HOLDS[held]

@@ -1,0 +1,116 @@
+"""
+Runs of all attempts, by root and by an ordinary user, each once and two at a time.
+
+Where the tests are root's, the ordinary user is a uid of nobody else: what root can do would hide what layers do.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[3]
+_NEEDED = "import sys; assert sys.version_info >= (3, 11); import git, workers.sandbox.process, worktrees.checkout"
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_TIMEOUT_S = 120
+
+
+class NoInterpreter(Exception):
+    """No Python here can be run by an ordinary user; one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    escaped: bool | None
+    """None where it was not even carried out."""
+    said: str
+
+
+Of = Callable[[str, str], dict[str, Outcome]]
+
+
+class Outcomes:
+    def __init__(self, uid: int) -> None:
+        """The uid is that of the ordinary user."""
+        self._uid = uid
+        self._at_once = ThreadPoolExecutor(max_workers=2)
+        self._runs: dict[tuple[str, str], Future[dict[str, Outcome]]] = {}
+
+    def begin(self, runs: Iterable[tuple[str, str]]) -> None:
+        """What will be asked for, so that it goes on beside."""
+        for held, who in runs:
+            if (held, who) not in self._runs:
+                self._runs[held, who] = self._at_once.submit(self._run, held, who)
+
+    def of(self, held: str, who: str) -> dict[str, Outcome]:
+        """
+        Raises:
+            NoInterpreter: for an ordinary user.
+        """
+        self.begin([(held, who)])
+        return self._runs[held, who].result()
+
+    def close(self) -> None:
+        self._at_once.shutdown(cancel_futures=True)
+
+    def _run(self, held: str, who: str) -> dict[str, Outcome]:
+        other = who == "user" and os.geteuid() == 0
+        python = _usable_by(self._uid) if other else sys.executable
+        folder = Path(tempfile.mkdtemp(prefix="forgepool-escape-"))
+        try:
+            folder.chmod(0o755)
+            if other:
+                os.chown(folder, self._uid, self._uid)
+            done = subprocess.run(
+                (python, str(HERE / "harness.py"), held, str(folder)),
+                env=_environment(folder),
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+                **({"user": self._uid, "group": self._uid, "extra_groups": ()} if other else {}),  # type: ignore[call-overload]  # typed by name
+            )
+        finally:
+            shutil.rmtree(folder)
+        assert done.returncode == 0, f"{held} for {who}: {done.stderr}"
+        return {name: Outcome(**fields) for name, fields in json.loads(done.stdout).items()}
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """With a secret, as a harness has some."""
+    return {
+        "PATH": _PATH,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONPATH": os.pathsep.join((str(PROJECT), sysconfig.get_path("purelib"))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "FORGEPOOL_SECRET_OF_THE_HARNESS": f"environment-{token_hex(8)}",
+    }
+
+
+def _usable_by(uid: int) -> str:
+    """One that is installed where all may read; the tests' own is often in somebody's home."""
+    for python in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run(
+                (python, "-c", _NEEDED),
+                env=_environment(Path("/")),
+                user=uid,
+                group=uid,
+                extra_groups=(),
+                cwd="/",
+                capture_output=True,
+                check=True,
+            )
+            return python
+    raise NoInterpreter(f"no Python here can read {PROJECT} as an ordinary user; install one below /usr")

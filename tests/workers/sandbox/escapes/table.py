@@ -1,0 +1,15 @@
+"""All attempts, by name."""
+
+import files
+import kernel_surface
+import network
+import orders
+import processes
+import repository
+import secrecy
+from attempt import ATTEMPTS
+
+__all__ = ["AREAS", "ATTEMPTS"]
+
+AREAS = (files, repository, secrecy, network, processes, kernel_surface, orders)
+"""In the order in which they are carried out."""

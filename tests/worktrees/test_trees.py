@@ -1,0 +1,67 @@
+"""Folders that a hostile hand has left: levelled or removed, however they were made, and nothing beside them."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from repositories import nest
+
+from worktrees.trees import level, remove_tree
+
+_DEEP = 1_200
+"""Folders one in the other, of names that make a path four times as long as a path may be, and more than a process
+may have files open or functions under way."""
+
+
+def test_folders_deeper_than_a_path_can_be_long_are_removed(tmp_path: Path) -> None:
+    assert sys.getrecursionlimit() < _DEEP
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    nest(tree, _DEEP)
+    remove_tree(tree)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_link_leads_to_stays_when_the_link_goes(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(mode=0o555)
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "link").symlink_to(kept)
+    (tree / "file").symlink_to(kept / "none")
+    remove_tree(tree)
+    assert list(tmp_path.iterdir()) == [kept]
+    assert kept.stat().st_mode & 0o777 == 0o555
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o100, 0o444, 0o555, 0o3777])
+def test_folders_of_any_mode_are_levelled_and_removed(tmp_path: Path, mode: int) -> None:
+    """For their owner, who need not be root."""
+    tree = tmp_path / "tree"
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "file").write_text("x")
+    for folder in (tree / "a" / "b", tree / "a", tree):
+        folder.chmod(mode)
+    level(tree, file_mode=0o644)
+    assert {each.stat().st_mode & 0o7700 for each in (tree, tree / "a", tree / "a" / "b")} == {0o700}
+    for folder in (tree / "a" / "b", tree / "a", tree):
+        folder.chmod(mode)
+    remove_tree(tree)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_levelling_removes_what_is_not_as_just_made(tmp_path: Path) -> None:
+    """Other modes, other links to the same file, pipes; and neither follows nor touches what a link leads to."""
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    (tree / "sub").mkdir(parents=True)
+    outside.write_text("x")
+    for name, mode in (("plain", 0o644), ("program", 0o755), ("closed", 0o400), ("suid", 0o4755)):
+        (tree / "sub" / name).touch()
+        (tree / "sub" / name).chmod(mode)
+    os.mkfifo(tree / "sub" / "pipe", 0o644)
+    os.link(outside, tree / "sub" / "shared")
+    (tree / "sub" / "link").symlink_to(outside)
+    level(tree, file_mode=0o644)
+    assert sorted(each.name for each in (tree / "sub").iterdir()) == ["link", "plain", "program"]
+    assert outside.read_text() == "x"

@@ -1,0 +1,73 @@
+"""
+Examples that a rule carries: what it must match, and what it must not. Held to when the rule is read.
+
+An example is a command, a path, a host or a variable's name, by what the rule is about.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from workers.policy.command import called
+from workers.policy.entries import RuleEntry
+from workers.policy.host import HostPattern
+from workers.policy.matching import Access, Touch, on_call, on_host, on_touch, on_variable
+from workers.policy.place import Ground, Unresolved
+from workers.policy.rule import Rule
+from workers.policy.shell import Script, read_script
+
+_NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
+"""Where paths of examples lie: nothing on the disk says what they are."""
+_EACH_ACCESS: tuple[tuple[str, Access], ...] = (("write_file", "write"), ("bash", "write"), ("read_file", "read"))
+
+
+def examples_wrong(entry: RuleEntry, rule: Rule) -> Iterator[tuple[str, int, str]]:
+    """Those that do not come out as they should: the key, the place in its list, and the rest of a sentence."""
+    fits = None if rule.subject == "files" and rule.commands is not None else _FITS.get(rule.subject)
+    for key, examples, should in (
+        ("match_examples", entry.match_examples, True),
+        ("not_match_examples", entry.not_match_examples, False),
+    ):
+        for index, example in enumerate(examples):
+            if fits is None:
+                about = "tools alone" if rule.subject == "tools" else "commands and paths together"
+                yield key, index, f"has examples, which a rule about {about} cannot have; remove them"
+            elif fits(rule, example) != should:
+                yield key, index, f"{'does not match' if should else 'matches'} its example '{example[:80]}'"
+
+
+def _fits_command(rule: Rule, example: str) -> bool:
+    script = read_script(example, folder=_NOWHERE.root)
+    if not isinstance(script, Script):
+        return False
+    calls = (called(each, _NOWHERE.root) for each in script.executions)
+    return any(any(on_call([rule], _tool(rule), call, by_name_alone=False)) for call in calls)
+
+
+def _fits_path(rule: Rule, example: str) -> bool:
+    place = _NOWHERE.place(f"{Path.home()}{example[1:]}" if example.startswith("~/") else example)
+    if isinstance(place, Unresolved):
+        return False
+    return any(any(on_touch([rule], tool, Touch(access=access, place=place))) for tool, access in _EACH_ACCESS)
+
+
+def _fits_host(rule: Rule, example: str) -> bool:
+    try:
+        return any(on_host([rule], HostPattern.of(example)))
+    except ValueError:
+        return False
+
+
+def _fits_variable(rule: Rule, example: str) -> bool:
+    return any(on_variable([rule], _tool(rule), example))
+
+
+def _tool(rule: Rule) -> str:
+    return next(iter(rule.tools or ("bash",)))
+
+
+_FITS: Mapping[str, Callable[[Rule, str], bool]] = {
+    "commands": _fits_command,
+    "files": _fits_path,
+    "hosts": _fits_host,
+    "variables": _fits_variable,
+}

@@ -1,0 +1,282 @@
+"""
+What a policy says of a thing that an agent wants: a tool, a file, a command, a host.
+
+The strictest of all that is found in it decides: one denied command among a hundred denies them all. What cannot be
+known is denied, with a sentence that says how to write it; what nothing is known of is never allowed. A judgement is
+made before anything is carried out, and is no wall: the sandbox holds what a policy cannot see.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from workers.policy.command import Call, called
+from workers.policy.entries import Decision
+from workers.policy.host import HostPattern
+from workers.policy.layers import Policy, Verdict
+from workers.policy.matching import Access, Touch, on_call, on_host, on_tool, on_touch, on_variable
+from workers.policy.place import Ground, Place, Unresolved, unknown
+from workers.policy.programs import written_by
+from workers.policy.rule import STRICTNESS
+from workers.policy.shell import Assignment, Execution, Fact, Redirect, Script, Unparseable, Word, read_script
+
+_MOST_SCRIPT_BYTES = 32 * 1024
+_STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
+"""Written to and read from without any file being one's own."""
+_SAID: dict[Decision, str] = {
+    "allow": "allowed",
+    "audit": "allowed, and recorded,",
+    "prompt": "left to a person",
+    "deny": "denied",
+}
+_MAYBE = "a word cannot be known before it runs (write it out; or put -- or ./ before a file) and may make it this"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.]*://\S*|$")
+_AT_HOME = re.compile(r"~([a-z_][\w.-]*)?(/[\w./@%+-]*)?", re.ASCII)
+_RAISING = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "nsenter", "unshare"})
+"""Wrappers that run a command as somebody else, or elsewhere: no rule for the command alone speaks of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    decision: Decision
+    rule: str | None
+    """The id of the rule that decided; None where there was none."""
+    reason: str
+    """Why, and what to do instead: for the model and for a person."""
+    commands: tuple[tuple[str, ...], ...] | None = None
+    """Every command found; None where it is no matter of commands, or they cannot be known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    """What one thing in a command comes to."""
+
+    decision: Decision
+    rule: str | None
+    reason: str
+
+
+def judge_tool(policy: Policy, tool: str) -> Judgement:
+    """A tool as such, whatever it is called with."""
+    verdict = policy.decide(partial(on_tool, tool=tool))
+    return _as_judgement(_finding(verdict, f"the tool {tool}"))
+
+
+def judge_path(policy: Policy, tool: str, access: Access, path: str, ground: Ground) -> Judgement:
+    """A tool's reading or writing of a file."""
+    place = ground.place(path, writes=access == "write")
+    if isinstance(place, Unresolved):
+        return Judgement(decision="deny", rule=None, reason=f"{path}: cannot be resolved: {place.why}")
+    touch = Touch(access=access, place=place)
+    verdict = policy.decide(partial(on_touch, tool=tool, touch=touch))
+    return _as_judgement(_finding(verdict, f"{tool} of {path}"))
+
+
+def judge_host(policy: Policy, host: HostPattern) -> Judgement:
+    verdict = policy.decide(partial(on_host, host=host))
+    return _as_judgement(_finding(verdict, f"the host {host.text}"))
+
+
+def judge_command(policy: Policy, text: str, ground: Ground, *, tool: str = "bash") -> Judgement:
+    """A script for bash, begun in the worktree. Never raises, and ends in bounded time."""
+    try:
+        script = read_script(text, folder=ground.root, read_file=partial(_script_text, ground=ground))
+        if isinstance(script, Unparseable):
+            return Judgement(decision="deny", rule=None, reason=f"{script.why}; {script.instead}")
+        return _judged(policy, script, ground, tool)
+    except Exception as bug:  # whatever is wrong with us, it permits nothing
+        why = f"it could not be judged ({type(bug).__name__}); write it as plainer commands"
+        return Judgement(decision="deny", rule=None, reason=why)
+
+
+def _judged(policy: Policy, script: Script, ground: Ground, tool: str) -> Judgement:
+    commands = tuple(each.shown for each in script.executions)
+    findings = [finding for fact in script.facts for finding in _findings(policy, fact, ground, tool)]
+    if not findings or not commands:
+        findings.append(_Finding(decision="prompt", rule=None, reason="no command was found in it; give one to run"))
+    first = max(findings, key=lambda each: STRICTNESS[each.decision])
+    return Judgement(decision=first.decision, rule=first.rule, reason=first.reason, commands=commands)
+
+
+def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator[_Finding]:
+    match fact:
+        case Execution():
+            yield from _of_execution(policy, fact, ground, tool)
+        case Redirect():
+            if not _is_stream(fact.path):
+                yield from _of_file(policy, fact.path, _opened(fact, ground), fact.mode, tool)
+        case Assignment(name=name):
+            by_name = _is_harmless(name)
+            find = partial(on_variable, tool=tool, name=name, by_name_alone=by_name)
+            verdict = policy.decide(find, silent=None if by_name else "prompt")
+            if verdict is not None:
+                yield _finding(verdict, f"setting {name}")
+        case _:
+            return
+
+
+def _of_execution(policy: Policy, fact: Execution, ground: Ground, tool: str) -> Iterator[_Finding]:
+    call = called(fact, ground.root)
+    shown = _shown(fact)
+    if call.wrong:
+        yield _Finding(decision="deny", rule=None, reason=f"{shown}: {call.wrong}")
+    own = policy.about(call)
+    quiet = fact.wrapper and not _RAISING.intersection(call.names)
+    verdict = own.decide(
+        partial(on_call, tool=tool, call=call, by_name_alone=quiet), silent=None if quiet else "prompt"
+    )
+    if verdict is not None:
+        yield _finding(_floored(verdict, fact, call), shown)
+    for touch in _touches(fact, call, ground, reads=policy.restrains_reading):
+        if isinstance(touch, Unresolved):
+            yield _Finding(decision="deny", rule=None, reason=f"{shown}: {touch.shown}: {touch.why}")
+            continue
+        verdict = own.decide(partial(on_touch, tool=tool, touch=touch), silent=None)
+        if verdict is not None:
+            yield _finding(verdict, f"{shown}: {touch.place.shown}")
+    yield from _of_hosts(policy, call, shown)
+
+
+def _floored(verdict: Verdict, fact: Execution, call: Call) -> Verdict:
+    """What a program of the worktree does, or a text that nobody has read, is never simply allowed."""
+    if verdict.decision == "allow" and (fact.opaque or call.inside):
+        return Verdict(decision="audit", match=verdict.match)
+    return verdict
+
+
+def _touches(fact: Execution, call: Call, ground: Ground, *, reads: bool) -> Iterator[Touch | Unresolved]:
+    """The files that a command names: those it is known to write, and, where that is asked for, all its words."""
+    for written in (each for name in call.names for each in written_by(name, call.all_words)):
+        if _is_stream(written.word):
+            continue
+        place = _place(written.word, fact.cwd, ground, writes=True, follow=written.follow, whole=written.whole)
+        yield _touch("write", place, _beside(call, written.word))
+        for source in written.beneath if isinstance(place, Place) and _is_folder(place, ground) else ():
+            name = source.text.rstrip("/").rpartition("/")[2]
+            if source.static and name not in ("", ".", ".."):
+                inside = _joined(written.word, name)
+                yield _touch("write", _place(inside, fact.cwd, ground, writes=True), call)
+    if reads:
+        for word in call.words:
+            if word.static and word.text and not word.text.startswith("-"):
+                yield _touch("read", _place(word, fact.cwd, ground), call)
+
+
+def _beside(call: Call, word: Word) -> Call:
+    """The command without a word that is a file: one word that cannot be known is not both a file and an option."""
+    if word.static or word.several:
+        return call
+    return replace(
+        call,
+        words=tuple(each for each in call.words if each is not word),
+        all_words=tuple(each for each in call.all_words if each is not word),
+    )
+
+
+def _touch(access: Access, place: Place | Unresolved, call: Call) -> Touch | Unresolved:
+    if isinstance(place, Unresolved):
+        return place
+    return Touch(access=access, place=place, call=call, by_operand=True)
+
+
+def _place(
+    word: Word, cwd: Path | None, ground: Ground, *, writes: bool = False, follow: bool = True, whole: bool = False
+) -> Place | Unresolved:
+    if not word.static and not word.text and (at_home := _AT_HOME.fullmatch(word.written)):
+        home = ground.home.parent / at_home[1] if at_home[1] else ground.home
+        found = ground.place(f"{home}{at_home[2] or ''}", writes=writes, follow=follow, whole=whole)
+        return replace(found, shown=word.written)
+    if not word.static or (cwd is None and not word.text.startswith("/")):
+        return unknown(word.shown)
+    return ground.place(word.text, folder=cwd, writes=writes, follow=follow, whole=whole)
+
+
+def _joined(folder: Word, name: str) -> Word:
+    return Word(text=f"{folder.text.rstrip('/')}/{name}", static=folder.static)
+
+
+def _is_folder(place: Place, ground: Ground) -> bool:
+    return place.is_known and (ground.root / place.names[0]).is_dir()
+
+
+def _opened(fact: Redirect, ground: Ground) -> Place | Unresolved:
+    return _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
+
+
+def _of_file(policy: Policy, word: Word, place: Place | Unresolved, access: Access, tool: str) -> Iterator[_Finding]:
+    """A file that the shell itself opens."""
+    if isinstance(place, Unresolved):
+        yield _Finding(decision="deny", rule=None, reason=f"{word.shown}: {place.why}")
+        return
+    # Reading is what commands do by their nature: a rule may restrain it, and none has to permit it.
+    touch = Touch(access=access, place=place, by_operand=access == "read")
+    verdict = policy.decide(partial(on_touch, tool=tool, touch=touch), silent=None if access == "read" else "prompt")
+    if verdict is not None:
+        yield _finding(verdict, f"{'writing' if access == 'write' else 'reading'} {word.shown}")
+
+
+def _of_hosts(policy: Policy, call: Call, shown: str) -> Iterator[_Finding]:
+    """Hosts that a command names in addresses: rules may restrain them; what permits is the sandbox's grant."""
+    if not policy.names_hosts:
+        return
+    for word in call.all_words:
+        if "://" not in word.text:
+            continue
+        host = _host_in(word.text)
+        if host is None:
+            continue
+        verdict = policy.decide(partial(on_host, host=host), silent=None)
+        if verdict is not None and verdict.decision in ("deny", "prompt"):
+            yield _finding(verdict, f"{shown}: {host.text}")
+
+
+def _host_in(text: str) -> HostPattern | None:
+    try:
+        return HostPattern.of(urlsplit(_ADDRESS.findall(text)[0]).hostname or "")
+    except ValueError:
+        return None
+
+
+def _finding(verdict: Verdict | None, thing: str) -> _Finding:
+    if verdict is None or verdict.match is None:
+        decision = "prompt" if verdict is None else verdict.decision
+        return _Finding(decision=decision, rule=None, reason=f"{thing}: no rule speaks of it")
+    match = verdict.match
+    reason = match.rule.reason or f"{_SAID[match.rule.decision]} by {match.rule.id}"
+    if match.likeness == "maybe":
+        reason = f"{_MAYBE}: {reason}"
+    return _Finding(decision=verdict.decision, rule=match.rule.id, reason=f"{thing}: {reason}")
+
+
+def _as_judgement(finding: _Finding) -> Judgement:
+    return Judgement(decision=finding.decision, rule=finding.rule, reason=finding.reason)
+
+
+def _shown(fact: Execution) -> str:
+    text = " ".join(fact.shown)
+    return f"`{text}`" if len(text) <= 120 else f"`{text[:120]}...`"
+
+
+def _is_stream(word: Word) -> bool:
+    return word.static and (word.text in _STREAMS or word.text.startswith("/dev/fd/"))
+
+
+def _is_harmless(name: str) -> bool:
+    """Names in small letters are a script's own, by custom; but for a few that programs look at."""
+    return name.islower() and not name.endswith("_proxy")
+
+
+def _script_text(path: Path, ground: Ground) -> str | None:
+    """Of a script in the worktree, its text; nothing else is read."""
+    try:
+        real = path.resolve()
+        if not real.is_relative_to(ground.root) or not real.is_file():
+            return None
+        with real.open("rb") as file:
+            raw = file.read(_MOST_SCRIPT_BYTES + 1)
+        return raw.decode() if len(raw) <= _MOST_SCRIPT_BYTES else None
+    except (OSError, RuntimeError, ValueError):
+        return None

@@ -1,0 +1,31 @@
+"""
+Which tools a model is offered at all: none that the policy denies whatever it is called with.
+"""
+
+from collections.abc import Sequence
+
+from workers.policy.layers import Policy
+from workers.policy.matching import may_permit, on_tool
+from workers.policy.rule import Rule
+from workers.tools.tool import Tool
+
+
+def offerable(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
+    """
+    In their order. `policy` is that of a phase. Tools that end a conversation always are: it has to end.
+    """
+    return tuple(tool for tool in tools if tool.kind == "end" or not denied_outright(policy, tool.name))
+
+
+def denied_outright(policy: Policy, tool: str) -> bool:
+    """A layer denies the tool as such, and nothing in that layer permits some of what it does."""
+    person = policy.person if any(True for _ in on_tool(policy.person, tool)) else (*policy.person, *policy.built_in)
+    layers = (person, policy.repository, policy.plan, policy.phase)
+    return any(_denies(layer, tool) for layer in layers)
+
+
+def _denies(layer: Sequence[Rule], tool: str) -> bool:
+    strictest = max(on_tool(layer, tool), key=lambda match: (match.rank, match.rule.decision == "deny"), default=None)
+    if strictest is None or strictest.rule.decision != "deny":
+        return False
+    return not any(may_permit(rule, tool) for rule in layer)

@@ -1,0 +1,82 @@
+"""
+Where a policy's layers come from, and a policy put together of them.
+
+The repository's own rules are in its `forgepool.yaml`, as the commit has it that work starts from: what an agent writes
+into its worktree changes no rule.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from workers.documents import read, validate
+from workers.mistakes import DocumentWrong
+from workers.policy.document import made, mistakes_in, parse_policy, read_policy
+from workers.policy.entries import RuleEntry
+from workers.policy.layers import Policy
+from workers.policy.rule import Rule
+
+REPOSITORY_FILE = "forgepool.yaml"
+
+
+class _RepositoryFile(BaseModel):
+    """What is of interest here of the file; the rest is for the gate."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    policy: tuple[RuleEntry, ...] = ()
+
+
+def policy_of(*, person: Path | None, repository: str | None = None, plan: Sequence[RuleEntry] = ()) -> Policy:
+    """
+    The policy with all its layers. `person` is a file of theirs, `repository` the text of a `forgepool.yaml`.
+
+    Raises:
+        DocumentWrong: with every mistake found in the first file that has any.
+    """
+    return Policy(
+        built_in=built_in(),
+        person=() if person is None else read_policy(person, str(person), "person"),
+        repository=() if repository is None else repository_rules(repository),
+        plan=made(plan, "plan", [f"rule {at + 1}" for at in range(len(plan))]),
+        phase=_shipped("phases.yaml"),
+    )
+
+
+def policy_alone(path: Path) -> Policy:
+    """
+    One file's rules, and nothing else.
+
+    Raises:
+        DocumentWrong: with every mistake found.
+    """
+    return Policy(person=read_policy(path, str(path), "person"))
+
+
+def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[Rule, ...]:
+    """
+    The rules under `policy` in a `forgepool.yaml`; none where the key is not there.
+
+    Raises:
+        DocumentWrong: with every mistake found in them.
+    """
+    document = read(text, name)
+    entries = validate(document, _RepositoryFile).policy
+    wrong = mistakes_in(document, entries, ("policy",))
+    if wrong:
+        raise DocumentWrong(name, wrong)
+    places = [f"{name}:{document.line(('policy', at))}" for at in range(len(entries))]
+    return made(entries, "repository", places)
+
+
+@lru_cache(maxsize=1)
+def built_in() -> tuple[Rule, ...]:
+    """What holds before anybody has said anything."""
+    return _shipped("defaults.yaml")
+
+
+def _shipped(name: str) -> tuple[Rule, ...]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return parse_policy(text, name, "built-in" if name == "defaults.yaml" else "phase")
