@@ -10,6 +10,7 @@ user who will run Forgepool: commands of root need a uid and mounts of their own
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workers.sandbox import tree
@@ -56,7 +57,7 @@ def ways(folder: Path) -> Iterator[dict[str, Start]]:
             own = stack.enter_context(private({}, replace(shelter, level="landlock")))
             rows["process.run, Landlock and seccomp"] = running(own, own.confined, folder, worktree)
         if why_level_fails("bubblewrap") is None:
-            rows["bwrap by hand, a third of the root"] = by_hand
+            rows["bwrap by hand, a small root"] = by_hand
             own = stack.enter_context(private({}, replace(shelter, level="bubblewrap")))
             ungrouped = replace(own.confined, groups=())
             rows["process.run, bubblewrap"] = running(own, ungrouped, folder, worktree)
@@ -97,27 +98,42 @@ def running(own: Private, confined: Confinement, folder: Path, worktree: Path) -
     return start
 
 
-def measured(rows: dict[str, Start], starts: int) -> dict[str, list[float]]:
-    """Milliseconds of each start, sorted; the first of each, which starts launchers and fills caches, is left out."""
+@dataclass(slots=True)
+class Row:
+    """Milliseconds: of each start, and of processor time for all of them, the harness' own and the command's."""
+
+    each: list[float] = field(default_factory=list)
+    processor: float = 0.0
+
+
+def measured(rows: dict[str, Start], starts: int) -> dict[str, Row]:
+    """The first start of each, which starts launchers and fills caches, is left out."""
     for start in rows.values():
         start()
-    found: dict[str, list[float]] = {name: [] for name in rows}
+    found = {name: Row() for name in rows}
     for _ in range(starts):
         for name, start in rows.items():
-            began = time.perf_counter()
+            used, began = processor_ms(), time.perf_counter()
             start()
-            found[name].append((time.perf_counter() - began) * 1000)
-    return {name: sorted(each) for name, each in found.items()}
+            found[name].each.append((time.perf_counter() - began) * 1000)
+            found[name].processor += processor_ms() - used
+    return found
 
 
-def show(title: str, found: dict[str, list[float]]) -> None:
-    print(f"\n| {title} | median, ms | over plain | p95, ms | least, ms |")
-    print("|:---|---:|---:|---:|---:|")
-    base = statistics.median(next(iter(found.values())))
-    for name, each in found.items():
-        middle = statistics.median(each)
-        late = each[min(len(each) - 1, int(len(each) * 0.95))]
-        print(f"| {name} | {middle:.1f} | {middle - base:+.1f} | {late:.1f} | {each[0]:.1f} |")
+def processor_ms() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used) * 1000
+
+
+def show(title: str, found: dict[str, Row]) -> None:
+    print(f"\n| {title} | median, ms | over plain | p95, ms | least, ms | processor, ms |")
+    print("|:---|---:|---:|---:|---:|---:|")
+    base = statistics.median(next(iter(found.values())).each)
+    for name, row in found.items():
+        each = sorted(row.each)
+        middle, late = statistics.median(each), each[int(len(each) * 0.95)]
+        used = row.processor / len(each)
+        print(f"| {name} | {middle:.1f} | {middle - base:+.1f} | {late:.1f} | {each[0]:.1f} | {used:.1f} |")
     sys.stdout.flush()
 
 

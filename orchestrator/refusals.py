@@ -18,7 +18,7 @@ from workers.llm.router import Question, choose
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, CliAgent, PhaseName
 from workers.policy.layers import Policy
-from workers.policy.network import granted_hosts
+from workers.policy.network import require_hosts
 from workers.policy.sources import policy_of
 from workers.sandbox.confinement import Level
 from workers.sandbox.layers import NoSandbox, chosen
@@ -129,9 +129,10 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
 
 
 def _prove_hosts(plan: Plan, policy: Policy) -> None:
+    for check in plan.checks if isinstance(plan.checks, tuple) else ():
+        require_hosts(policy, check.network, asked_by="repository", what=f"check '{check.name}'")
     for task in plan.tasks:
-        for host, why in granted_hosts(policy, task.network).refused:
-            raise CannotRun(f"task '{task.id}' wants the host {host}, which is not to be had: {why}")
+        require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
 
 
 def _prove_model(table: Table, task: str, question: Question) -> None:

@@ -89,8 +89,8 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
         found = "an order's processes are counted together, by a control group"
         yield Finding(what="memory, processes", verdict="ok", found=found)
     else:
-        found = f"not bounded for an order as a whole, {each}; {why_not.partition('; ')[0]}"
-        yield Finding(what="memory, processes", verdict="note", found=found, mend=why_not.partition("; ")[2])
+        found = f"not bounded for an order as a whole, {each}"
+        yield Finding(what="memory, processes", verdict="note", found=found, mend=why_not)
     found = f"not bounded as a whole; the longest file a command may write is {settings.command_file_mb} MiB"
     mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up"
     yield Finding(what="disk of commands", verdict="note", found=found, mend=mend)

@@ -15,6 +15,7 @@ from supervisor.certificates import certify
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate, CheckFailure
 from supervisor.setups import Bench, keep_folders, set_up
+from workers.policy.sources import hosts_for_check
 from workers.sandbox.private import let_out, private
 from workers.sandbox.process import Command, run, shell
 from workers.sandbox.shelter import Shelter
@@ -88,6 +89,7 @@ def _bench(commit: CommitId, place: Place, label: str, base: CommitId | None) ->
             yield Bench(
                 checkout=checkout,
                 own=own,
+                policy=place.settings.policy_file,
                 kept=cache / "setups",
                 logs=place.logs,
                 label=label,
@@ -100,7 +102,7 @@ def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> C
     failure = set_up(check, bench)
     if failure is not None:
         return failure
-    with let_out(bench.shown, check.network) as own:
+    with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy)) as own:
         command = Command(
             argv=shell(check.run),
             cwd=bench.checkout.path,

@@ -16,6 +16,7 @@ from supervisor.definitions import CheckDefinition, effective_checks, read_gate_
 from supervisor.messages import CheckRequest, CheckResult, Train
 from supervisor.verdicts import base_red, composable, conflicting, red, untold
 from workers.mistakes import DocumentWrong
+from workers.policy.network import HostsRefused
 from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from worktrees.changes import FileTooLarge, read_file
@@ -46,7 +47,7 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
     try:
         blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
         result = _examine(request, settings, blank, stop)
-    except (NotConfigured, DocumentWrong) as missing:
+    except (NotConfigured, HostsRefused, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
         result = blank.model_copy(update={"detail": str(trouble)})

@@ -19,6 +19,7 @@ from supervisor.definitions import CheckDefinition
 from supervisor.messages import CheckFailure
 from workers.kept_folders import Mount, Mounting, bring_in, copy_in, keep, lacking_keys, store_of
 from workers.messages import Setup
+from workers.policy.sources import hosts_for_check
 from workers.sandbox.private import Private, let_out
 from workers.sandbox.process import Command, Ended, run, shell
 from worktrees import slots
@@ -33,6 +34,8 @@ class Bench:
 
     checkout: Checkout
     own: Private
+    policy: Path | None
+    """The file in which the person whose host it is says what may be reached."""
     kept: Path
     """Where cached folders are kept on this host."""
     logs: Path
@@ -98,7 +101,7 @@ def _refused(setup: Setup, reason: str, bench: Bench) -> CheckFailure:
 
 
 def _run(setup: Setup, bench: Bench) -> Ended:
-    with let_out(bench.own, setup.network) as own:
+    with let_out(bench.own, hosts_for_check(setup.name, setup.network, bench.policy)) as own:
         command = Command(
             argv=shell(setup.run),
             cwd=bench.checkout.path,

@@ -19,6 +19,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from servers import RedisServer
 
+# Commands of tests are run by this Python, which a sandbox shows them where their PATH leads to it.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
 # A slow machine is no failure, and hypothesis' own deadline measures the machine.
 hypothesis_settings.register_profile("forgepool", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("forgepool")

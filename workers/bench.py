@@ -13,12 +13,16 @@ from pathlib import Path
 
 from workers.dependencies import Site, provide
 from workers.messages import WorkOrder
+from workers.mistakes import DocumentWrong, Mistake
+from workers.policy.layers import Policy
+from workers.policy.network import require_hosts
+from workers.policy.sources import REPOSITORY_FILE, policy_of
 from workers.sandbox.private import Private, private
 from workers.sandbox.shelter import Shelter
 from workers.settings import Settings
 from workers.tools.endings import GRANTED, Permission
 from workers.verify import Finding, accept
-from worktrees.changes import changes, touched_paths
+from worktrees.changes import FileTooLarge, changes, read_file, touched_paths
 from worktrees.checkout import Checkout, Unusable, lease_checkout
 from worktrees.git import CommitId, TreeId
 from worktrees.mirror import Mirror
@@ -52,6 +56,15 @@ class Bench:
     @property
     def base(self) -> CommitId:
         return CommitId(self.order.base)
+
+    def policy(self) -> Policy:
+        """
+        Of the host's person, the repository as the base has it, and the plan.
+
+        Raises:
+            DocumentWrong: one of their files is written wrongly.
+        """
+        return _policy_of(self.order, self.settings, self.mirror)
 
     def changed(self) -> tuple[str, ...]:
         """
@@ -123,12 +136,28 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
             writable=(checkout.path,),
             protected=(checkout.pointer,),
             readable=(mirror.path,),
-            network=order.network,
+            network=_network(order, settings, mirror),
         )
         site = Site(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
         with private(order.env, shelter) as alone:
             own = provide(alone, site, order.setups)
             yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+
+
+def _policy_of(order: WorkOrder, settings: Settings, mirror: Mirror) -> Policy:
+    try:
+        found = read_file(mirror.git, CommitId(order.base), REPOSITORY_FILE)
+    except FileTooLarge as problem:
+        raise DocumentWrong(REPOSITORY_FILE, [Mistake(0, f"cannot be used: {problem}")]) from problem
+    text = None if found is None else found.decode(errors="replace")
+    return policy_of(person=settings.policy_file, repository=text, plan=order.policy)
+
+
+def _network(order: WorkOrder, settings: Settings, mirror: Mirror) -> tuple[str, ...]:
+    if not order.network:
+        return ()
+    policy = _policy_of(order, settings, mirror)
+    return require_hosts(policy, order.network, asked_by="plan", what=f"task '{order.task}'")
 
 
 def transcript_path(order: WorkOrder, settings: Settings) -> Path:

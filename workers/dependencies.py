@@ -18,7 +18,8 @@ from workers.documents import load
 from workers.kept_folders import bring_in, keep, lacking_keys, store_of
 from workers.messages import CachedFolder, Setup
 from workers.mistakes import DocumentWrong
-from workers.policy.sources import REPOSITORY_FILE
+from workers.policy.network import HostsRefused
+from workers.policy.sources import REPOSITORY_FILE, hosts_for_check
 from workers.sandbox.layers import NoSandbox
 from workers.sandbox.private import Private, private
 from workers.sandbox.process import Command, Ended, run, shell
@@ -115,7 +116,7 @@ def _store(setup: Setup, site: Site) -> Path | None:
 def _fill(setup: Setup, store: Path, site: Site) -> None:
     try:
         ended = _run(setup, site)
-    except NoSandbox as trouble:
+    except (NoSandbox, HostsRefused, DocumentWrong) as trouble:
         log.warning("setup.not_run", check=setup.name, why=str(trouble))
         return
     if ended.succeeded:
@@ -126,7 +127,8 @@ def _fill(setup: Setup, store: Path, site: Site) -> None:
 
 
 def _run(setup: Setup, site: Site) -> Ended:
-    with private({}, replace(site.shelter, network=setup.network)) as alone:
+    hosts = hosts_for_check(setup.name, setup.network, site.shelter.settings.policy_file)
+    with private({}, replace(site.shelter, network=hosts)) as alone:
         command = Command(
             argv=shell(setup.run),
             cwd=site.checkout.path,

@@ -14,6 +14,8 @@ from workers.bench import Bench, set_up, unprintable
 from workers.candidates import Candidate, publish, published
 from workers.llm.provider import PASSING
 from workers.messages import Outcome, WorkOrder, WorkResult
+from workers.mistakes import DocumentWrong
+from workers.policy.network import HostsRefused
 from workers.resuming import carried_over, told_so_far
 from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
@@ -27,6 +29,9 @@ from worktrees.mirror import Mirror, MissingCommit, open_mirror
 Stop = Callable[[], bool]
 
 _LONGEST_WAIT_S = 35 * 86400.0
+
+_UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
+"""What stands in the way of holding commands as they are to be held: for the person whose host this is to mend."""
 
 
 class NotDone(Exception):
@@ -58,7 +63,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:
         return blank.model_copy(update={**ended.said, "finished_at": time.time()})
-    except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
+    except (GitFailed, MissingCommit, HubUnusable, Unusable, *_UNHELD, OSError) as trouble:
         so_far = told_so_far(order, settings)
         return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
 

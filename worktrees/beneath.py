@@ -68,6 +68,8 @@ class Beneath:
         """
         if below.is_absolute() or ".." in below.parts or "\0" in str(below):
             raise ValueError(f"{str(below)!r} is not a path below a folder; give a relative one without '..'")
+        if flags == FOLDER and not below.name:
+            return os.dup(self._folder)  # also where the folder may not be entered, as its name `.` would have to be
         flags |= _SAFE
         try:
             try:

@@ -19,6 +19,7 @@ from orchestrator.refusals import CannotReach
 from orchestrator.runs import NoSuchRun
 from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
+from workers.policy.network import HostsRefused
 from workers.sandbox.layers import NoSandbox
 from workers.settings import Settings, mistake_in_settings
 from workers.transcript import TranscriptWrong
@@ -70,7 +71,15 @@ def _complain_of(failure: Exception) -> int:
     match failure:
         case UsageError():
             return complain(f"{failure.format_message()} (see `forgepool --help`)", WRONG)
-        case DocumentWrong() | CannotRun() | HubUnusable() | NoSuchRun() | JournalBusy() | TranscriptWrong():
+        case (
+            DocumentWrong()
+            | CannotRun()
+            | HubUnusable()
+            | NoSuchRun()
+            | HostsRefused()
+            | JournalBusy()
+            | TranscriptWrong()
+        ):
             return complain(str(failure), WRONG)
         case ValidationError() if mistake := mistake_in_settings(failure):
             return complain(mistake, WRONG)

@@ -50,7 +50,9 @@ def aims(ground: Path) -> Iterator[Aims]:
 def _git(folder: Path, /, *argv: str) -> str:
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     named = ("-c", "user.name=a", "-c", "user.email=a@b")
-    return subprocess.run(["git", *named, *argv], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *named, *argv], cwd=folder, env=env, check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.mark.slow

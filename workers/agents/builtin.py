@@ -29,10 +29,8 @@ from workers.llm.scripted import MODEL, ScriptedModel
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, PhaseName, WorkOrder
 from workers.meter import Meter
-from workers.mistakes import DocumentWrong, Mistake
+from workers.mistakes import DocumentWrong
 from workers.phases import Course, facts
-from workers.policy.layers import Policy
-from workers.policy.sources import REPOSITORY_FILE, policy_of
 from workers.progress import kept
 from workers.resuming import begin, limits_with
 from workers.sandbox.background import Background
@@ -40,7 +38,6 @@ from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
 from workers.transcript import Entry, Noted, Transcript, now
-from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import Git
 
 _TAIL_CHARACTERS = 16_000
@@ -180,26 +177,12 @@ def _toolbox(
         background=until_the_end.enter_context(Background()),
         may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
         unchanged=bench.unchanged,
-        policy=_policy(bench),
+        policy=bench.policy(),
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
         more=programs.tools,
     )
 
-
-def _policy(bench: Bench) -> Policy:
-    """
-    Of the host's person, the repository as the base has it, and the plan.
-
-    Raises:
-        DocumentWrong: one of their files is written wrongly.
-    """
-    try:
-        found = read_file(bench.mirror.git, bench.base, REPOSITORY_FILE)
-    except FileTooLarge as problem:
-        raise DocumentWrong(REPOSITORY_FILE, [Mistake(0, f"cannot be used: {problem}")]) from problem
-    text = None if found is None else found.decode(errors="replace")
-    return policy_of(person=bench.settings.policy_file, repository=text, plan=bench.order.policy)
 
 
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:

@@ -16,6 +16,7 @@ from workers.mistakes import DocumentWrong
 from workers.policy.document import made, mistakes_in, parse_policy, read_policy
 from workers.policy.entries import RuleEntry
 from workers.policy.layers import Policy
+from workers.policy.network import require_hosts
 from workers.policy.rule import Rule
 
 REPOSITORY_FILE = "forgepool.yaml"
@@ -43,6 +44,20 @@ def policy_of(*, person: Path | None, repository: str | None = None, plan: Seque
         plan=made(plan, "plan", [f"rule {at + 1}" for at in range(len(plan))]),
         phase=_shipped("phases.yaml"),
     )
+
+
+def hosts_for_check(check: str, wanted: Sequence[str], person: Path | None) -> tuple[str, ...]:
+    """
+    The hosts that a check and its set-up may reach: those the repository wants, if the person whose host it is allows
+    them all.
+
+    Raises:
+        HostsRefused: one of them is not allowed.
+        DocumentWrong: the person's file is written wrongly.
+    """
+    if not wanted:
+        return ()
+    return require_hosts(policy_of(person=person), wanted, asked_by="repository", what=f"check '{check}'")
 
 
 def policy_alone(path: Path) -> Policy:

@@ -113,12 +113,24 @@ def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | Non
 
 def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
     """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
-    looked_in = os.pathsep.join((start.env.get("PATH", ""), os.path.dirname(start.argv[0])))  # noqa: PTH120 - text
+    entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
+    # What commands can change does not say what they see: a link there could lead to a folder of the user's.
+    looked_in = os.pathsep.join(each for each in entries if not _lies_in(each, confined.writable))
     own = (*confined.writable, *confined.readable)
     return tuple(
         folder
         for folder in visible.outermost((*visible.tool_folders(looked_in), *confined.tools))
         if not any(folder.is_relative_to(each) for each in own)
+    )
+
+
+def _lies_in(entry: str, folders: Sequence[Path]) -> bool:
+    """As it is named, or as it really is."""
+    named = os.path.normpath(entry)
+    return any(
+        path == name or path.startswith(f"{name}/")
+        for path in (named, os.path.realpath(named))
+        for name in map(str, folders)
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 from workers.sandbox import landlock
 from workers.sandbox.confined import bubblewrap_program
 from workers.sandbox.confinement import OPEN, Confinement, Level
+from workers.sandbox.launch import release
 from workers.sandbox.obstacles import obstacle
 from workers.sandbox.process import Command, run
 from workers.sandbox.uids import leased_uid
@@ -145,6 +146,8 @@ def why_level_fails(level: Level) -> str | None:
             return _tried(level, Path(os.path.realpath(folder)), uid)
     except OSError as trouble:
         return trouble.strerror or str(trouble)
+    finally:
+        release(())  # whoever only asks is left with no process
 
 
 @contextlib.contextmanager

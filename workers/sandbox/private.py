@@ -4,7 +4,6 @@ sandbox around them. Gone with the block.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from workers.sandbox.environment import UNTRACED, command_environment
 from workers.sandbox.shelter import Shelter, granted, sheltered
 from workers.sandbox.visible import toolchain_folders, toolchains
 from workers.settings import inherited_environment
+from worktrees.trees import remove_rubbish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
             env = command_environment(lent, extra, home, tmp) | more
             yield Private(home=home, tmp=tmp, env=env, confined=confined)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_rubbish(folder)
 
 
 @contextmanager

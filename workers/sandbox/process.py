@@ -73,7 +73,12 @@ class Ended:
 
     how: How
     status: int | None
-    """Exit status, negative for the signal that ended it; None when unknown, which is never success."""
+    """
+    Exit status, negative for the signal that ended it; None when unknown, which is never success.
+
+    Of a confined command a signal shows as a shell shows it, as 128 and its number: who ended first is the one that
+    stands over it, bwrap or the keeper.
+    """
     seconds: float
     head: str
     """The first 16 KiB of output, as far as `tail` does not hold them."""
@@ -144,7 +149,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
             ran = child.began()
             child.close()
         if how == "exit" and not ran:
-            return _not_started(command, f"{_last_line(output.tail)}; {_WHERE}")
+            return _not_started(command, _why_not_begun(command, _last_line(output.tail)))
     return Ended(
         how=how,
         status=status,
@@ -156,6 +161,18 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
         log=command.log,
         left=left,
     )
+
+
+def _why_not_begun(command: Command, said: str) -> str:
+    """What bwrap said of it, in the words that are used without bwrap."""
+    if not command.cwd.is_dir():
+        return _no_folder(command)
+    words, found, reason = said.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
+    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if found else f"{words}; {_WHERE}"
+
+
+def _no_folder(command: Command) -> str:
+    return f"folder {command.cwd}: not there; the command runs in an existing folder"
 
 
 def _last_line(text: str) -> str:
@@ -243,7 +260,7 @@ def _drain(pipe: int, take: Take, keep: Take, piece_bytes: int) -> None:
 
 def _why_not(command: Command, trouble: Exception) -> str:
     if not command.cwd.is_dir():
-        return f"folder {command.cwd}: not there; the command runs in an existing folder"
+        return _no_folder(command)
     if command.stdin is not None and not command.stdin.is_file():
         return f"file {command.stdin}: not there; it is to be the command's input"
     reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else str(trouble)

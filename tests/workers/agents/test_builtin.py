@@ -192,7 +192,7 @@ def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve)
             calls=[
                 [RENAME],
                 [FINISH],
-                [("bash", {"command": "git checkout a.py"})],
+                [("bash", {"command": "git show HEAD:a.py > a.py"})],
                 *[[one] for one in calls[:2]],
                 [RENAME],
                 [FINISH],
@@ -559,11 +559,11 @@ def test_verification_ends_with_the_attempts_time(host: Host, serve: Serve) -> N
 
 
 def test_a_key_that_a_command_prints_is_hidden(host: Host, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the model, the transcript and the log; a command can still read it, as long as nothing confines commands."""
+    """From the model, the transcript and the log, wherever it came from."""
     key = "sk-a-long-secret-1234"
     monkeypatch.setenv(KEY, key)
-    (host.folder / "key").write_text(key)
-    steps = [("bash", {"command": f"sed -i s/old/new/ a.py; cat {host.folder}/key"}), FINISH]
+    halves = f"printf '%s%s\\n' {key[:9]} {key[9:]}"
+    steps = [("bash", {"command": f"sed -i s/old/new/ a.py; {halves}"}), FINISH]
     server = serve(lambda seen: Say(calls=[PLAN if planning(seen) else steps[seen.answered]]))
     done = work(host)
     assert done.outcome == "candidate"

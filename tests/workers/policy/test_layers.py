@@ -169,13 +169,24 @@ rules:
 )
 def test_hosts_are_granted_unless_one_of_them_is_denied(wanted: str, is_granted: bool) -> None:
     """A plan's wish settles a prompt; a pattern that means a denied host among others is refused."""
-    granted = granted_hosts(Policy(person=parse_policy(HOSTS, "p.yaml", "person")), [wanted])
+    granted = granted_hosts(Policy(person=parse_policy(HOSTS, "p.yaml", "person")), [wanted], asked_by="plan")
     assert (granted.hosts, len(granted.refused)) == (((wanted,), 0) if is_granted else ((), 1))
+
+
+def test_a_repository_gets_only_the_hosts_that_a_person_allows_in_so_many_words() -> None:
+    """A plan is the person's own word; a repository's wish is not."""
+    allowed = "version: 1\nrules:\n  - {match: {network: a.example}, decision: allow, reason: ours}\n"
+    policy = Policy(person=parse_policy(allowed, "p.yaml", "person"))
+    wanted = ["a.example", "b.example"]
+    assert granted_hosts(policy, wanted, asked_by="plan").hosts == ("a.example", "b.example")
+    granted = granted_hosts(policy, wanted, asked_by="repository")
+    assert granted.hosts == ("a.example",)
+    assert "no rule of yours allows it; say so in policy.yaml" in granted.refused[0][1]
 
 
 def test_no_hosts_wanted_are_no_hosts_granted() -> None:
     """An empty list is no network, never all of it."""
-    assert granted_hosts(Policy(), []).hosts == ()
+    assert granted_hosts(Policy(), [], asked_by="plan").hosts == ()
 
 
 def test_an_exact_host_comes_before_a_glob() -> None:

@@ -5,18 +5,48 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import tree
-from workers.sandbox.confinement import OPEN
+from workers.sandbox.confinement import OPEN, Confinement, Level
+from workers.sandbox.layers import somebody, why_level_fails
 from workers.sandbox.process import Command, Ended, run, shell
 from workers.sandbox.watch import never
 
 Run = Callable[..., Ended]
 
 
+@pytest.fixture(params=["off", "bubblewrap", "landlock"])
+def level(request: pytest.FixtureRequest) -> Level:
+    """Each that Linux has; a test that is about one of them says so: `parametrize("level", [...], indirect=True)`."""
+    level: Level = request.param
+    if level != "off" and (why_not := why_level_fails(level)) is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{level} does not hold here: {why_not}")
+        pytest.skip(f"{level} does not hold here: {why_not}")
+    return level
+
+
 @pytest.fixture
-def sh(tmp_path: Path) -> Run:
+def place(tmp_path: Path) -> Path:
+    """The folder that commands run in, and may write."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def confined(level: Level, place: Path, tmp_path: Path) -> Iterator[Confinement]:
+    """What holds commands that may write to `place` and a tmp of their own."""
+    if level == "off":
+        yield OPEN
+        return
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    with somebody() as uid:
+        yield Confinement(level=level, writable=(place, tmp), tmp=tmp, home=tmp, uid=uid)
+
+
+@pytest.fixture
+def sh(place: Path, tmp_path: Path, confined: Confinement) -> Run:
     """Runs a script in a folder of its own; keyword arguments are the command's, `stop` and `hear`."""
-    place = tmp_path / "place"
-    place.mkdir()
 
     def script(
         text: str,
@@ -31,7 +61,7 @@ def sh(tmp_path: Path) -> Run:
             "env": {"PATH": os.environ["PATH"]},
             "log": tmp_path / "log",
             "timeout_s": 20.0,
-            "confined": OPEN,
+            "confined": confined,
         }
         command = Command(**(usual | given))  # type: ignore[arg-type]  # given by name, checked by the tests
         return run(command, stop=stop, hear=hear)

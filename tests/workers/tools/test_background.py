@@ -3,15 +3,22 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+# Pytest imports tests by file and puts no folder on the path; what they share must still be found.
+sys.path.append(str(Path(__file__).parents[1] / "sandbox"))
+
+from daemons import daemon_in, lives, until_there
+
 from workers.llm.messages import ToolCall
 from workers.sandbox import tree
 from workers.sandbox.background import Background
+from workers.sandbox.confinement import Confinement
+from workers.sandbox.layers import somebody, why_level_fails
 from workers.tools.background import background_tools
 from workers.tools.run import BASH
 from workers.tools.tool import Answer, carry_out
@@ -21,17 +28,20 @@ Use = Callable[..., Answer]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
-_DAEMON = """
-import os, sys, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.setsid()
-        open(sys.argv[1], "w").write(f"{os.getpid()}\\n")
-        time.sleep(60)
-    os._exit(0)
-os.wait()
-"""
+
+@pytest.fixture(params=["off", "bubblewrap", "landlock"])
+def place(request: pytest.FixtureRequest, place: Workplace) -> Iterator[Workplace]:
+    """The usual one, with its commands held in each way there is."""
+    if request.param == "off":
+        yield place
+        return
+    if (why_not := why_level_fails(request.param)) is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{request.param} does not hold here: {why_not}")
+        pytest.skip(f"{request.param} does not hold here: {why_not}")
+    with somebody() as uid:
+        held = Confinement(level=request.param, writable=(place.root, place.tmp), tmp=place.tmp, uid=uid)
+        yield replace(place, confined=held)
 
 
 def until(true: Callable[[], object]) -> None:
@@ -39,11 +49,6 @@ def until(true: Callable[[], object]) -> None:
     while not true():
         assert time.monotonic() < end, "it never came true"
         os.sched_yield()
-
-
-def number_in(path: Path) -> int:
-    until(lambda: path.exists() and path.read_text().endswith("\n"))
-    return int(path.read_text())
 
 
 def test_work_goes_on_beside_a_background_command(use: Use, place: Workplace) -> None:
@@ -64,71 +69,67 @@ def test_work_goes_on_beside_a_background_command(use: Use, place: Workplace) ->
     assert use("stop_background", id=1).text.startswith("command 1 had ended by itself: [exit status 3, ")
 
 
-def test_stop_ends_a_command_and_what_it_started(use: Use, place: Workplace, tmp_path: Path) -> None:
+def test_stop_ends_a_command_and_what_it_started(use: Use, place: Workplace) -> None:
     """A daemon in a session of its own among it, though it wiped its environment."""
-    (tmp_path / "daemon.py").write_text(_DAEMON)
-    script = f"env -i {sys.executable} -S -E {tmp_path}/daemon.py {tmp_path}/daemon; echo ready; exec sleep 60"
-    use("bash_background", command=script)
-    daemon = number_in(tmp_path / "daemon")
+    use("bash_background", command=f"env -i PATH=$PATH {daemon_in(place.root)}; echo ready; exec sleep 60")
+    daemon = place.root / "daemon"
+    until_there(daemon)
     assert use("check_background", id=1, wait_s=10, until="ready").text.endswith("ready")
-    assert tree.alive(daemon)
+    assert lives(daemon)
     assert use("stop_background", id=1).text.startswith("[stopped after ")
-    assert not tree.alive(daemon)
+    assert not lives(daemon)
     assert use("check_background", id=1).text.startswith("[killed: ")
 
 
-def test_foreground_and_background_end_only_their_own(use: Use, tmp_path: Path) -> None:
+def test_foreground_and_background_end_only_their_own(use: Use, place: Workplace) -> None:
     """The end of a foreground command leaves the background's daemons alive, older and younger ones; and vice versa."""
-    (tmp_path / "daemon.py").write_text(_DAEMON)
-    daemon = f"{sys.executable} -S -E {tmp_path}/daemon.py"
+    root = place.root
+    own, older, younger = (daemon_in(root, name) for name in ("own", "older", "younger"))
+    wiped = "env -i PATH=$PATH"
     use(
         "bash_background",
-        command=f"env -i {daemon} {tmp_path}/older; until [ -e go ]; do sleep 0.01; done; "
-        f"env -i {daemon} {tmp_path}/younger; exec sleep 60",
+        command=f"{wiped} {older}; until [ -e go ]; do sleep 0.01; done; {wiped} {younger}; exec sleep 60",
     )
-    older = number_in(tmp_path / "older")
-    script = f"{daemon} {tmp_path}/own; touch go; until [ -s {tmp_path}/younger ]; do sleep 0.01; done"
+    until_there(root / "older")
+    script = f"{own}; touch go; until [ -s younger ]; do sleep 0.01; done"
     assert use("bash", command=script).text.startswith("[exit status 0")
-    own, younger = number_in(tmp_path / "own"), number_in(tmp_path / "younger")
-    assert not tree.alive(own)
-    assert tree.alive(older)
-    assert tree.alive(younger)
+    assert not lives(root / "own")
+    assert lives(root / "older")
+    assert lives(root / "younger")
     assert use("check_background", id=1).text.startswith("[running")
     use("stop_background", id=1)
-    assert not tree.alive(older)
-    assert not tree.alive(younger)
+    assert not lives(root / "older")
+    assert not lives(root / "younger")
 
 
 @pytest.mark.parametrize("raised", [None, KeyboardInterrupt])
-def test_nothing_outlives_the_order(place: Workplace, tmp_path: Path, raised: type[BaseException] | None) -> None:
+def test_nothing_outlives_the_order(place: Workplace, raised: type[BaseException] | None) -> None:
     """However it is left: all its background commands are dead, their daemons too, and no child is left to reap."""
-    (tmp_path / "daemon.py").write_text(_DAEMON)
     before = tree.children(os.getpid())
+    daemons = [place.root / name for name in ("1", "2")]
     try:
         with Background() as background:
             tools = background_tools(background)
-            for number in (1, 2):
-                script = f"setsid {sys.executable} -S -E {tmp_path}/daemon.py {tmp_path}/{number}; exec sleep 60"
+            for daemon in daemons:
+                script = f"setsid {daemon_in(place.root, daemon.name)}; exec sleep 60"
                 carry_out(ToolCall(id="1", name="bash_background", arguments={"command": script}), tools, place)
-            daemons = [number_in(tmp_path / str(number)) for number in (1, 2)]
+            for daemon in daemons:
+                until_there(daemon)
             if raised is not None:
                 raise raised
     except KeyboardInterrupt:
         pass
-    assert not any(tree.alive(pid) for pid in daemons)
+    assert not any(lives(daemon) for daemon in daemons)
     assert tree.children(os.getpid()) == before
 
 
-def test_a_killed_guard_leaves_nobody(use: Use, tmp_path: Path) -> None:
-    """What was below it comes to the harness, and is found by its mark."""
-    before = tree.children(os.getpid())
-    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & exec sleep 60"
-    use("bash_background", command=script)
-    below = number_in(tmp_path / "pid")
-    (guard,) = set(tree.children(os.getpid())) - set(before)
-    os.kill(guard, signal.SIGKILL)
+def test_a_killed_guard_leaves_nobody(use: Use, place: Workplace, background: Background) -> None:
+    """What was below it comes to the harness, and is found by its mark; where confined, it dies with the guard."""
+    use("bash_background", command=f"setsid {daemon_in(place.root)}; exec sleep 60")
+    until_there(place.root / "daemon")
+    os.kill(background.commands[1]._guard.pid, signal.SIGKILL)
     assert use("check_background", id=1, wait_s=10).text.startswith("[killed: ")
-    assert not tree.alive(below)
+    until(lambda: not lives(place.root / "daemon"))
 
 
 _HARNESS = """
@@ -149,7 +150,8 @@ with Background() as background:
 def test_a_guard_ends_its_command_when_the_harness_is_killed(tmp_path: Path) -> None:
     """SIGKILL gives the harness no time to stop anything."""
     pid = os.posix_spawn(sys.executable, [sys.executable, "-c", _HARNESS, str(tmp_path)], dict(os.environ))
-    below = number_in(tmp_path / "pid")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+    below = int((tmp_path / "pid").read_text())
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     until(lambda: not tree.alive(below))
@@ -220,14 +222,11 @@ def test_no_output_is_written_through_a_link(use: Use, place: Workplace, tool: s
     assert use("read_file", path=f"{place.outputs}/secret").is_error
 
 
-def test_nothing_outlives_a_guard_that_was_killed(
-    use: Use, place: Workplace, background: Background, tmp_path: Path
-) -> None:
+def test_nothing_outlives_a_guard_that_was_killed(use: Use, place: Workplace, background: Background) -> None:
     """A daemon that has wiped its mark falls to the harness as an orphan, and goes with its command."""
-    script = tmp_path / "daemon.py"
-    script.write_text(_DAEMON)
-    use("bash_background", command=f"env -i {sys.executable} {script} {tmp_path / 'pid'}; sleep 60")
-    daemon = number_in(tmp_path / "pid")
+    use("bash_background", command=f"env -i PATH=$PATH {daemon_in(place.root)}; sleep 60")
+    daemon = place.root / "daemon"
+    until_there(daemon)
     os.kill(background.commands[1]._guard.pid, signal.SIGKILL)
     until(lambda: background.commands[1].ended() is not None)
-    until(lambda: not tree.alive(daemon))
+    until(lambda: not lives(daemon))

@@ -21,7 +21,7 @@ _ENDS_WORD = b" \t\n;&|<>()"
 _PLAIN = re.compile(rb"[^ \t\n;&|<>()'\"\\$`]+")
 _PLAIN_QUOTED = re.compile(rb'[^"\\$`\n]+')
 _PLAIN_HEREDOC = re.compile(rb"[^\\$`]+")
-_PLAIN_DEFAULT = re.compile(rb"[^'\"\\$`}\n]+")
+_PLAIN_DEFAULT = re.compile(rb"[<>]|[^'\"\\$`}\n<>]+")
 _PLAIN_PATTERN = re.compile(rb"[^ \t\n;&<>'\"\\$`]+")
 _SINGLE = re.compile(rb"'([^']*)'")
 _ANSI = re.compile(rb"'((?:[^'\\]|\\[\x00-\xff])*)'")
@@ -367,6 +367,8 @@ class Speller(ABC):
                 refuse("a `${...}` is not closed on its line", "close it by }")
             if quoted and (character in b"'\"" or self.source[self.at : self.at + 2] in (b"$'", b'$"')):
                 refuse("quotes stand within a `${...}` within quotes", "set the variable in a line of its own first")
+            if character in b"<>" and self.source[self.at + 1 : self.at + 2] == b"(":
+                refuse("a process is substituted within a `${...}`", "set the variable in a line of its own first")
             parts.extend(self._unquoted(character, _PLAIN_DEFAULT))
         return tuple(parts)
 

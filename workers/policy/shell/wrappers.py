@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from workers.policy.shell.effects import STAYS, Effect, Runs, Sets
-from workers.policy.shell.options import Options, options, split_options
+from workers.policy.shell.options import Option, Options, options, split_options
 from workers.policy.shell.refusal import refuse
 from workers.policy.shell.script import Word
 from workers.policy.shell.words import is_plain_name
@@ -45,6 +45,7 @@ def unwrap_plain(table: Options, operands: int = 0) -> Unwrap:
 
 def unwrap_env(argv: Argv) -> tuple[Effect, ...]:
     found, rest = split_options(argv, _ENV)
+    _check_split(argv, found, rest)
     folder: Word | None = STAYS
     for option in found:
         if option.name in ("C", "chdir"):
@@ -52,6 +53,17 @@ def unwrap_env(argv: Argv) -> tuple[Effect, ...]:
         elif option.name in ("S", "split-string"):
             rest = (*_split(option.value), *rest)
     return _with_settings(argv[0], rest, folder)
+
+
+def _check_split(argv: Argv, found: list[Option], rest: Argv) -> None:
+    """What -S holds stands in its place: options behind it would not be env's own."""
+    splits = [option for option in found if option.name in ("S", "split-string")]
+    if not splits:
+        return
+    ended = argv[len(argv) - len(rest) - 1].text == "--"
+    text = splits[0].value.text if splits[0].value is not None else ""
+    if len(splits) > 1 or found[-1] is not splits[0] or ended or text.lstrip().startswith("-"):
+        refuse("env -S stands among other options", "run the program without env -S")
 
 
 def unwrap_sudo(argv: Argv) -> tuple[Effect, ...]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
 # Pytest imports tests by file and puts no folder on the path; the attempts beside them must still be found.
-sys.path.append(str(HERE))
+sys.path.append(str(Path(__file__).parent))
 
 from outcomes import NoInterpreter, Of, Outcome, Outcomes
 
@@ -49,6 +48,8 @@ def outcomes_of(request: pytest.FixtureRequest) -> Iterator[Of]:
 
 def _asked(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
     """The runs that the tests to be run look at."""
-    params = [getattr(item, "callspec", None) for item in request.session.items if item.path.parent == HERE]
+    params = [
+        getattr(item, "callspec", None) for item in request.session.items if item.path.parent == Path(__file__).parent
+    ]
     asked = [each.params for each in params if each is not None]
     return [(each["held"], each["who"]) for each in asked if "held" in each and "who" in each]

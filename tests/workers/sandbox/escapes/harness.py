@@ -2,7 +2,7 @@
 Runs all attempts under one set of layers, in a world of its own, and tells of each whether it has succeeded.
 
 A program, so that it can be an ordinary user's where the tests are root's: `python harness.py HELD FOLDER`, the answer
-is JSON. `HELD` is one of `HOLDS`.
+is JSON. `HELD` is one of `HOLDS`. The project and what it needs are on `PYTHONPATH`.
 """
 
 import json
@@ -11,10 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parents[3]
-sys.path[:0] = [str(HERE), str(PROJECT)]
+from typing import TYPE_CHECKING
 
 from attempt import Layer
 from holds import HOLDS
@@ -28,8 +25,13 @@ from workers.sandbox.launch import launch
 from workers.sandbox.process import Command, run
 from workers.sandbox.uids import leased_uid
 
+if TYPE_CHECKING:
+    from workers.sandbox.launcher import Request
+
 SECRET = "FORGEPOOL_SECRET_OF_THE_HARNESS"
 """The variable that it is started with, as others have their keys."""
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[3]
 _TIMEOUT_S = 60
 _BWRAP = frozenset(("user", "root", "pids", "network", "ipc"))
 _UNSHARED = {"--unshare-pid": "pids", "--unshare-net": "network", "--unshare-ipc": "ipc"}
@@ -72,6 +74,8 @@ def _payload(around: World) -> tuple[str, ...]:
 def _carry_out(held: str, around: World, payload: tuple[str, ...]) -> list[str]:
     if held in ("off", "bubblewrap", "landlock", "all but uid"):
         return _by_the_door(held, around, payload)
+    if held == "launcher":
+        return _by_the_launcher(around, payload, None)
     if held == "uid":
         with leased_uid() as uid:
             return _by_the_launcher(around, payload, uid)
@@ -132,27 +136,25 @@ def _ran(around: World, payload: tuple[str, ...], confined: Confinement) -> list
     return ended.log.read_text().splitlines()
 
 
-def _by_the_launcher(around: World, payload: tuple[str, ...], uid: int) -> list[str]:
+def _by_the_launcher(around: World, payload: tuple[str, ...], uid: int | None) -> list[str]:
     """As it prepares for bwrap, without bwrap."""
-    tools = visible.tool_folders(str(Path(payload[0]).parent))
+    request: Request = {
+        "argv": list(payload),
+        "env": _command_environment(around),
+        "cwd": str(around.worktree),
+        "limits": {"core": 0},
+    }
+    if uid is not None:
+        tools = visible.tool_folders(str(Path(payload[0]).parent))
+        request["uid"] = uid
+        request["mounts"] = {
+            "own": [str(each) for each in (around.worktree, around.own_home, around.tmp)],
+            "kept": [str(around.mirror)],
+            "seen": [str(each) for each in tools],
+        }
     reading, writing = os.pipe()
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor
-        pid = launch(
-            {
-                "argv": list(payload),
-                "env": _command_environment(around),
-                "cwd": str(around.worktree),
-                "limits": {},
-                "groups": [],
-                "uid": uid,
-                "mounts": {
-                    "own": [str(each) for each in (around.worktree, around.own_home, around.tmp)],
-                    "kept": [str(around.mirror)],
-                    "seen": [str(each) for each in tools],
-                },
-            },
-            [nothing.fileno(), writing, writing],
-        )
+        pid = launch(request, [nothing.fileno(), writing, writing])
     os.close(writing)
     with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
         said = pipe.read().decode()
@@ -196,9 +198,7 @@ def _in_namespaces(
         for each in visible.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))
         if not each.is_relative_to(around.folder)
     ]
-    words = bubblewrap.arguments(
-        confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers
-    )
+    words = bubblewrap.arguments(confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers)
     return (program, *_without(words, layers), "--", *payload), tuple(numbers.values())
 
 
@@ -210,7 +210,7 @@ def _without(words: list[str], layers: frozenset[Layer]) -> list[str]:
         del kept[place : place + 2]
     if "pids" not in layers:  # only who owns the namespace may mount its /proc
         place = kept.index("--proc")
-        kept[place : place + 2] = ["--ro-bind", "/proc", "/proc"]
+        kept[place : place + 2] = ["--bind", "/proc", "/proc"]
     return kept
 
 

@@ -16,6 +16,8 @@ ALONE: dict[str, Layers] = {
     "scope": frozenset(("scope",)),
     "files": frozenset(("files",)),
     "limits": frozenset(("limits",)),
+    # What the launcher prepares for bwrap, without bwrap.
+    "launcher": frozenset(("door", "scope", "limits")),
     # No namespace without one of users: that is the only one an ordinary user may make.
     "user": frozenset(("user",)),
     "root": frozenset(("user", "root")),
@@ -26,7 +28,7 @@ ALONE: dict[str, Layers] = {
 }
 """By ordinary users and by root."""
 OF_ROOT: dict[str, Layers] = {
-    # As the launcher prepares for bwrap, without bwrap.
+    # The launcher's work, with a uid.
     "uid": frozenset(("door", "uid", "scope", "limits")),
     "all but uid": FIRST_CHOICE,
 }

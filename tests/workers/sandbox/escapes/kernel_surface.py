@@ -235,13 +235,13 @@ def _opens_any(paths: tuple[str, ...], flags: int) -> bool:
     raise refused
 
 
-@attempt("files", "uid", perhaps=("root",), seen=said_so, needs_root=True)
+@attempt("files", "uid", seen=said_so, needs_root=True)
 def open_where_dumps_go(stage: Stage) -> bool:
     """`core_pattern` names a program that the kernel runs as root; no namespace keeps root from it."""
     return opens(_SETTINGS[0], os.O_WRONLY)
 
 
-@attempt("files", "uid", perhaps=("root",), seen=said_so, needs_root=True)
+@attempt("files", "uid", seen=said_so, needs_root=True)
 def open_settings_of_the_kernel(stage: Stage) -> bool:
     return _opens_any(_SETTINGS[1:], os.O_WRONLY)
 

@@ -226,5 +226,3 @@ def enter_the_network_of_the_harness(stage: Stage) -> None:
 def _setns(namespace: int, kind: int) -> None:
     if LIBC.setns(namespace, kind) != 0:
         raise OSError(ctypes.get_errno(), "setns")
-
-

@@ -1,8 +1,8 @@
 """No attempt to escape succeeds in the first choice. Each names the layers that stop it; they are tried alone."""
 
 import pytest
-from holds import ALONE, OF_ROOT, holds
-from outcomes import Of
+from holds import ALONE, OF_ROOT, Layers, holds
+from outcomes import Of, Outcome
 from table import AREAS, ATTEMPTS
 
 from workers.sandbox.layers import WEAKER
@@ -95,7 +95,7 @@ def test_root_s_commands_are_held_by_their_uid(outcomes_of: Of, held: str, who: 
         assert outcomes_of(held, who)["open_where_dumps_go"].escaped
 
 
-def _wrongly(found: dict, bare: dict, stop: frozenset, names: list[str]) -> dict[str, str]:
+def _wrongly(found: dict[str, Outcome], bare: dict[str, Outcome], stop: Layers, names: list[str]) -> dict[str, str]:
     """What got through a layer that is said to stop it, or was stopped by nobody that is known to."""
     wrong = {}
     for name in names:

@@ -1,0 +1,72 @@
+"""What reaches a network in a run: the hosts that a plan grants its task, and a person grants the repository's checks."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kit import Machine, Repository, command, events_of, make_repository, write_plan
+
+from orchestrator import events as e
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """`127.0.0.1:PORT` of a server that answers every path with the path."""
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, format: str, *words: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def _fetch(site: str, path: str) -> str:
+    return f"python3 -c \"import urllib.request as u; print(u.urlopen('http://{site}/{path}', timeout=5).read())\""
+
+
+@pytest.mark.slow
+def test_a_task_reaches_the_hosts_its_plan_grants_and_no_other(
+    ground: Path, machine: Machine, repository: Repository, site: str
+) -> None:
+    tasks = [
+        {"id": "granted", "network": [site], "agent": command(f"{_fetch(site, 'a')} && echo x > g.txt")},
+        {"id": "alone", "attempts": 1, "agent": command(f"{_fetch(site, 'b')} && echo x > n.txt")},
+    ]
+    plan = write_plan(ground, {"name": "net", "checks": {"there": "test -f README.md"}, "tasks": tasks})
+    ended = machine.run("run", plan, "--repo", repository.path)
+    assert ended.status == 1, ended.out + ended.err
+    assert repository.landed("forgepool/net") == ["granted"], ended.out + ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_check_reaches_the_hosts_that_the_person_allows(
+    allowed: bool, ground: Path, machine: Machine, site: str
+) -> None:
+    """A repository's wish is nobody's permission."""
+    rule = f"  - {{match: {{network: '{site}'}}, decision: {'allow' if allowed else 'prompt'}, reason: ours}}\n"
+    (ground / "policy.yaml").write_text(f"version: 1\nrules:\n{rule}")
+    machine.variables["FORGEPOOL_POLICY"] = str(ground / "policy.yaml")
+    tasks = [{"id": "one", "agent": command("echo x > one.txt")}]
+    said = json.dumps({"version": 1, "checks": {"net": {"run": _fetch(site, "c"), "network": [site]}}})
+    repository = make_repository(ground / "gated", {"README.md": "read me\n", "forgepool.yaml": said})
+    plan = write_plan(ground, {"name": "net", "tasks": tasks})
+    ended = machine.run("run", plan, "--repo", repository.path)
+    if allowed:
+        assert ended.status == 0, ended.out + ended.err
+    else:
+        assert ended.status != 0 and repository.landed("forgepool/net") == []
+        said = [answered.result.detail for answered in events_of(machine.journal(), e.CheckAnswered)]
+        assert any("no rule of yours allows it" in each for each in said), said

@@ -1,0 +1,49 @@
+"""
+A daemon for tests, and how it is seen to live whatever namespace it is in: it holds a lock on a file.
+
+A pid would not do: its own is another than the one by which it is known outside.
+"""
+
+import fcntl
+import time
+from pathlib import Path
+
+DAEMON = """
+import fcntl, os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        held = open(sys.argv[1], "w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        print("here", file=held, flush=True)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
+    time.sleep(0.01)
+"""
+"""Forks twice, in a session of its own, and holds the file that is named to it; ends when it does."""
+
+
+def daemon_in(place: Path, name: str = "daemon") -> str:
+    """A line of shell, for a command that runs in that folder, which starts a daemon that holds the file."""
+    (place / "daemon.py").write_text(DAEMON)
+    return f"python3 -S -E {place}/daemon.py {place}/{name}"
+
+
+def lives(held: Path) -> bool:
+    """Whether the daemon that holds the file is alive."""
+    with held.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def until_there(held: Path) -> None:
+    end = time.monotonic() + 10
+    while not (held.exists() and held.stat().st_size):
+        assert time.monotonic() < end, f"{held} was never written"
+        time.sleep(0.005)

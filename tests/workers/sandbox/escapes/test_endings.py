@@ -1,0 +1,105 @@
+"""Nothing of a command outlives it, its time limit, or the harness; whatever it does to those who stand over it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from daemons import daemon_in, lives, until_there
+
+from workers.sandbox import tree
+from workers.sandbox.confinement import Confinement, as_json
+from workers.sandbox.process import Ended
+
+Sh = Callable[..., Ended]
+CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)
+
+
+def gone(held: Path) -> bool:
+    """Waits for it, but not for long."""
+    end = time.monotonic() + 10
+    while lives(held) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not lives(held)
+
+
+@pytest.fixture
+def ended_by_hand(marked: Callable[[str], list[int]]) -> Iterator[dict[str, str]]:
+    """The environment of what nobody else ends; `marked` does, after the test."""
+    marked("WHOSE=nobody")
+    yield {"PATH": os.environ["PATH"], "WHOSE": "nobody"}
+
+
+@pytest.mark.parametrize("timeout_s", [None, 1.0])
+def test_without_a_harness_a_daemon_lives_on(
+    place: Path, ended_by_hand: dict[str, str], timeout_s: float | None
+) -> None:
+    """After the end of its command and after its command was killed: what follows would prove nothing else."""
+    script = daemon_in(place) if timeout_s is None else f"{daemon_in(place)}; exec sleep 60"
+    try:
+        subprocess.run(("/bin/sh", "-c", script), env=ended_by_hand, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        assert timeout_s is not None
+    assert lives(place / "daemon")
+
+
+def test_a_daemon_dies_at_the_time_limit(sh: Sh, place: Path) -> None:
+    ended = sh(f"{daemon_in(place)}; exec sleep 60", stop=(place / "daemon").exists)
+    assert ended.how == "stopped"
+    assert not lives(place / "daemon")
+
+
+def test_a_daemon_dies_though_it_holds_everything_on(sh: Sh, place: Path) -> None:
+    """Its own reaper, no signal taken, no environment, its output closed."""
+    hold = "import ctypes, signal; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); "
+    hold += "[signal.signal(each, signal.SIG_IGN) for each in range(1, 32) if each not in (9, 17, 19)]; "
+    hold += "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
+    script = daemon_in(place).replace("-S -E", f"-S -E -c '{hold}'")
+    ended = sh(f"env -i PATH=$PATH {script} >/dev/null 2>&1 & until [ -s daemon ]; do sleep 0.01; done")
+    assert ended.how == "exit"
+    assert not lives(place / "daemon")
+
+
+@CONFINED
+def test_a_command_cannot_end_who_stands_over_it(sh: Sh, place: Path) -> None:
+    """Neither its parent, nor the first process, nor all it may signal: the daemon dies all the same."""
+    attack = "for who in $PPID 1; do kill -KILL $who; kill -STOP $who; done; kill -KILL -1"
+    ended = sh(f"{daemon_in(place)}; ({attack}) 2>/dev/null; exit 7")
+    assert ended.how == "exit"
+    assert ended.left == ()
+    assert not lives(place / "daemon")
+
+
+_HARNESS = """
+import json, os, sys
+from pathlib import Path
+from workers.sandbox.confinement import from_json
+from workers.sandbox.process import Command, run
+told = json.loads(sys.argv[1])
+run(Command(argv=("/bin/sh", "-c", told["script"]), cwd=Path(told["place"]), env={"PATH": os.environ["PATH"]},
+            log=Path(told["log"]), timeout_s=60, confined=from_json(told["confined"])))
+"""
+
+
+@CONFINED
+def test_a_daemon_dies_when_the_harness_is_killed(confined: Confinement, place: Path, tmp_path: Path) -> None:
+    """SIGKILL leaves it no time to end anything, and nobody comes after it."""
+    script = f"{daemon_in(place)}; exec sleep 60"
+    told = {"script": script, "place": str(place), "log": str(tmp_path / "log"), "confined": as_json(confined)}
+    with subprocess.Popen((sys.executable, "-c", _HARNESS, json.dumps(told))) as harness:
+        until_there(place / "daemon")
+        below = tree.descendants(harness.pid)
+        assert lives(place / "daemon")
+        harness.kill()
+    assert gone(place / "daemon")
+    end = time.monotonic() + 10
+    while any(map(tree.alive, below)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [pid for pid in below if tree.alive(pid)] == []

@@ -1,0 +1,136 @@
+"""What a level holds is found out by trying, and is said in words that can be acted on."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workers.sandbox.confinement import Confinement, Level
+from workers.sandbox.layers import NoSandbox, chosen, layers, why_level_fails
+from workers.sandbox.process import Ended
+
+Sh = Callable[..., Ended]
+CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)
+BUBBLEWRAP = pytest.mark.parametrize("level", ["bubblewrap"], indirect=True)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these are levels of Linux")
+
+
+@BUBBLEWRAP
+def test_the_best_that_holds_is_chosen(level: Level) -> None:
+    assert chosen("auto") == level
+    assert chosen("require") == level
+    assert chosen("off") == "off"
+
+
+@CONFINED
+def test_what_holds_is_told_for_each_level(level: Level) -> None:
+    found = layers()
+    assert getattr(found, level) is None
+    assert found.root is (os.geteuid() == 0)
+
+
+def test_a_level_of_another_system_does_not_hold() -> None:
+    """And a command that asks for it is not run."""
+    assert why_level_fails("seatbelt") is not None
+
+
+@pytest.mark.parametrize("level", ["off"], indirect=True)
+def test_a_level_that_cannot_be_had_runs_nothing(sh: Sh, place: Path) -> None:
+    """Never quietly without it."""
+    ended = sh("touch ran", confined=Confinement(level="seatbelt", writable=(place,)))
+    assert (ended.how, list(place.iterdir())) == ("not_started", [])
+
+
+@CONFINED
+def test_everything_a_command_starts_is_held_too(sh: Sh) -> None:
+    """By filter and by the loss of rights, for good, and whoever is its first process."""
+    for status in ("self", "thread-self"):
+        said = sh(f"grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd)' /proc/{status}/status").tail
+        assert "NoNewPrivs:\t1\nSeccomp:\t2\n" in said
+        assert "CapEff:\t0000000000000000" in said
+
+
+@BUBBLEWRAP
+def test_the_first_process_of_a_sandbox_is_filtered(sh: Sh) -> None:
+    """bwrap's own is of the same user, so that a command may write its memory: it must be able to do no more."""
+    said = sh("grep -E '^(Name|NoNewPrivs|Seccomp|CapEff):' /proc/1/status").tail
+    assert said == "Name:\tbwrap\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+
+
+@BUBBLEWRAP
+def test_its_root_holds_what_is_named_alone(sh: Sh, place: Path) -> None:
+    """No home, no state, no sockets, and nothing of it can be written but its own folders."""
+    shown = set(sh("ls -A /").tail.split())
+    usual = {
+        "bin",
+        "dev",
+        "etc",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "opt",
+        "proc",
+        "run",
+        "sbin",
+        "sys",
+        "tmp",
+        "usr",
+        "var",
+    }
+    assert shown - usual <= {place.parts[1], *_above_tools()}
+    written = sh("find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/dev/*' 2>/dev/null").tail.split()
+    assert {each for each in written if not each.startswith(("/tmp", str(place), str(place.parent / "tmp")))} <= {
+        "/dev"
+    }
+
+
+def _above_tools() -> set[str]:
+    """The first folders on the way to the programs of this PATH."""
+    return {Path(os.path.realpath(each)).parts[1] for each in os.environ["PATH"].split(":") if each.startswith("/")}
+
+
+@BUBBLEWRAP
+def test_no_mount_can_be_taken_away(sh: Sh, confined: Confinement, place: Path) -> None:
+    """What is protected inside the writable folder stays as it is, by whatever name."""
+    pointer = place / ".git"
+    pointer.write_text("gitdir: elsewhere\n")
+    attack = "rm -f .git; mv .git x; ln -sf x .git; echo x > .git; umount .git; chmod 666 .git; mv ../place ../other"
+    sh(attack, confined=replace(confined, protected=(pointer,)))
+    assert pointer.read_text() == "gitdir: elsewhere\n"
+    assert [entry.name for entry in place.iterdir()] == [".git"]
+
+
+@CONFINED
+def test_a_folder_that_commands_may_write_says_nothing_of_what_they_see(sh: Sh, place: Path, tmp_path: Path) -> None:
+    """Links and a `pyvenv.cfg` in it, put there by one command, would lead the next to a folder of the user's."""
+    secret = tmp_path / "keys"
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    (place / "bin").mkdir()
+    (place / "bin" / "tool").symlink_to(secret / "key")
+    (place / "pyvenv.cfg").write_text(f"home = {secret}\n")
+    env = {"PATH": f"{place}/bin:{os.environ['PATH']}"}
+    assert sh(f"cat {secret}/key", env=env).status != 0
+    assert sh("true", argv=(f"{place}/bin/run", "x"), env=env).how == "not_started"
+    assert sh(f"cat {secret}/key", argv=(f"{place}/bin/../bin/run",), env=env).how == "not_started"
+
+
+@CONFINED
+def test_files_stay_the_user_s_own(sh: Sh, place: Path) -> None:
+    """Whoever the command runs as, what it makes belongs to the harness on disk, and what that made is its own."""
+    (place / "mine").write_text("mine")
+    assert sh("echo more >> mine && mkdir made && chmod 700 made && touch made/file").succeeded
+    assert {each.stat().st_uid for each in place.rglob("*")} == {os.getuid()}
+
+
+def test_a_requirement_that_does_not_hold_is_a_sentence() -> None:
+    """What is wrong, and what would be right."""
+    if why_level_fails("bubblewrap") is None:
+        return
+    with pytest.raises(NoSandbox, match=r"bubblewrap is required and does not hold: .*; "):
+        chosen("require")
