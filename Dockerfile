@@ -19,7 +19,7 @@ RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.12-slim
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends git openssh-client \
+    && apt-get install --yes --no-install-recommends git openssh-client bubblewrap \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir --no-index --find-links /wheels forgepool && rm -rf /wheels

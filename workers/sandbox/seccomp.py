@@ -50,6 +50,13 @@ _TERMINAL = (0x5412, 0x541C, 0x5423)
 """TIOCSTI types into a terminal, TIOCLINUX into a console, TIOCSETD loads line disciplines into the kernel."""
 _PR_SET_MM, _PR_SET_PTRACER = 35, 0x59616D61
 _MSG_FASTOPEN = 0x20000000
+_SET_ID = 0o6000
+"""
+The bits by which a program runs as its owner or group. A command's files are the user's on disk, and root's where root
+runs the harness: with such a bit they would give the user's rights, or root's, to whoever on the host can run them.
+"""
+_MAKES_A_FILE = 0o20000100
+"""O_CREAT and O_TMPFILE: only with these is there a mode in the arguments. `openat2` has it where no filter looks."""
 _PRIO_PROCESS = 0
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
@@ -118,9 +125,18 @@ def _foreign(arch: int) -> Block:
 def _told_apart(network: str, unix: bool) -> dict[str, Block]:
     """What becomes of the calls that are refused for some arguments; those made often stand first."""
     always: dict[str, Block] = {
+        "openat": _refuse_made(2, 3),
+        "open": _refuse_made(1, 2),
         "sendto": _refuse_bits(3, _MSG_FASTOPEN, errno.EOPNOTSUPP),
         "sendmsg": _refuse_bits(2, _MSG_FASTOPEN, errno.EOPNOTSUPP),
         "sendmmsg": _refuse_bits(3, _MSG_FASTOPEN, errno.EOPNOTSUPP),
+        "chmod": _refuse_bits(1, _SET_ID, errno.EPERM),
+        "fchmod": _refuse_bits(1, _SET_ID, errno.EPERM),
+        "fchmodat": _refuse_bits(2, _SET_ID, errno.EPERM),
+        "fchmodat2": _refuse_bits(2, _SET_ID, errno.EPERM),
+        "creat": _refuse_bits(1, _SET_ID, errno.EPERM),
+        "mknod": _refuse_bits(1, _SET_ID, errno.EPERM),
+        "mknodat": _refuse_bits(2, _SET_ID, errno.EPERM),
         "ioctl": _refuse_values(1, _TERMINAL),
         "prctl": _refuse_values(0, (_PR_SET_MM, _PR_SET_PTRACER)),
         "clone": _refuse_bits(0, _NEW_NAMESPACE, errno.EPERM),
@@ -160,6 +176,11 @@ def _only_types(*types: int) -> Block:
     for type_ in types:
         otherwise = _unless(_EQUAL, type_, otherwise)
     return [_argument(1), (_AND, 0, 0, _TYPE_MASK), *otherwise]
+
+
+def _refuse_made(flags: int, mode: int) -> Block:
+    made = _when(_ANY_BIT, _MAKES_A_FILE, [_argument(mode), *_when(_ANY_BIT, _SET_ID, _refuse(errno.EPERM))])
+    return [_argument(flags), *made, *_answer(_ALLOW)]
 
 
 def _refuse_bits(index: int, bits: int, answer: int) -> Block:

@@ -21,6 +21,7 @@ UNKNOWN: dict[str, Numbers] = {
     "listmount": (458, 458),
     "open_tree_attr": (467, 467),
     "memfd_secret": (447, 447),
+    "openat2": (437, 437),
     "_sysctl": (156, None),
     "create_module": (174, None),
     "get_kernel_syms": (177, None),
@@ -102,8 +103,17 @@ SHARED: dict[str, Numbers] = {
 """System V IPC and message queues: without a namespace of its own a process shares them with the whole host."""
 
 TOLD_APART: dict[str, Numbers] = {
+    "chmod": (90, None),
     "clone": (56, 220),
+    "creat": (85, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
     "ioctl": (16, 29),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "open": (2, None),
+    "openat": (257, 56),
     "personality": (135, 92),
     "prctl": (157, 167),
     "prlimit64": (302, 261),

@@ -7,7 +7,7 @@ from workers.policy.shell.refusal import refuse
 LONGEST_BYTES = 32 * 1024
 MOST_COMMANDS = 400
 DEEPEST = 40
-MOST_BYTES_IN_ALL = 8 * LONGEST_BYTES
+MOST_BYTES_IN_ALL = 4 * LONGEST_BYTES
 """Of a command, the texts given to shells in it, and the scripts it runs, together."""
 
 _ODD = re.compile(

@@ -9,6 +9,7 @@ from workers.policy.shell.script import Word
 from workers.policy.shell.syntax import Redirection
 from workers.policy.shell.words import read_word, static_text
 
+_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _COPY = re.compile(r"[0-9]+-?|-")
 
 
@@ -18,11 +19,19 @@ def opened(redirection: Redirection) -> tuple[Literal["read", "write"], Word] | 
     if redirection.target is None or operator == "<<<":
         return None
     path = read_word(redirection.target)
-    if operator in (">&", "<&") and path.static and _COPY.fullmatch(path.text):
-        return None
+    if operator in (">&", "<&"):
+        _check_copied(redirection.target.raw)
+        if _COPY.fullmatch(path.text):
+            return None
     if path.text.startswith(("/dev/tcp/", "/dev/udp/")):
         refuse("/dev/tcp and /dev/udp are bash's own way into the network", "use a program for it, such as curl")
     return ("read" if operator in ("<", "<&") else "write"), path
+
+
+def _check_copied(raw: str) -> None:
+    """Bash expands what follows `>&` twice: of `>&'$(rm x)'` it runs the inside of the quotes."""
+    if not _PLAIN.fullmatch(raw):
+        refuse("what follows >& is expanded twice", "write > file 2>&1")
 
 
 def input_of(redirections: tuple[Redirection, ...], piped: Input) -> Input:

@@ -86,6 +86,8 @@ class Speller(ABC):
             refuse("a process is substituted in the middle of a word", "let `<(...)` be a word of its own")
         if character == b"(" and _is_array(parts):
             parts.append(self._elements())
+            if self.peek() and self.peek() not in b" \t\n;&|)":
+                refuse("a word goes on behind an array's bracket", "write name=(one two), and a blank or line end")
         return tuple(parts)
 
     def pattern(self) -> Parts:

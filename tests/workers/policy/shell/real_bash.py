@@ -27,12 +27,10 @@ done
 _DRIVER = _DRIVER.replace('text=$(<"$script")', 'IFS= read -r -d "" text <"$script"')
 _STUB = """#!/bin/dash
 program=${0##*/}
-printf '%s\\0' "$program" "$@" "
-" >&9
+printf '%s\\0' $(($# + 1)) "$program" "$@" >&9
 case $#$1 in *1|*x|*f) exit 1;; esac
 exit 0
 """
-END = "\n"
 _NOBODY = 65534
 
 
@@ -94,14 +92,13 @@ class RealBash:
     def _ran(self, log: Path, ended: bool) -> Ran:
         if not log.exists():
             return Ran(argvs=() if ended else None)
+        words = log.read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
         argvs: list[tuple[str, ...]] = []
-        argv: list[str] = []
-        for word in log.read_bytes().decode(errors="surrogateescape").split("\0")[:-1]:
-            if word == END:
-                argvs.append(tuple(argv))
-                argv = []
-            else:
-                argv.append(word)
+        at = 0
+        while at < len(words):
+            end = at + 1 + int(words[at])
+            argvs.append(tuple(words[at + 1 : end]))
+            at = end
         return Ran(argvs=tuple(argvs))
 
 

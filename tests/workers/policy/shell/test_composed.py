@@ -9,7 +9,7 @@ from made_scripts import TOKENS
 
 from workers.policy.shell import Script, Unparseable, read_script
 
-FOLDER = Path("/work/tree")
+FOLDER = Path("/srv/tree")
 MARKER = ("git", "push", "marker")
 LONGEST_S = 5.0
 """Far above what any script takes (under a second), for machines that are busy."""

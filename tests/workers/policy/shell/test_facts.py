@@ -17,7 +17,7 @@ from workers.policy.shell import (
     read_script,
 )
 
-FOLDER = Path("/work/tree")
+FOLDER = Path("/srv/tree")
 
 
 def _facts(text: str, read_file: ReadFile | None = None) -> tuple[Fact, ...]:

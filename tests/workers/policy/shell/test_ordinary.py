@@ -158,6 +158,6 @@ ORDINARY = [
 @pytest.mark.parametrize("script", ORDINARY)
 def test_ordinary_work_is_read(script: str) -> None:
     """A command as agents write it is understood, with at least one command or assignment in it."""
-    found = read_script(script, folder=Path("/work/tree"))
+    found = read_script(script, folder=Path("/srv/tree"))
     assert isinstance(found, Script), found
     assert found.facts

@@ -12,7 +12,7 @@ from real_bash import Ran, RealBash
 
 from workers.policy.shell import Script, read_script
 
-FOLDER = Path("/work/tree")
+FOLDER = Path("/srv/tree")
 SCRIPTS_PER_SEED = 1_000
 
 
@@ -47,8 +47,8 @@ def test_the_rig_notices_what_was_not_found(bash: RealBash) -> None:
     assert _unseen([("m1 a; rm b", seen)], ran) == [("m1 a; rm b", ("rm", "b"))]
 
 
-def test_values_that_arithmetic_runs_are_real(bash: RealBash) -> None:
-    """Bash runs commands that stand in variables; were one of these read as known, something would run unseen."""
+def test_what_is_refused_for_good_reason_really_runs(bash: RealBash) -> None:
+    """Bash runs commands hidden in values and quirks; were one of these read as known, something would run unseen."""
     hidden = [
         "x='a[$(rm q)]'; ((x))",
         "x='a[$(rm q)]'; [[ x -eq 1 ]]",
@@ -58,6 +58,12 @@ def test_values_that_arithmetic_runs_are_real(bash: RealBash) -> None:
         "x='a[$(rm q)]'; declare -i y; y=x",
         "printf -v 'a[$(rm q)]' x",
         "PS4='$(rm q)'; set -x; :",
+        "m1 >&'$(rm q)'",
+        'm1 "$\\\n(rm q)"',
+        "m1 ${v:-<(rm q)}",
+        "declare -a x='($(rm q))'",
+        ": 'a[$(rm q)]'; ((_))",
+        "sh -c 'm1 &>f2 rm'",
     ]
     assert [any(argv[0] == "rm" for argv in each.argvs or ()) for each in bash.run(hidden)] == [True] * len(hidden)
     assert not [script for script in hidden if isinstance(read_script(script, folder=FOLDER), Script)]

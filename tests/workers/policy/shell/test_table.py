@@ -6,7 +6,7 @@ import pytest
 
 from workers.policy.shell import Script, Unparseable, read_script
 
-FOLDER = Path("/work/tree")
+FOLDER = Path("/srv/tree")
 
 # An argv is written with single blanks between its words, or as a tuple where a word has blanks in it or is empty.
 # Words that are not known beforehand stand as they are written.
@@ -433,6 +433,11 @@ UNKNOWN = [
     "env -S a -S b",
     "echo ${v:-<(rm x)}",
     "((1 <(rm)))",
+    "x=(a){}git rm",
+    "x=(a)b rm",
+    "a >&'$(rm x)'",
+    "a >&$x",
+    'a 2>&"$x"',
     "((a)); ((b)",
     'echo $"a"',
     'echo "$\\\n(rm x)"',

@@ -7,10 +7,14 @@ import stat
 import struct
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attempt import Stage, attempt
-from calls import LIBC, opens
+from calls import LIBC, call, opens
 from sight import said_so, told, touched
+
+if TYPE_CHECKING:
+    from world import World
 
 _HIDDEN = ("root", "files", "uid")
 """What is not in the command's own root, not in its Landlock rules, and another user's."""
@@ -253,3 +257,47 @@ def open_the_list_of_users_to_write(stage: Stage) -> bool:
 @attempt("root", "files", "uid", seen=said_so, needs_root=True)
 def open_a_program_to_write(stage: Stage) -> bool:
     return opens("/usr/bin/env", os.O_WRONLY | os.O_APPEND)
+
+
+def _runs_as_its_owner(world: "World", name: str, said: Any) -> bool:
+    """On disk it belongs to the user, to root even: whoever can run it has their rights."""
+    made = world.worktree / f"{name}.program"
+    return made.exists() and bool(made.stat().st_mode & 0o6000)
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def leave_a_program_that_runs_as_its_owner(stage: Stage) -> None:
+    Path(stage.inside("program")).write_text("#!/bin/sh\n")
+    Path(stage.inside("program")).chmod(0o4755)
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def leave_a_program_that_runs_as_its_group(stage: Stage) -> None:
+    Path(stage.inside("program")).write_text("#!/bin/sh\n")
+    with open(stage.inside("program")) as file:  # noqa: PTH123 - its mode is changed by the descriptor
+        os.fchmod(file.fileno(), 0o2755)
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def make_a_program_that_runs_as_its_owner(stage: Stage) -> None:
+    """By its first mode."""
+    os.close(os.open(stage.inside("program"), os.O_CREAT | os.O_WRONLY, 0o4755))
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def name_a_program_that_runs_as_its_owner(stage: Stage) -> None:
+    """It has no name when it is made."""
+    file = os.open(stage.worktree, os.O_TMPFILE | os.O_WRONLY, 0o4755)
+    os.link(f"/proc/self/fd/{file}", stage.inside("program"), follow_symlinks=True)
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def make_a_program_by_a_struct(stage: Stage) -> None:
+    """Its mode lies where no filter looks."""
+    how = ctypes.create_string_buffer(struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)
+    os.close(call(437, -100, stage.inside("program").encode(), how, 24))
+
+
+@attempt("seccomp", "filter", seen=_runs_as_its_owner)
+def make_a_node_that_runs_as_its_owner(stage: Stage) -> None:
+    os.mknod(stage.inside("program"), stat.S_IFREG | 0o4755)

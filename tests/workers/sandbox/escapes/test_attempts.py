@@ -88,11 +88,12 @@ def test_a_layer_alone_stops_what_only_root_could_do(outcomes_of: Of, held: str,
 @pytest.mark.parametrize("who", ["root"])
 def test_root_s_commands_are_held_by_their_uid(outcomes_of: Of, held: str, who: str) -> None:
     """Alone it stops what belongs to others; without it bubblewrap does not hold root."""
+    found = outcomes_of(held, who)
     # They are no root's commands, and what is withheld from users anyway proves nothing.
     bare = outcomes_of("nothing", who if held == "all but uid" else "user")
-    assert _wrongly(outcomes_of(held, who), bare, holds(held, who), list(ATTEMPTS)) == {}
+    assert _wrongly(found, bare, holds(held, who), list(ATTEMPTS)) == {}
     if held == "all but uid":
-        assert outcomes_of(held, who)["open_where_dumps_go"].escaped
+        assert found["open_where_dumps_go"].escaped
 
 
 def _wrongly(found: dict[str, Outcome], bare: dict[str, Outcome], stop: Layers, names: list[str]) -> dict[str, str]:
