@@ -72,7 +72,9 @@ def place_in(folder: Path, hub: Path) -> Workplace:
     root, tmp = folder / "root", folder / "tmp"
     tmp.mkdir(parents=True)
     subprocess.run(["git", "clone", "-q", str(hub), str(root)], check=True, capture_output=True)
-    return Workplace(root=root, tmp=tmp, env={"PATH": os.environ["PATH"]}, confined=OPEN, stop=lambda: False, left_s=lambda: 3600.0)
+    return Workplace(
+        root=root, tmp=tmp, env={"PATH": os.environ["PATH"]}, confined=OPEN, stop=lambda: False, left_s=lambda: 3600.0
+    )
 
 
 def bare(folder: Path, hub: Path, text: str) -> tuple[float, float]:

@@ -79,7 +79,8 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
     On one machine, where workers are what this process is: somebody can do each task. Elsewhere workers know best.
 
     Raises:
-        CannotRun: no model can be asked, a program is not there, or a host is not to be had.
+        CannotRun: no model can be asked, or a program is not there.
+        HostsRefused: a task or a check wants a host that the person does not allow.
         DocumentWrong: the table of models, that of tools, or the policy is written wrongly.
     """
     if settings.broker_url is not None:

@@ -1,4 +1,4 @@
-"""What reaches a network in a run: the hosts that a plan grants its task, and a person grants the repository's checks."""
+"""What reaches a network in a run: hosts that a plan grants its task, and a person the repository's checks."""
 
 import http.server
 import json

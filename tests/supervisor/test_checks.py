@@ -48,9 +48,7 @@ def test_of_such_a_check_too_the_partner_is_found_and_the_command_shows_it(gate:
     ],
 )
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
-def test_a_check_that_changes_tracked_files_proves_nothing(
-    gate: Gate, changing: str, paths: str, sandbox: str
-) -> None:
+def test_a_check_that_changes_tracked_files_proves_nothing(gate: Gate, changing: str, paths: str, sandbox: str) -> None:
     """The one behind it would be green on bytes that do not land. Git's own account can be cooked without a sandbox."""
     if sandbox == "off":
         gate.unconfined()

@@ -184,7 +184,6 @@ def _toolbox(
     )
 
 
-
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
     """What was confirmed before an interruption stays confirmed."""
     if not words.red_first:

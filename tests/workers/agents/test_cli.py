@@ -131,7 +131,7 @@ def test_a_usage_limit_comes_with_its_reset(tmp_path: Path) -> None:
     """As an event has it, to the second; or as the words have it, on this host's clock."""
     claude, codex = Place(tmp_path / "a", "claude"), Place(tmp_path / "b", "codex")
     claude.replay("claude-usage-limit.jsonl", status=1)
-    events = [json.loads(line) for line in (RECORDINGS / "claude-usage-limit.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "a/bin/claude-usage-limit.jsonl").read_text().splitlines()]
     told = next(event["rate_limit_info"]["resetsAt"] for event in events if event["type"] == "rate_limit_event")
     assert claude.perform().resets_at == told
     then = time.localtime(time.time() + 10 * 86_400)

@@ -9,7 +9,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent.parent))
 sys.path.append(str(Path(__file__).parent))
 
-from cli_kit import RECORDINGS
+from cli_kit import RECORDINGS, of_now
 from host_kit import Host
 
 from workers.messages import CliAgent, WorkResult
@@ -20,9 +20,10 @@ def test_a_limit_that_one_order_meets_holds_back_the_next(
 ) -> None:
     """The second order does not start the program: it is told when it may, and costs its task no attempt."""
     host, programs = Host(tmp_path), tmp_path / "bin"
+    host.unconfined()
     programs.mkdir()
     stand_in = programs / "claude"
-    recorded = RECORDINGS / "claude-usage-limit.jsonl"
+    recorded = of_now(RECORDINGS / "claude-usage-limit.jsonl", programs / "said")
     stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho x >> {tmp_path}/started\ncat '{recorded}'\nexit 1\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")

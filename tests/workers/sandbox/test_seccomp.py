@@ -89,7 +89,8 @@ EPERM = """
 ENOSYS = """
     _sysctl 156 -; clone3 435 435; create_module 174 -; get_kernel_syms 177 -; io_uring_enter 426 426;
     io_uring_register 427 427; io_uring_setup 425 425; listmount 458 458; lookup_dcookie 212 18; memfd_secret 447 447;
-    modify_ldt 154 -; nfsservctl 180 42; open_tree_attr 467 467; openat2 437 437; query_module 178 -; statmount 457 457; uselib 134 -
+    modify_ldt 154 -; nfsservctl 180 42; open_tree_attr 467 467; openat2 437 437; query_module 178 -;
+    statmount 457 457; uselib 134 -
 """
 EPERM_WITHOUT_NAMESPACES = """
     mq_open 240 180; mq_unlink 241 181; msgctl 71 187; msgget 68 186; msgrcv 70 188; msgsnd 69 189; semctl 66 191;
@@ -97,8 +98,8 @@ EPERM_WITHOUT_NAMESPACES = """
 """
 ARGUMENTS_TOLD_APART = """
     chmod 90 -; creat 85 -; fchmod 91 52; fchmodat 268 53; fchmodat2 452 452; mknod 133 -; mknodat 259 33; open 2 -;
-    openat 257 56; clone 56 220; ioctl 16 29; personality 135 92; prctl 157 167; prlimit64 302 261; sendmmsg 307 269; sendmsg 46 211;
-    sendto 44 206; setpriority 141 140; socket 41 198; socketpair 53 199; unshare 272 97
+    openat 257 56; clone 56 220; ioctl 16 29; personality 135 92; prctl 157 167; prlimit64 302 261; sendmmsg 307 269;
+    sendmsg 46 211; sendto 44 206; setpriority 141 140; socket 41 198; socketpair 53 199; unshare 272 97
 """
 
 
