@@ -29,6 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/checkouts.py
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
+	$(BIN)/python benchmarks/sandbox.py
 
 install: $(READY)
 

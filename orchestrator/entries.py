@@ -18,7 +18,7 @@ from workers.documents import Located
 from workers.messages import Message
 from workers.mistakes import Mistake
 from workers.policy.document import mistakes_in
-from workers.sandbox.hosts import BadHost, read_rule
+from workers.sandbox.network.hosts import BadHost, read_rule
 from workers.scalars import Slug, slug
 
 _MOST_TASKS = 100_000

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 
 from orchestrator.finding import Finding
-from workers.sandbox import cgroups
 from workers.sandbox.confinement import LEVEL_WORDS, Level
+from workers.sandbox.kernel import cgroups
 from workers.sandbox.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, chosen, layers
 from workers.sandbox.obstacles import obstacle
 from workers.sandbox.uids import COUNT, FIRST

@@ -14,7 +14,7 @@ from workers.messages import CachedFolder, Message, Setup
 from workers.mistakes import DocumentWrong, Mistake
 from workers.policy.document import mistakes_in
 from workers.policy.entries import RuleEntry
-from workers.sandbox.hosts import BadHost, read_rule
+from workers.sandbox.network.hosts import BadHost, read_rule
 from workers.scalars import Duration, Slug
 
 

@@ -16,7 +16,7 @@ import typer
 from orchestrator.cli.running import settings_with
 from orchestrator.cli.say import complain, hush, say_json
 from workers.sandbox.confinement import LEVEL_WORDS
-from workers.sandbox.hosts import BadHost
+from workers.sandbox.network.hosts import BadHost
 from workers.sandbox.private import Private, private
 from workers.sandbox.process import Command, Ended, run
 from workers.sandbox.shelter import Shelter

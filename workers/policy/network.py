@@ -9,7 +9,7 @@ from typing import Literal
 from workers.policy.host import HostPattern
 from workers.policy.judgement import judge_host
 from workers.policy.layers import Policy
-from workers.sandbox.hosts import BadHost, read_rule
+from workers.sandbox.network.hosts import BadHost, read_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

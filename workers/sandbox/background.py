@@ -20,7 +20,7 @@ from workers.sandbox.child import Child, start
 from workers.sandbox.confinement import OPEN
 from workers.sandbox.guard import guard_argv, read_end, tell
 from workers.sandbox.kin import commands_of, kin
-from workers.sandbox.linked import linked
+from workers.sandbox.network.linked import linked
 from workers.sandbox.output import open_log, read_log
 from workers.sandbox.process import Command, Ended
 

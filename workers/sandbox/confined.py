@@ -14,8 +14,9 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.sandbox import bubblewrap, seccomp, visible
+from workers.sandbox import bubblewrap, visible
 from workers.sandbox.confinement import Bounds, Confinement
+from workers.sandbox.kernel import seccomp
 from workers.sandbox.launch import NotLaunched, launch, open_listeners
 from workers.sandbox.launcher import FIRST_EXTRA
 from worktrees.beneath import Beneath

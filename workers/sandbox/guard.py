@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.sandbox.confinement import Confinement, as_json, from_json
-from workers.sandbox.linked import LinkedOutlet
+from workers.sandbox.network.linked import LinkedOutlet
 from workers.sandbox.process import Command, Ended, run
 
 _START = "import sys; sys.path.append(sys.argv[1]); from workers.sandbox.guard import main; main()"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.sandbox import landlock
 from workers.sandbox.confined import bubblewrap_program
 from workers.sandbox.confinement import OPEN, Confinement, Level
+from workers.sandbox.kernel import landlock
 from workers.sandbox.launch import release
 from workers.sandbox.obstacles import obstacle
 from workers.sandbox.process import Command, run

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.sandbox.cgroups import grouped
 from workers.sandbox.confinement import OPEN, Bounds, Confinement, Level
+from workers.sandbox.kernel.cgroups import grouped
 from workers.sandbox.layers import NoSandbox, chosen, held, somebody
-from workers.sandbox.outlet import Outlet, way_out
+from workers.sandbox.network.outlet import Outlet, way_out
 from workers.settings import Settings
 
 

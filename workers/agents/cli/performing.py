@@ -24,7 +24,7 @@ from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
 from workers.llm.messages import Text, user
 from workers.messages import CliAgent, CliProgram
-from workers.sandbox.outlet import way_out
+from workers.sandbox.network.outlet import way_out
 from workers.sandbox.private import private
 from workers.sandbox.process import Command, Ended, run
 from workers.settings import secret

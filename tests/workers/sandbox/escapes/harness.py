@@ -18,9 +18,10 @@ from holds import HOLDS
 from table import ATTEMPTS
 from world import World, secret, world
 
-from workers.sandbox import bubblewrap, seccomp, visible
+from workers.sandbox import bubblewrap, visible
 from workers.sandbox.confined import bubblewrap_program
 from workers.sandbox.confinement import OPEN, Bounds, Confinement
+from workers.sandbox.kernel import seccomp
 from workers.sandbox.launch import launch
 from workers.sandbox.process import Command, run
 from workers.sandbox.uids import leased_uid

@@ -11,7 +11,7 @@ import sys
 
 
 def main(what: "dict[str, object]", argv: "list[str]") -> None:
-    from workers.sandbox import landlock, seccomp
+    from workers.sandbox.kernel import landlock, seccomp
 
     limits: dict[str, int] = what.get("limits", {})  # type: ignore[assignment]  # as written by the harness
     for name, most in limits.items():

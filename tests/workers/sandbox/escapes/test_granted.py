@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from workers.sandbox.confinement import Confinement
-from workers.sandbox.outlet import way_out
+from workers.sandbox.network.outlet import way_out
 from workers.sandbox.process import Ended
 
 Sh = Callable[..., Ended]

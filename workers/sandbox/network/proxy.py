@@ -2,12 +2,12 @@
 The way out of a sandbox: an HTTP proxy that reaches the hosts of an allow-list and nothing else.
 
 It runs in a thread of the harness and opens no port of its own: it serves listening sockets that were opened inside
-commands' network namespaces (`workers.sandbox.netns`). What it understands: CONNECT, and whole http:// addresses, one
-request to a connection. It looks into nothing that is encrypted, and adds nothing: no credentials, no header.
+commands' network namespaces (`netns`). What it understands: CONNECT, and whole http:// addresses, one request to a
+connection. It looks into nothing that is encrypted, and adds nothing: no credentials, no header.
 An allowed host that takes uploads takes anything a command can read.
 
-`hosts` and `addresses` judge, `proxy_exchange` carries one connection, `proxy_head` reads and writes HTTP,
-`proxy_stream` moves bytes, `proxy_lookup` resolves names.
+`hosts` and `addresses` judge, `exchange` carries one connection, `head` reads and writes HTTP, `stream` moves bytes,
+`lookup` resolves names.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from typing import Any, Self
 
 import structlog
 
-from workers.sandbox.hosts import Denied, HostRule, permits
-from workers.sandbox.proxy_exchange import Exchanges, ProxyLimits, Tell
-from workers.sandbox.proxy_lookup import LookUp, ask_system
+from workers.sandbox.network.exchange import Exchanges, ProxyLimits, Tell
+from workers.sandbox.network.hosts import Denied, HostRule, permits
+from workers.sandbox.network.lookup import LookUp, ask_system
 
 _PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPROTO, errno.EPERM}
 _PAUSE_S = 0.05

@@ -10,7 +10,7 @@ How a call is refused: with EPERM where programs know that they may lack the rig
 machine's calls (i386 and x32 on x86_64) mean something else, so whoever makes one is killed.
 
 Standard library only: the launcher imports this without site-packages. Not here: what keeps a command from files,
-from the network and from other processes (`workers.sandbox.landlock`, bubblewrap's namespaces).
+from the network and from other processes (`workers.sandbox.kernel.landlock`, bubblewrap's namespaces).
 """
 
 import ctypes
@@ -18,8 +18,8 @@ import errno
 import os
 import struct
 
-from workers.sandbox import kernel
-from workers.sandbox.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN, Numbers
+from workers.sandbox.kernel import calls
+from workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN, Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would take longer to import than all of the rest.
@@ -95,12 +95,12 @@ def install(program: bytes) -> None:
     Raises:
         OSError: the kernel takes no filter; `no_new_privs` may stand all the same.
     """
-    kernel.give_up_privileges()
+    calls.give_up_privileges()
     instructions = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
     pointed = ctypes.create_string_buffer(described, len(described))
     otherwise = "the kernel takes no filter of system calls"
-    kernel.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(pointed), otherwise=otherwise)
+    calls.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(pointed), otherwise=otherwise)
 
 
 def _refusals(network: str) -> list[tuple[Numbers, int]]:

@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from workers.sandbox.addresses import Address
-from workers.sandbox.hosts import BadHost, Denied, HostRule, Permit, forbidden_address, permits, written_in_full
-from workers.sandbox.proxy_head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
-from workers.sandbox.proxy_lookup import LookUp, Lookups
-from workers.sandbox.proxy_stream import PIECE_BYTES, pass_all, pass_body
+from workers.sandbox.network.addresses import Address
+from workers.sandbox.network.head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
+from workers.sandbox.network.hosts import BadHost, Denied, HostRule, Permit, forbidden_address, permits, written_in_full
+from workers.sandbox.network.lookup import LookUp, Lookups
+from workers.sandbox.network.stream import PIECE_BYTES, pass_all, pass_body
 
 _HEAD_BYTES = 32 * 1024
 _HEAD_END = b"\r\n\r\n"

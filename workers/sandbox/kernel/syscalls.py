@@ -2,7 +2,7 @@
 The system calls that are refused, by how, with their numbers.
 
 A number is a pair, for x86_64 and for aarch64, or None where the machine has no such call. Since Linux 5.1 a new call
-has the same number on both. What is refused for some of its arguments only is in `workers.sandbox.seccomp`.
+has the same number on both. What is refused for some of its arguments only is in `workers.sandbox.kernel.seccomp`.
 
 Source: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 """

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from workers.sandbox.hosts import HostRule, literal, read_rules
-from workers.sandbox.proxy import Proxy, proxy_variables
-from workers.sandbox.proxy_exchange import Told
+from workers.sandbox.network.exchange import Told
+from workers.sandbox.network.hosts import HostRule, literal, read_rules
+from workers.sandbox.network.proxy import Proxy, proxy_variables
 
 _PORT = 3128
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ other processes alone; it holds before bubblewrap, which could not mount anythin
 what one gave up no later one brings back.
 
 What Landlock does not know: changing modes, owners, times and attributes, asking whether a path exists, refusing
-something inside an allowed folder, and UDP, MPTCP and fast-open (`workers.sandbox.seccomp` refuses those sockets).
+something inside an allowed folder, and UDP, MPTCP and fast-open (`seccomp` refuses those sockets).
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -17,7 +17,7 @@ import os
 import stat
 import struct
 
-from workers.sandbox import kernel
+from workers.sandbox.kernel import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `collections.abc` is not loaded at the launcher's start.
@@ -53,7 +53,7 @@ _NEVER = _MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV
 def abi() -> int:
     """The kernel's version of Landlock, 0 where there is none or it is switched off."""
     try:
-        return kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION, otherwise="no Landlock")
+        return calls.call(_CREATE_RULESET, 0, 0, _ASK_VERSION, otherwise="no Landlock")
     except OSError:
         return 0
 
@@ -128,7 +128,7 @@ def _ruleset(files: int, tcp: int, scopes: int) -> int:
     """A kernel takes a longer struct than it knows as long as the rest of it is zero."""
     attributes = _buffer("=QQQ", files, tcp, scopes)
     size = len(attributes)
-    return kernel.call(
+    return calls.call(
         _CREATE_RULESET, ctypes.addressof(attributes), size, 0, otherwise="Landlock takes no set of rules"
     )
 
@@ -148,7 +148,7 @@ def _allow(ruleset: int, opened: int, rights: int) -> None:
         on_it = rights if stat.S_ISDIR(os.fstat(opened).st_mode) else rights & _ON_FILES
         rule = _buffer("=Qi", on_it, opened)
         otherwise = "Landlock takes no rule about a path"
-        kernel.call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0, otherwise=otherwise)
+        calls.call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0, otherwise=otherwise)
     finally:
         os.close(opened)
 
@@ -158,14 +158,12 @@ def _open_real(place: Place) -> int:
     path = ctypes.create_string_buffer(os.fsencode(place))
     how = _buffer("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
     otherwise = f"{os.fsdecode(place)} cannot be made writable; it must be a real path, without links"
-    return kernel.call(
-        _OPENAT2, _AT_FDCWD, ctypes.addressof(path), ctypes.addressof(how), len(how), otherwise=otherwise
-    )
+    return calls.call(_OPENAT2, _AT_FDCWD, ctypes.addressof(path), ctypes.addressof(how), len(how), otherwise=otherwise)
 
 
 def _enter(ruleset: int) -> None:
-    kernel.give_up_privileges()
-    kernel.call(_RESTRICT_SELF, ruleset, 0, otherwise="Landlock's rules do not hold")
+    calls.give_up_privileges()
+    calls.call(_RESTRICT_SELF, ruleset, 0, otherwise="Landlock's rules do not hold")
 
 
 def _buffer(layout: str, *values: int) -> "ctypes.Array[ctypes.c_char]":

@@ -8,7 +8,7 @@ Standard library only: the launcher imports this without site-packages.
 import os
 import signal
 
-from workers.sandbox import kernel
+from workers.sandbox.kernel import calls
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
@@ -16,10 +16,10 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 def keep() -> None:
     """Returns in a child that is to become the command. The keeper itself ends as the command does."""
     harness = os.getppid()
-    kernel.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
+    calls.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
     # Masked until waited for: a keeper that dies of a signal keeps nobody.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
-    kernel.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
+    calls.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
     command = os.fork()
     if command == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -14,10 +14,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from proxy_kit import OK, PATIENCE_S, Way, Web, addresses, everything
 
-from workers.sandbox.addresses import Address
-from workers.sandbox.hosts import read_rules
-from workers.sandbox.proxy import Proxy, proxy_variables
-from workers.sandbox.proxy_exchange import ProxyLimits, Told
+from workers.sandbox.network.addresses import Address
+from workers.sandbox.network.exchange import ProxyLimits, Told
+from workers.sandbox.network.hosts import read_rules
+from workers.sandbox.network.proxy import Proxy, proxy_variables
 
 
 def get(place: str, *fields: str, method: str = "GET") -> bytes:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox.cgroup_places import find_places
-from workers.sandbox.cgroups import grouped
 from workers.sandbox.confinement import Bounds, Confinement
+from workers.sandbox.kernel.cgroup_places import find_places
+from workers.sandbox.kernel.cgroups import grouped
 from workers.sandbox.layers import NoSandbox, chosen, somebody
 from workers.sandbox.process import Command, Ended, run, shell
 
@@ -185,7 +185,7 @@ def test_what_processes_use_together_is_bounded(confined: Run) -> None:
 _HELD = """
 import os, signal, sys
 sys.path.append({above!r})
-from workers.sandbox.cgroups import grouped, why_not
+from workers.sandbox.kernel.cgroups import grouped, why_not
 from workers.sandbox.confinement import Bounds
 why_not()
 with grouped(Bounds()) as groups:
@@ -195,7 +195,7 @@ with grouped(Bounds()) as groups:
 
 
 def harness(then: str) -> "subprocess.Popen[str]":
-    script = _HELD.format(above=str(Path(__file__).parents[3]), then=then)
+    script = _HELD.format(above=str(Path(__file__).parents[4]), then=then)
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
 
 

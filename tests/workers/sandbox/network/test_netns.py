@@ -17,12 +17,12 @@ sys.path.append(str(Path(__file__).parent))
 
 from proxy_kit import OK, Web
 
-from workers.sandbox.hosts import read_rules
-from workers.sandbox.netns import NoListener, fork_listeners, listener_in, listeners_in
-from workers.sandbox.proxy import Proxy
-from workers.sandbox.proxy_exchange import Told
+from workers.sandbox.network.exchange import Told
+from workers.sandbox.network.hosts import read_rules
+from workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
+from workers.sandbox.network.proxy import Proxy
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 PATIENCE_S = 20.0
 STRANGER = 42117
 """A user of no name, who owns the namespaces of what he starts."""
@@ -159,7 +159,7 @@ FROM_OUTSIDE = """
 from __future__ import annotations
 import json, os, subprocess, sys
 sys.path.append(sys.argv[1])
-from workers.sandbox.netns import fork_listeners
+from workers.sandbox.network.netns import fork_listeners
 {held}
 with Held("true") as held:
     one, other = fork_listeners(held.pid, (3128, 8123))
