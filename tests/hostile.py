@@ -9,7 +9,13 @@ folders, sockets and processes that the caller gives, so that it can be run wher
 
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,6 +40,7 @@ ODD_NAMES = (
         "a" * 255,
     ),
 )
+_SLEEPER = "import signal, time; signal.signal(signal.SIGUSR1, print); print('begun', flush=True); time.sleep(600)"
 _CONFTEST = Path(__file__).with_name("hostile_conftest.py")
 
 
@@ -60,6 +67,36 @@ class Hostile:
     """A repository with one commit on `main`, and a work tree."""
     canary: Path
     """Is there when git has run something of the repository's."""
+
+
+@contextmanager
+def aimed_at(folder: Path, hub: Path) -> Iterator[Aims]:
+    """Everything is there to be attacked below a folder, and listens; `hub` is a git folder."""
+    for name in ("outside", "person"):
+        (folder / name).mkdir()
+    (folder / "outside" / "secret").write_text("SECRET")
+    short = Path(tempfile.mkdtemp())  # a socket's path has room for a hundred bytes
+    with ExitStack() as open_:
+        words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
+        sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))
+        open_.callback(sleeper.kill)
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"begun\n"
+        tcp, unix = (open_.enter_context(socket.socket(kind)) for kind in (socket.AF_INET, socket.AF_UNIX))
+        tcp.bind(("127.0.0.1", 0))
+        unix.bind(str(short / "s"))
+        tcp.listen()
+        unix.listen()
+        open_.callback(shutil.rmtree, short)
+        yield Aims(
+            outside=str(folder / "outside"),
+            home=str(folder / "person"),
+            hub=str(hub),
+            pid=sleeper.pid,
+            port=tcp.getsockname()[1],
+            socket=str(short / "s"),
+        )
+        assert sleeper.poll() is None, "it was killed"
 
 
 def hostile_repository(folder: Path, aims: Aims, git: Git) -> Hostile:

@@ -1,20 +1,15 @@
 """The hostile repository is what it says: where nothing holds it, nearly all that it tries succeeds."""
 
 import os
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hostile import ATTACKS, REPORT, Aims, Hostile, achieved, hostile_repository
+from hostile import ATTACKS, REPORT, Aims, Hostile, achieved, aimed_at, hostile_repository
 
 from workers.sandbox import tree
-
-_SLEEPER = "import signal, time; signal.signal(signal.SIGUSR1, print); print('begun', flush=True); time.sleep(600)"
 
 
 def git(folder: Path, /, *argv: str, check: bool = True) -> str:
@@ -25,26 +20,9 @@ def git(folder: Path, /, *argv: str, check: bool = True) -> str:
 
 @pytest.fixture
 def aims(tmp_path: Path) -> Iterator[Aims]:
-    """Everything is there to be attacked, and listens."""
-    for name in ("outside", "home", "hub/refs/heads"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "outside" / "secret").write_text("SECRET")
-    short = tempfile.mkdtemp()  # a socket's path has room for a hundred bytes
-    with ExitStack() as open_:
-        words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
-        sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))
-        open_.callback(sleeper.kill)
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == b"begun\n"
-        tcp, unix = (open_.enter_context(socket.socket(kind)) for kind in (socket.AF_INET, socket.AF_UNIX))
-        tcp.bind(("127.0.0.1", 0))
-        unix.bind(f"{short}/s")
-        tcp.listen(), unix.listen()
-        outside, home, hub = (str(tmp_path / name) for name in ("outside", "home", "hub"))
-        port = tcp.getsockname()[1]
-        yield Aims(outside=outside, home=home, hub=hub, pid=sleeper.pid, port=port, socket=f"{short}/s")
-    Path(short, "s").unlink()
-    Path(short).rmdir()
+    (tmp_path / "hub/refs/heads").mkdir(parents=True)
+    with aimed_at(tmp_path, tmp_path / "hub") as aims:
+        yield aims
 
 
 @pytest.fixture

@@ -3,48 +3,23 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hostile import ATTACKS, Aims, achieved, hostile_repository
+from hostile import ATTACKS, Aims, achieved, aimed_at, hostile_repository
 from kit import Machine, command, write_plan
 
 NothingLeft = Callable[[Path, Machine], None]
-_SLEEPER = "import time; print('begun', flush=True); time.sleep(600)"
 _ATTACK = f"{sys.executable} -m pytest -q -p no:cacheprovider test_app.py"
 
 
 @pytest.fixture
 def aims(ground: Path) -> Iterator[Aims]:
-    """Everything is there to be attacked, and listens."""
-    for name in ("outside", "person"):
-        (ground / name).mkdir()
-    (ground / "outside" / "secret").write_text("SECRET")
-    with ExitStack() as open_:
-        words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
-        sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))
-        open_.callback(sleeper.kill)
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == b"begun\n"
-        tcp, unix = (open_.enter_context(socket.socket(kind)) for kind in (socket.AF_INET, socket.AF_UNIX))
-        tcp.bind(("127.0.0.1", 0))
-        unix.bind(str(ground / "s"))
-        tcp.listen()
-        unix.listen()
-        yield Aims(
-            outside=str(ground / "outside"),
-            home=str(ground / "person"),
-            hub=str(ground / "repository" / ".git"),
-            pid=sleeper.pid,
-            port=tcp.getsockname()[1],
-            socket=str(ground / "s"),
-        )
-        assert sleeper.poll() is None, "it was killed"
+    with aimed_at(ground, ground / "repository" / ".git") as aims:
+        yield aims
 
 
 def _git(folder: Path, /, *argv: str) -> str:

@@ -25,6 +25,7 @@ def test_the_card_has_its_sections_in_their_order() -> None:
     one = order(
         description="Everywhere.",
         files=("src/**",),
+        network=("packages.example.org",),
         acceptance=("pytest -q",),
         reasons=(REASON,),
         replies=(Reply(question="# Which?", answer="Both.", by="ann"),),
@@ -34,6 +35,7 @@ def test_the_card_has_its_sections_in_their_order() -> None:
     )
     assert card == (
         "# Task rename: Call it new\n\nEverywhere.\n\n## Files you may write\n- src/**\n\n"
+        "## Hosts that commands may reach\n- packages.example.org\n\n"
         "## Commands that must succeed\n- pytest -q\n\n"
         "## Conventions\n\nPRIOR ANALYSIS:\n\n## File Hints\n\n## Files\n\n"
         "## Why attempt 1 came back: check_failed\ncheck 'tests' is red\nThe end of its log:\n    # no heading\n\n"

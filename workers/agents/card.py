@@ -22,6 +22,8 @@ def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", prior
         parts.append(order.description.strip("\n"))
     if order.files:
         parts.append("## Files you may write\n" + _listed(order.files))
+    if order.network:
+        parts.append("## Hosts that commands may reach\n" + _listed(order.network))
     if order.acceptance:
         parts.append("## Commands that must succeed\n" + _listed(order.acceptance))
     parts += [section.strip("\n") for section in (conventions, priors, hints, files) if section]

@@ -10,7 +10,7 @@ connected to, every file of the user read.
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from workers.sandbox.confinement import Confinement
@@ -120,6 +120,21 @@ def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
     how |= {path: ("--bind", path) for path in confined.writable}
     how |= {path: ("--ro-bind", path) for path in confined.protected}
     how |= {place: ("--ro-bind", source) for source, place in confined.mounted}
+    above = [] if confined.tmp is None else _in_own_tmp(how)
+    for path in above:
+        yield from ("--perms", "0755", "--tmpfs", path)
     for path in sorted(how):
         option, source = how[path]
         yield from (option, str(source), str(path))
+    for path in above:
+        yield from ("--remount-ro", path)
+
+
+def _in_own_tmp(bound: Iterable[Path]) -> list[str]:
+    """
+    Folders right in the command's `/tmp` below which others are bound. Were they its own, it could put a link there:
+    bwrap would follow that at the next start, also to where it has the host's root, and make folders at its end.
+    """
+    parts = sorted({path.relative_to("/tmp").parts for path in bound if path.is_relative_to("/tmp")})
+    itself = {each[0] for each in parts if len(each) == 1}
+    return [f"/tmp/{name}" for name in dict.fromkeys(each[0] for each in parts if each) if name not in itself]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from workers.sandbox import tree
-from workers.sandbox.confined import Held, Start, start_confined
+from workers.sandbox.confined import Held, Start, start_confined, under_seatbelt
 from workers.sandbox.confinement import Confinement
 from workers.sandbox.kin import Kin
 
@@ -124,7 +124,9 @@ def start(
         OSError, ValueError: it cannot be started, or not confined as it is to be; nothing runs.
     """
     with _input(stdin) as given, family.starting():
-        if confined.level == "off":
+        if confined.level in ("off", "seatbelt"):
+            if confined.level == "seatbelt":
+                argv = under_seatbelt(argv, env, cwd, confined)
             with _plain_signals():
                 process = subprocess.Popen(
                     argv,

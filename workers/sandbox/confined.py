@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.sandbox import bubblewrap, visible
+from workers.sandbox import bubblewrap, seatbelt, visible
 from workers.sandbox.confinement import Bounds, Confinement
 from workers.sandbox.kernel import seccomp
 from workers.sandbox.launch import NotLaunched, launch, open_listeners
@@ -112,6 +112,15 @@ def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | Non
     return launch(request, start.standard, confined.groups), None
 
 
+def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement) -> tuple[str, ...]:
+    """The command line that runs a command in macOS' sandbox, which needs no preparation."""
+    start = Start(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
+    folders = (_tools(start, confined), confined.readable, confined.writable, confined.protected)
+    tools, readable, writable, protected = ([os.path.realpath(each) for each in some] for some in folders)
+    rules = seatbelt.profile(readable=[*tools, *readable], writable=writable, protected=protected, proxy_port=None)
+    return tuple(seatbelt.argv(rules, argv))
+
+
 def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
     """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
     entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
@@ -149,6 +158,8 @@ def _by_bubblewrap(start: Start, confined: Confinement, tools: Sequence[Path]) -
     names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
     words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
+    if any("\0" in word for word in words):  # what follows it would be another of bwrap's arguments
+        raise NotLaunched(0, "its environment holds a null byte")
     texts["args"] = os.fsencode("\0".join((*words, "")))
     argv = (program, "--args", str(numbers["args"]), "--", *start.argv)
     request = _request(argv, start.mark, Path("/"), confined, tools)

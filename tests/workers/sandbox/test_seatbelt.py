@@ -1,11 +1,14 @@
 import re
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.sandbox import seatbelt
+from workers.sandbox.confined import under_seatbelt
+from workers.sandbox.confinement import Confinement
 
 Read = list["Read"] | str
 
@@ -203,3 +206,17 @@ def test_the_command_follows_the_profile_and_is_no_option() -> None:
         "-f",
         "x",
     ]
+
+
+def test_a_command_is_run_under_the_profile_of_its_confinement(tmp_path: Path) -> None:
+    """On macOS: the worktree may be changed save its `.git`, the mirror only read."""
+    worktree, mirror = tmp_path / "worktree", tmp_path / "mirror"
+    for folder in (worktree, mirror):
+        folder.mkdir()
+    held = Confinement(level="seatbelt", writable=(worktree,), protected=(worktree / ".git",), readable=(mirror,))
+    words = under_seatbelt(("/bin/echo", "x"), {"PATH": "/usr/bin"}, worktree, held)
+    assert words[:2] == ("/usr/bin/sandbox-exec", "-p") and words[3:] == ("--", "/bin/echo", "x")
+    lines = words[2].splitlines()
+    assert [line for line in lines if line.startswith("(allow file-write* ") and f'"{worktree}"' in line]
+    assert [line for line in lines if line.startswith("(deny file-write* ") and f'"{worktree}/.git"' in line]
+    assert not [line for line in lines if "file-write" in line and f'"{mirror}"' in line]
