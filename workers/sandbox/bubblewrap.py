@@ -17,6 +17,7 @@ from workers.sandbox.confinement import Confinement
 from workers.sandbox.visible import PROCESSORS, SYSTEM, WRITTEN_ETC, etc
 
 _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_TMP = ("/tmp", "/var/tmp")
 _NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 
 
@@ -41,7 +42,7 @@ def arguments(
         *(word for name, value in env.items() for word in ("--setenv", name, value)),
         *_system(),
         *_etc(numbers),
-        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),
         *("--proc", "/proc", "--dev", "/dev", "--ro-bind-try", PROCESSORS, PROCESSORS),
         *("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/dev/shm"),
         *_folders(confined, tools),
@@ -135,6 +136,6 @@ def _in_own_tmp(bound: Iterable[Path]) -> list[str]:
     Folders right in the command's `/tmp` below which others are bound. Were they its own, it could put a link there:
     bwrap would follow that at the next start, also to where it has the host's root, and make folders at its end.
     """
-    parts = sorted({path.relative_to("/tmp").parts for path in bound if path.is_relative_to("/tmp")})
-    itself = {each[0] for each in parts if len(each) == 1}
-    return [f"/tmp/{name}" for name in dict.fromkeys(each[0] for each in parts if each) if name not in itself]
+    found = {(above, *path.relative_to(above).parts) for path in bound for above in _TMP if path.is_relative_to(above)}
+    itself = {each for each in found if len(each) == 2}
+    return ["/".join(each) for each in sorted({each[:2] for each in found} - itself) if len(each) > 1]

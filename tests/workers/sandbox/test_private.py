@@ -4,7 +4,13 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
+from workers.sandbox.layers import why_level_fails
 from workers.sandbox.private import private
+from workers.sandbox.process import Command, run, shell
+from workers.sandbox.shelter import Shelter
+from workers.settings import Settings
 
 _DEEP = 1_200
 
@@ -22,3 +28,27 @@ def test_folders_deeper_than_functions_and_paths_can_be_go_too(tmp_path: Path) -
         (own.home / "closed").mkdir(mode=0o000)
     assert not place.exists()
     assert place.parent == Path(tempfile.gettempdir())
+
+
+@pytest.mark.skipif(
+    why_level_fails("bubblewrap") is not None, reason="only bubblewrap gives a command a /tmp of its own"
+)
+@pytest.mark.parametrize("place", ["/tmp", "/var/tmp"])
+def test_a_link_in_the_tmp_leads_no_start_out(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every start folders are made in it that others are mounted at; bwrap has the host's root at /oldroot then."""
+    monkeypatch.setattr(tempfile, "tempdir", place)
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    for above in tmp_path.parents[:2]:
+        above.chmod(0o755)
+    with private({}, Shelter(settings=Settings(), writable=(work,), level="bubblewrap")) as own:
+        places = [f"{above}/{own.home.parent.name}" for above in ("/tmp", own.tmp)]
+        moved = [f"mv {each} /tmp/away; ln -sfn /oldroot{elsewhere} {each}" for each in places]
+        for script in ("\n".join(moved), "echo x > $HOME/x && echo y > $TMPDIR/y && cat /tmp/y"):
+            confined, log = own.confined, tmp_path / "log"
+            command = Command(argv=shell(script), cwd=work, env=own.env, log=log, timeout_s=20, confined=confined)
+            ended = run(command)
+        assert ended.succeeded, ended
+    assert list(elsewhere.iterdir()) == []

@@ -89,6 +89,13 @@ def test_a_command_that_cannot_start_says_why(sh: Sh, given: dict[str, object], 
     assert why in ended.tail
 
 
+def test_no_variable_adds_to_what_a_command_may(sh: Sh, tmp_path: Path) -> None:
+    """bwrap is told its arguments with a null byte between each and the next."""
+    ended = sh("ls /leak", env={"PATH": "/usr/bin:/bin", "X": f"\0--ro-bind\0{tmp_path}\0/leak"})
+    assert ended.how == "not_started"
+    assert "null byte" in ended.tail
+
+
 def test_a_start_that_fails_leaves_no_descriptor_open(sh: Sh) -> None:
     """Neither a good nor a failed start costs the caller a descriptor."""
     sh("true")
