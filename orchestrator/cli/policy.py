@@ -104,9 +104,11 @@ def _with_commands(asked: dict[str, str], judged: Judgement) -> dict[str, object
 def _asked() -> Iterator[str]:
     """The commands on standard input."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
+        if not line.strip():
+            continue
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, str):
             raise DocumentWrong("standard input", [Mistake(number, 'is no JSON string; write "git push", in quotes')])

@@ -132,6 +132,7 @@ def test_a_redis_that_takes_nothing_for_a_while_ends_no_run_and_the_answer_is_js
     """Its memory is full while an order is worked on: run and worker wait, and say so in their logs."""
     server = start_redis()
     redis = connect(server.url)
+    premises = premises.unconfined()
     begun, go = premises.folder / "begun", premises.folder / "go"
     plan = premises.plan({"one": f"touch {begun}; {await_file(go)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
     shared = {"FORGEPOOL_BROKER_URL": server.url}

@@ -43,6 +43,7 @@ def fill(disk: Path) -> Path:
 
 
 def test_a_full_home_loses_nothing(premises: Premises) -> None:
+    premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     with small_disk(premises.folder / "small", "8m") as disk:
         small = replace(premises, home=disk / "home")
@@ -66,6 +67,7 @@ def test_a_full_home_loses_nothing(premises: Premises) -> None:
 
 
 def test_a_full_cache_is_trouble_and_no_failure(premises: Premises) -> None:
+    premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     with small_disk(premises.folder / "small", "8m") as disk:
         small = replace(premises, cache=disk / "cache")

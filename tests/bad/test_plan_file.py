@@ -108,6 +108,7 @@ def test_a_broken_gate_file_on_the_target_is_refused(premises: Premises) -> None
 
 
 def test_a_plan_that_was_edited_during_the_run_changes_nothing(premises: Premises) -> None:
+    premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     plan = premises.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
     with premises.going("run", plan, "--repo", premises.repo) as going:

@@ -117,6 +117,7 @@ def test_run_refuses_a_target_that_is_checked_out_in_a_linked_worktree(premises:
 def test_a_target_that_is_checked_out_during_the_run_is_not_moved(premises: Premises) -> None:
     """Not even where the repository would let a push change the files of the folder."""
     premises.git("config", "receive.denyCurrentBranch", "updateInstead")
+    premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     plan = premises.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt"})
     with premises.going("run", plan, "--repo", premises.repo) as going:

@@ -34,6 +34,7 @@ def test_two_runs_on_one_target_land_all_and_each_reports_its_own(premises: Prem
 
 def test_a_foreign_push_is_composed_upon_and_kept(premises: Premises) -> None:
     """What somebody pushes to the target during the run stays; a broken gate file in it shuts the gate."""
+    premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     plan = premises.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt"})
     with premises.going("run", plan, "--repo", premises.repo) as going:

@@ -71,6 +71,7 @@ def test_a_run_that_cannot_be_read_hides_no_other(premises: Premises) -> None:
 
 def test_a_reader_of_progress_that_goes_away_interrupts_the_run(premises: Premises) -> None:
     """As in `forgepool run PLAN | head -1`."""
+    premises = premises.unconfined()
     gate = premises.folder / "go"
     plan = premises.plan({"one": f"{await_file(gate)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})
     process = subprocess.Popen(

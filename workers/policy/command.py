@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
 
-from workers.policy.programs import ALIKE, ONE_DASH, TRUSTED, git_words
+from workers.policy.programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
 from workers.policy.shell import Execution, Word
 
 _MOST_VALUES = 16
@@ -195,7 +195,8 @@ def _has_option(option: str, call: Call) -> Likeness:
         if word.static and word.text == "--":
             break
         if not word.static:
-            found = "maybe" if not word.text or word.text.startswith("-") else found
+            unknown = word.text.startswith("-") or (not word.text and TAKES_NUMBERS.isdisjoint(call.names))
+            found = "maybe" if unknown else found
             if not word.text.startswith("-"):
                 continue
         if _is_option(word.text) and any(_says(word.text, one, bundles=bundles) for one in wanted):

@@ -28,6 +28,9 @@ ALIKE: dict[str, tuple[frozenset[str], ...]] = {
 }
 """Options that mean the same, by program."""
 
+TAKES_NUMBERS = frozenset({"kill"})
+"""What is not known among their words is taken for a process' number, as in `kill $!`, and for no option."""
+
 _GIT_FLAGS = frozenset(
     {"-p", "--paginate", "-P", "--no-pager", "--bare", "--no-replace-objects", "--no-lazy-fetch", "--no-optional-locks"}
     | {"--no-advice", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs"}
@@ -63,6 +66,8 @@ def _git_option(word: Word, following: tuple[Word, ...]) -> tuple[int, str]:
     if word.text in _GIT_FLAGS:
         return 1, ""
     if name == "-C":
+        if following and following[0].several:
+            return 2, f"git -C is given {following[0].shown}, which may be several words; put it into quotes"
         return 2, "" if following else "git -C names no folder; name one"
     if name in ("-c", "--config-env"):
         said = value if equals else following[0].text if following else ""

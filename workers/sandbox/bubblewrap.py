@@ -122,13 +122,13 @@ def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
     how |= {path: ("--ro-bind", path) for path in confined.protected}
     how |= {place: ("--ro-bind", source) for source, place in confined.mounted}
     above = [] if confined.tmp is None else _in_own_tmp(how)
-    for path in above:
-        yield from ("--perms", "0755", "--tmpfs", path)
+    for folder in above:
+        yield from ("--perms", "0755", "--tmpfs", folder)
     for path in sorted(how):
         option, source = how[path]
         yield from (option, str(source), str(path))
-    for path in above:
-        yield from ("--remount-ro", path)
+    for folder in above:
+        yield from ("--remount-ro", folder)
 
 
 def _in_own_tmp(bound: Iterable[Path]) -> list[str]:

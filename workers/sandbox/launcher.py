@@ -85,6 +85,8 @@ if TYPE_CHECKING:
 def main(channel: int, groups: "Sequence[str]") -> None:
     """Serves one harness until that is gone, from inside the control groups. The first it says is its pid."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # its own numbers are high; commands get theirs
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - no pathlib here, it takes 3 ms to import
         if number > sys.stderr.fileno():
             with contextlib.suppress(OSError):

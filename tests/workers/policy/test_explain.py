@@ -106,13 +106,20 @@ def test_commands_on_standard_input_are_answered_line_by_line(place: Place) -> N
     assert [each["commands"] for each in found][2:4] == [None, []]
 
 
-@pytest.mark.parametrize("line", ["git push", "7", "null", '["git push"]', '"git', ""])
+@pytest.mark.parametrize("line", ["git push", "7", "null", '["git push"]', '"git'])
 def test_a_line_that_is_no_json_string_is_told(line: str, place: Place) -> None:
     """With its number; what came before it was answered."""
     said = place.explain(told=f'"ls"\n{line}\n"ls"\n')
     assert said.status == 2
     assert said.err == 'forgepool: standard input:2: is no JSON string; write "git push", in quotes\n'
     assert len(said.out.splitlines()) == 1
+
+
+def test_an_empty_line_is_passed_over_and_a_deep_one_told(place: Place) -> None:
+    """What is no question has no answer, and what no parser can hold is a sentence."""
+    said = place.explain(told='\n"ls"\n  \n"pwd"\n')
+    assert (said.status, len(said.out.splitlines())) == (0, 2)
+    assert "standard input:1" in place.explain(told="[" * 100_000 + "\n").err
 
 
 def test_the_command_itself(place: Place) -> None:

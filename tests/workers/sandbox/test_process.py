@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from daemons import daemon_in, lives, until_there
 
-from workers.sandbox import tree
+from workers.sandbox import launch, tree
 from workers.sandbox.confinement import Level
 from workers.sandbox.process import Ended
 
@@ -94,6 +95,17 @@ def test_no_variable_adds_to_what_a_command_may(sh: Sh, tmp_path: Path) -> None:
     ended = sh("ls /leak", env={"PATH": "/usr/bin:/bin", "X": f"\0--ro-bind\0{tmp_path}\0/leak"})
     assert ended.how == "not_started"
     assert "null byte" in ended.tail
+
+
+def test_few_descriptors_are_enough_to_start(sh: Sh) -> None:
+    """`ulimit -Sn 256` is usual on some hosts; with root's, no command began."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    launch.release(())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
+    try:
+        assert sh("true").succeeded
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_start_that_fails_leaves_no_descriptor_open(sh: Sh) -> None:

@@ -30,9 +30,6 @@ _INSTEAD: Mapping[str, str] = {
     "readonly": "write it plainly, without quotes or another command before it",
     "typeset": "write it plainly, without quotes or another command before it",
     "let": "write $((...))",
-    "mapfile": "use while read -r line; do ...; done",
-    "readarray": "use while read -r line; do ...; done",
-    "shopt": "leave it out, and write file names out",
     "unalias": "leave it out",
 }
 _SET_LETTERS = frozenset("abefhmnuvxCEHT")
@@ -54,6 +51,7 @@ _PLAIN_VARIABLE = re.compile(r'"?\$(?:!|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"?', r
 _BINARY = frozenset(
     ["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"]
 )
+_NUMERIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 _DECLARED = options("aAgrxp")
 
 
@@ -81,6 +79,21 @@ def _read(argv: Argv) -> tuple[Effect, ...]:
     if arrays:
         return tuple(Sets(name=_name(argv[0], word), array=True) for word in arrays)
     return _sets(argv[0], rest) or (Sets(name="REPLY"),)
+
+
+def _mapfile(argv: Argv) -> tuple[Effect, ...]:
+    """Its `-C` runs a text, and is not in the table."""
+    _, rest = split_options(argv, options("t", "dnsu"))
+    names = [_name(argv[0], word) for word in rest] or ["MAPFILE"]
+    return tuple(Sets(name=name, array=True) for name in names)
+
+
+def _shopt(argv: Argv) -> tuple[Effect, ...]:
+    """Not `nullglob`: a word that vanishes makes another command of `git x* push`."""
+    _, rest = split_options(argv, options("suq"))
+    if not rest or any(not word.static or word.text not in ("globstar", "dotglob") for word in rest):
+        refuse("shopt changes how commands are read", "leave it out, and write file names out")
+    return ()
 
 
 def _unset(argv: Argv) -> tuple[Effect, ...]:
@@ -116,21 +129,27 @@ def _printf(argv: Argv) -> tuple[Effect, ...]:
 def _test(argv: Argv) -> tuple[Effect, ...]:
     """`[` and `test` evaluate what follows `-v`; words that are not known must not become such an operator."""
     words = argv[1:-1] if argv[0].text == "[" else argv[1:]
+    effects: list[Effect] = []
     for index, word in enumerate(words):
         before, after = words[index - 1] if index else None, words[index + 1] if index + 1 < len(words) else None
         if word.static and word.text in ("-v", "-R") and after is not None:
             _name(argv[0], after)
-        if not word.static and not _is_operand(word, before, after):
+        if word.static:
+            continue
+        compared = any(each is not None and each.static and each.text in _NUMERIC for each in (before, after))
+        number = _PLAIN_VARIABLE.fullmatch(word.written) if word.several and compared else None
+        if number is not None and (name := number[1] or number[2]):
+            # Without quotes it must hold a number, and then it is one word or none.
+            effects.append(Evaluates(name=name))
+        if (word.several and number is None) or not _is_operand(before, after):
             refuse(
                 f"{argv[0].text} is given {word.shown!r}, which may become one of its operators",
                 'put variables into quotes and compare with an operator: [ "$x" = y ], [ -n "$x" ]',
             )
-    return ()
+    return tuple(effects)
 
 
-def _is_operand(word: Word, before: Word | None, after: Word | None) -> bool:
-    if word.several:
-        return False
+def _is_operand(before: Word | None, after: Word | None) -> bool:
     if before is None and after is None:
         return True
     if after is not None and after.static and after.text in _BINARY:
@@ -230,11 +249,14 @@ BUILTINS: Mapping[str, Builtin] = {
     "eval": _eval,
     "hash": _hash,
     "jobs": _jobs,
+    "mapfile": _mapfile,
     "popd": _moved_somewhere,
     "printf": _printf,
     "pushd": _moved_somewhere,
     "read": _read,
+    "readarray": _mapfile,
     "set": _set,
+    "shopt": _shopt,
     "source": _source,
     "test": _test,
     "trap": _trap,

@@ -25,7 +25,7 @@ from workers.policy.shell.programs import effects_of, may_write
 from workers.policy.shell.reading import Place, Reading
 from workers.policy.shell.refusal import Refusal, refuse
 from workers.policy.shell.script import Execution, Word
-from workers.policy.shell.scripts import dialect_of
+from workers.policy.shell.scripts import dialect_of, made_out
 
 _MOST_TEXTS = 10
 _MOST_FILES = 6
@@ -138,22 +138,27 @@ class Performer(ABC):
             self.reading.mark_opaque(index)
         elif not place.own:
             self.reading.judge_later(index)
-        self._read_script(text, path, language, place)
+        self._read_script(text, path, language, place, index)
 
     def _script_text(self, path: Path | None, place: Place) -> str | None:
         if path is None or self.reading.read_file is None or len(place.files) >= _MOST_FILES:
             return None
         return self.reading.read_file(path)
 
-    def _read_script(self, text: str, path: Path, dialect: Dialect, place: Place) -> None:
+    def _read_script(self, text: str, path: Path, dialect: Dialect, place: Place, index: int) -> None:
+        """Of a script that cannot be parsed, such as ./gradlew, what can be made out; the rest is opaque."""
         before = replace(place)
         place.dialect, place.script, place.files = dialect, str(path), (*place.files, path)
         try:
             self._read_deeper(text, place)
-        except Refusal as refusal:
-            inside = refusal.why if refusal.why.startswith("in ") else f"in the script {path}: {refusal.why}"
-            raise Refusal(inside, refusal.instead) from refusal
+        except Refusal:
+            # As wrappers: rules that name them restrain, and none has to permit what is only made out.
+            self.reading.facts.extend(
+                Execution(argv=argv, cwd=None, wrapper=True, script=str(path)) for argv in made_out(text)
+            )
+            self._leave_opaque(place, index)
         place.dialect, place.script, place.files = before.dialect, before.script, before.files
+        place.texts = before.texts
 
     def _leave_opaque(self, place: Place, index: int) -> None:
         self.reading.mark_opaque(index)

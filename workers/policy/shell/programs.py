@@ -13,6 +13,7 @@ from workers.policy.shell.wrappers import WRAPPERS
 
 _OF_THE_SYSTEM = frozenset(["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"])
 _OF_THE_SHELL = (RESERVED - {"time"}) | {".", "eval", "exec", "source", "trap"}
+_LOADERS = ("ld-linux", "ld-musl", "ld.so", "ld64.so")
 _RELIED_ON = frozenset(
     [
         "break",
@@ -48,6 +49,8 @@ def effects_of(argv: tuple[Word, ...], *, external: bool) -> tuple[Effect, ...]:
         Refusal: it runs something that is not known.
     """
     name = argv[0].text
+    if posixpath.basename(name).startswith(_LOADERS):
+        refuse("the dynamic loader runs another program", "run that program itself")
     if "/" in name:
         folder, _, base = name.rpartition("/")
         if posixpath.normpath(folder or "/") not in _OF_THE_SYSTEM:

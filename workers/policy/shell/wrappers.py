@@ -1,12 +1,13 @@
 """Programs and builtins that run another command: how what they run is found in their words."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from workers.policy.shell.effects import STAYS, Effect, Runs, Sets
 from workers.policy.shell.options import Option, Options, options, split_options
 from workers.policy.shell.refusal import refuse
 from workers.policy.shell.script import Word
+from workers.policy.shell.tokens import RESERVED
 from workers.policy.shell.words import is_plain_name
 
 Argv = tuple[Word, ...]
@@ -28,6 +29,8 @@ _XARGS = options(
     long_valued="max-args max-procs delimiter arg-file max-chars process-slot-var",
 )
 _FIND_RUNS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
+_NO_PROGRAM = frozenset(["-", "(", ")", "!", ",", ";"])
+"""How no program's name begins that is looked up, and find's own words do."""
 _SCHEDULED = options("bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max")
 _DYNAMIC = Word(text="", static=False, several=True, written="...")
 
@@ -81,6 +84,8 @@ def unwrap_nice(argv: Argv) -> tuple[Effect, ...]:
 
 def unwrap_command(argv: Argv) -> tuple[Effect, ...]:
     found, rest = split_options(argv, options("pvV"))
+    if rest and rest[0].text in RESERVED - {"time"}:
+        refuse(f"{rest[0].text!r} is a word of the shell, and no program for command", "leave command out")
     return () if any(option.name in "vV" for option in found) else _runs(rest, external=False)
 
 
@@ -98,7 +103,11 @@ def unwrap_xargs(argv: Argv) -> tuple[Effect, ...]:
         return ()
     if not marks:
         return (Runs(argv=(*rest, _DYNAMIC), fed=False),)
-    return (Runs(argv=tuple(_without(word, marks[-1]) for word in rest), fed=False),)
+    replaced = Runs(argv=tuple(_without(word, marks[-1]) for word in rest), fed=False)
+    if not any(option.name in ("n", "L", "max-args") for option in found):
+        return (replaced,)
+    # GNU's own rule: of -I and these, the last one counts, and without -I the words come at the end.
+    return replaced, Runs(argv=(*rest, _DYNAMIC), fed=False)
 
 
 def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
@@ -110,21 +119,41 @@ def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
                 "put variables into quotes, and write ./*.x for *.x",
             )
     found: list[Effect] = []
-    at = 1
-    while at < len(argv):
-        if argv[at].static and argv[at].text in _FIND_RUNS:
-            end = _find_end(argv, at + 1)
-            found.append(_find_run(argv[at].text, argv[at + 1 : end]))
-            at = end
-        at += 1
+    inside = loose = False
+    for at, word in enumerate(argv[1:], start=1):
+        if word.static and word.text in _FIND_RUNS:
+            # Within another one, too: that one may be the pattern of a -name, or be ended by a word that is not known.
+            found.append(_find_run(word.text, argv[at + 1 : _find_end(argv, at + 1)]))
+            inside, loose = True, False
+        elif word.static:
+            inside = inside and not _ends_run(argv, at)
+        elif inside and not loose:
+            loose = not word.text
+        elif not word.text or word.text.startswith("-"):
+            found.extend(_find_perhaps(word, argv[at + 1 :]))
     return tuple(found)
+
+
+def _find_perhaps(action: Word, words: Argv) -> Iterator[Effect]:
+    """What is run where a word that is not known is an `-exec`; nothing where none could begin or end there."""
+    if not words or (words[0].static and words[0].text[:1] in _NO_PROGRAM):
+        return
+    ends = [at for at in range(1, len(words)) if _ends_run(words, at) or not (words[at].static or words[at].text)]
+    if not ends:
+        return
+    if not words[0].static or words[0].text == "{}":
+        refuse(f"find is given {action.shown!r}, which may be an -exec", "write out what find is to look for")
+    yield _find_run("-exec", words[: ends[-1]])
+
+
+def _ends_run(argv: Argv, at: int) -> bool:
+    text = argv[at].text if argv[at].static else ""
+    return text == ";" or (text == "+" and argv[at - 1].text == "{}")
 
 
 def _find_end(argv: Argv, start: int) -> int:
     for at in range(start, len(argv)):
-        if not argv[at].static:
-            continue
-        if argv[at].text == ";" or (argv[at].text == "+" and argv[at - 1].text == "{}"):
+        if _ends_run(argv, at):
             return at
     return refuse("a find -exec is not ended", "end it by \\; or +")
 

@@ -34,7 +34,7 @@ LET_THROUGH_BY_THE_FALLBACK = {
 
 def test_there_are_attempts_in_every_area() -> None:
     """So many, and none under two names."""
-    assert len(ATTEMPTS) >= 150
+    assert len(ATTEMPTS) >= 140
     for area in AREAS:
         assert sum(each.area == area.__name__ for each in ATTEMPTS.values()) >= 8, area.__name__
     assert all(each.stopped_by for each in ATTEMPTS.values())

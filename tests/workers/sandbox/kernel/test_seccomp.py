@@ -570,6 +570,10 @@ os.execv("/bin/sh", ["sh", "-c", sys.argv[3]])
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+# Wherever this Python lies, below /tmp too.
+_PYTHON = [word for each in {sys.prefix, sys.base_prefix} for word in ("--ro-bind", each, each)]
+
+
 def bwrap(script: str, *, given: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """A shell in a sandbox of bubblewrap, with the filter passed as the launcher passes it."""
     with tempfile.TemporaryFile() as file:
@@ -609,6 +613,6 @@ def test_ordinary_programs_run_in_bubblewrap_under_the_filter(tmp_path: Path) ->
     script = tmp_path / "ordinary.py"
     script.write_text(ORDINARY)
     place = str(tmp_path)
-    ran = bwrap(f"{sys.executable} -W ignore {script}; (sleep 0 &); exit $?", given=["--bind", place, place])
+    ran = bwrap(f"{sys.executable} -W ignore {script}; (sleep 0 &); exit $?", given=["--bind", place, place, *_PYTHON])
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) >= 17
