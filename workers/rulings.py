@@ -6,6 +6,7 @@ denied too, or the task rests with the question; an answer that says yes holds f
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,9 @@ def _question(call: ToolCall, judged: Judgement) -> str:
     about = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("input") or ""
     text = str(about)
     mark = ""
-    if len(text) > _MOST_SHOWN:
-        mark = f" [of {len(text):,} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}]"
+    # What is not shown in full is named: a yes to one text of a file is none to another.
+    if len(text) > _MOST_SHOWN or [about] != list(call.arguments.values()):
+        whole = json.dumps(call.arguments, sort_keys=True).encode()
+        mark = f" [its arguments' sha256: {hashlib.sha256(whole).hexdigest()[:16]}]"
     shown = f" `{text[:_MOST_SHOWN]}`{mark}" if text else ""
     return f"May the agent use {call.name}{shown}? {judged.reason}. Answer yes or no."

@@ -7,8 +7,8 @@ folder with one commit's files, leased from a **pool** of **slots** (`checkout.p
 `locks.py`). What was done in it becomes a tree by a **snapshot**, the tree a **candidate** commit
 (`candidate.py`). **Entries** are composed onto a base (`compose.py`), and the **target** is moved to the result
 (`target.py`). `changes.py` reads commits, `prune.py` removes what nobody owns, and `git.py` is the one door to git.
-Files that others may be changing are opened **beneath** a held folder (`beneath.py`, `copies.py`), and git looks at them
-within a **fence** (`fence.py`): a link that was put in place meanwhile leads neither of them out.
+Files that others may be changing are opened **beneath** a held folder (`beneath.py`, `copies.py`), and git looks at
+them within a **fence** (`fence.py`): a link that was put in place meanwhile leads neither of them out.
 
 Answers that are expected are values (`Conflict`, `Stale`, `TargetElsewhere`); `GitFailed` means that nothing is
 known. Nothing here takes the second for the first: a push that failed looks at the refs again, and a merge that

@@ -96,7 +96,7 @@ def test_a_parked_task_rests_and_goes_on_with_a_persons_yes(host: Host) -> None:
     )
     agent = ScriptedAgent(script=script)
     parked = host.carry_out(agent=agent, unattended="park")
-    assert parked.outcome == "needs_human" and "May the agent use write_file `forgepool.yaml`?" in parked.question
+    assert parked.outcome == "needs_human" and "May the agent use write_file `forgepool.yaml` [" in parked.question
     assert parked.resumable
     said = (Reply(question=parked.question, answer="yes", by="ann"),)
     done = host.carry_out(agent=agent, attempt=2, resumes=1, unattended="park", replies=said)

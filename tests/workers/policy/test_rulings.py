@@ -8,10 +8,11 @@ import pytest
 from workers.llm.messages import ToolCall
 from workers.messages import Reply, Unattended
 from workers.policy.document import parse_policy
+from workers.policy.judgement import Judgement
 from workers.policy.layers import Policy
 from workers.policy.offering import offerable
 from workers.policy.sources import policy_of
-from workers.rulings import Rulings
+from workers.rulings import Rulings, _question
 from workers.sandbox.background import Background
 from workers.tools.apply_patch import APPLY_PATCH
 from workers.tools.endings import ASK, finish_tool
@@ -189,3 +190,13 @@ def test_a_person_may_deny_a_tool_whatever_is_shipped_of_it(tmp_path: Path) -> N
     policy = policy_of(person=path).during("execute")
     assert offerable((BASH, READ_FILE), policy) == (READ_FILE,)
     assert "denies" in Desk(tmp_path, policy, "deny", ()).ask(BASH, command="git status")[0]
+
+
+def test_a_yes_to_one_text_of_a_file_is_none_to_another() -> None:
+    """The question names all of the call, shown or not."""
+    asked = Judgement(decision="prompt", rule="r", reason="it decides what is green", commands=None)
+    one, again, other = (
+        ToolCall(id=number, name="write_file", arguments={"path": "forgepool.yaml", "content": text})
+        for number, text in (("1", "a"), ("2", "a"), ("3", "b"))
+    )
+    assert _question(one, asked) == _question(again, asked) != _question(other, asked)

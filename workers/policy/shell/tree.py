@@ -39,7 +39,9 @@ def find_commands(source: bytes) -> frozenset[int]:
     Raises:
         Refusal: it does not understand the script.
     """
-    root = _parser().parse(source).root_node
+    # A parser of its own for each script: nothing of one is left for the next, nor shared between threads.
+    tree = Parser(_language()).parse(source)
+    root = tree.root_node
     if root.has_error:
         _refuse_disagreement()
     return frozenset(_beginnings(root))
@@ -63,8 +65,8 @@ def check_agreement(found: frozenset[int], grammar: frozenset[int]) -> None:
 
 
 @cache
-def _parser() -> Parser:
-    return Parser(Language(language()))
+def _language() -> Language:
+    return Language(language())
 
 
 def _refuse_disagreement() -> None:
