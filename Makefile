@@ -18,6 +18,8 @@ demo: $(READY)
 	@$(BIN)/forgepool demo
 
 test: $(READY)
+	@command -v bwrap >/dev/null || echo \
+	    'there is no bubblewrap, so the tests of the first choice of sandbox are skipped; to run them: apt-get install bubblewrap'
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

@@ -6,9 +6,8 @@ tables, 30 ms where that holds 1 GB; so it is done from here, where there is nex
 children of the harness, not of the launcher (CLONE_PARENT): it waits for them, and is told of their end, as ever.
 
 A message is a frame of JSON (`Message`). To start a program it comes with descriptors: standard input, output and
-error, a pipe for `why not`,
-then those the program is to have from number 10 on. The answer is the pid, as 8 bytes. The pipe `why not` is
-closed by exec, or says in one line what could not be done.
+error, a pipe for `why not`, then those the program is to have from number 10 on. The answer is the pid, as 8 bytes. The
+pipe `why not` is closed by exec, or says in one line what could not be done.
 
 Standard library only, and little of that: it is run as `python -I -S`.
 """
@@ -243,7 +242,3 @@ def _keep() -> None:
     from workers.sandbox.kernel.keeper import keep
 
     keep()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
