@@ -140,3 +140,10 @@ def test_imports_run_downhill_only(tmp_path: Path, high: str, low: str) -> None:
     (tmp_path / "up").mkdir()
     assert imports_hold(tmp_path / "down", high, low)
     assert not imports_hold(tmp_path / "up", low, high)
+
+
+def test_no_two_modules_that_tests_import_have_one_name() -> None:
+    """They are found by their bare names: the one that comes first would stand for both."""
+    tests = Path(__file__).parent
+    names = [path.name for path in tests.rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
+    assert sorted(names) == sorted(set(names))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from world import World
+    from surroundings import World
 
 # fmt: off
 Layer = Literal[

@@ -14,7 +14,7 @@ from calls import LIBC, call, opens
 from sight import said_so, told, touched
 
 if TYPE_CHECKING:
-    from world import World
+    from surroundings import World
 
 _HIDDEN = ("root", "files", "uid")
 """What is not in the command's own root, not in its Landlock rules, and another user's."""

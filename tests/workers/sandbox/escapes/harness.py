@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from attempt import Layer
 from holds import HOLDS
+from surroundings import World, secret, world
 from table import ATTEMPTS
-from world import World, secret, world
 
 from workers.sandbox import bubblewrap, visible
 from workers.sandbox.confined import bubblewrap_program

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attempt import Check, Stage, attempt
 
 if TYPE_CHECKING:
-    from world import World
+    from surroundings import World
 
 _KEPT = ("root", "files", "uid")
 """The mirror is shown read-only, may be read under Landlock, and is mapped read-only for another uid."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from attempt import Check
 
 if TYPE_CHECKING:
-    from world import World
+    from surroundings import World
 
 
 def touched(world: "World", name: str, said: Any) -> bool:

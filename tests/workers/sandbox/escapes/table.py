@@ -4,12 +4,12 @@ import files
 import kernel_surface
 import network
 import orders
-import processes
+import other_processes
 import repository
 import secrecy
 from attempt import ATTEMPTS
 
 __all__ = ["AREAS", "ATTEMPTS"]
 
-AREAS = (files, repository, secrecy, network, processes, kernel_surface, orders)
+AREAS = (files, repository, secrecy, network, other_processes, kernel_surface, orders)
 """In the order in which they are carried out."""
