@@ -149,6 +149,8 @@ class Machine:
     broker: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
     """Of its environment, besides those every machine has."""
+    before: tuple[str, ...] = ()
+    """Words that stand before each command: a program that runs it."""
     started: list[Started] = field(default_factory=list)
 
     @property
@@ -169,7 +171,7 @@ class Machine:
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
         with out.open("w") as out_file, err.open("w") as err_file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "orchestrator", *map(str, argv)],
+                [*self.before, sys.executable, "-m", "orchestrator", *map(str, argv)],
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,

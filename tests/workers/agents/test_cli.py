@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ sys.path.append(str(Path(__file__).parent))
 from cli_kit import KEY, KEYS, RECORDINGS, Place
 
 from workers.agents.cli import installed
+from workers.agents.cli.performing import perform_cli
 from workers.messages import CliProgram, Limits
 from workers.sandbox import tree
+from workers.sandbox.confinement import Confinement
 from workers.transcript import Answered, Noted, Said, read_transcript
 
 _SUCCESS: dict[CliProgram, str] = {
@@ -336,3 +339,13 @@ def test_installed_programs_are_told_with_their_versions(place: Place) -> None:
         place.stand_in(script)
     bin_only = os.pathsep.join((str(place.folder / "bin"), "/nowhere"))
     assert installed(bin_only) == {"claude": "2.1.329", "codex": "0.169.0", "aider": "unknown"}
+
+
+def test_a_program_is_not_started_where_nobody_can_let_it_out_to_its_server_alone(tmp_path: Path) -> None:
+    """The fallback gives no network at all; and it is not given up for the program's sake."""
+    place = Place(tmp_path, "claude")
+    place.stand_in("touch started; exit 0\n")
+    assignment = replace(place.assignment("", None, {}, "x"), confined=Confinement(level="landlock"))
+    answer = perform_cli(assignment, stop=lambda: False, lookup=KEYS.get)
+    assert answer.ended == "not_started" and "install bubblewrap" in answer.detail
+    assert not (place.worktree / "started").exists()

@@ -16,7 +16,9 @@ from workers.agents.cli.program import Invocation, Job
 from workers.messages import CliProgram, Limits
 
 
-def _invoked(program: CliProgram, folder: Path, given: Mapping[str, str], model: str | None = None) -> Invocation:
+def _invoked(
+    program: CliProgram, folder: Path, given: Mapping[str, str], model: str | None = None, *, confined: bool = False
+) -> Invocation:
     job = Job(
         executable=f"/bin/{program}",
         model=model,
@@ -27,7 +29,7 @@ def _invoked(program: CliProgram, folder: Path, given: Mapping[str, str], model:
         prompt=folder / "prompt.md",
         limits=Limits(cost_usd=2.5),
         given=given,
-        confined=False,
+        confined=confined,
     )
     return PROGRAMS[program].invoke(job)
 
@@ -111,3 +113,14 @@ def test_aider_is_called_with_its_servers_said_last(tmp_path: Path, address: str
         *("--model", "openai/model-1"),
     )
     assert called.env == {"OPENAI_API_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "1000"}
+
+
+def test_codex_brings_a_sandbox_of_its_own_only_where_there_is_none_around_it(tmp_path: Path) -> None:
+    """Inside ours it could not be set up, and codex would carry out nothing."""
+    alone, held = (
+        _invoked("codex", tmp_path, {"OPENAI_API_KEY": KEY}, confined=confined) for confined in (False, True)
+    )
+    assert [called.argv[called.argv.index("-s") + 1] for called in (alone, held)] == [
+        "workspace-write",
+        "danger-full-access",
+    ]
