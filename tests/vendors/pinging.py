@@ -2,12 +2,13 @@
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+
+from vendors.serving import Serving
 
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n: keep-alive\n\n'
 
 
-class Pinging:
+class Pinging(Serving):
     """Serves while it is entered."""
 
     def __init__(self) -> None:
@@ -30,20 +31,9 @@ class Pinging:
                 except ConnectionError:
                     pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Asked)
-        self._http.daemon_threads, self._http.block_on_close = True, False
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        http = ThreadingHTTPServer(("127.0.0.1", 0), Asked)
+        http.daemon_threads, http.block_on_close = True, False
+        super().__init__(http)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def let_go(self) -> None:
         self._over.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()

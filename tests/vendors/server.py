@@ -34,7 +34,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 from vendors import anthropic_wire, chat_wire, faults, responses_wire
 from vendors.answers import (
@@ -57,6 +57,7 @@ from vendors.answers import (
 )
 from vendors.caches import PromptCaches
 from vendors.pieces import Piece, first_half
+from vendors.serving import Serving
 
 __all__ = [
     "EMPTY",
@@ -85,7 +86,7 @@ _PATH = re.compile(r"(?P<before>.*)/v1/(?P<what>[a-z_/]+)")
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
-class VendorServer:
+class VendorServer(Serving):
     """Serves while it is entered. `seen`, `invalid` and `lost` may be read at any time."""
 
     def __init__(
@@ -106,24 +107,12 @@ class VendorServer:
         self.closing = threading.Event()
         self.caches = PromptCaches()
         self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", 0), _Asked, bind_and_activate=True)
-        self._http.vendor = self
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        http = _Server(("127.0.0.1", 0), _Asked, bind_and_activate=True)
+        http.vendor = self
+        super().__init__(http)
 
-    @property
-    def url(self) -> str:
-        """Without `/v1`."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def let_go(self) -> None:
         self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
     def note(self, wire: Wire, path: str, headers: dict[str, str], body: Body, raw: bytes) -> Seen:
         with self._lock:

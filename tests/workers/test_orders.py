@@ -103,3 +103,13 @@ def test_nothing_of_one_order_is_there_for_the_next(host: Host) -> None:
         "test ! -e left && test ! -e ignored.o && grep -q 1 a && echo 5 > b", task="u", order_id="r.u.1"
     )
     assert (done.outcome, done.paths) == ("candidate", ("b",)), done.detail
+
+
+def test_a_host_that_this_machines_person_denies_is_not_reached(host: Host, tmp_path: Path) -> None:
+    """The plan was made elsewhere; nobody's failure, and for the person whose machine it is to settle."""
+    rule = "{match: {network: evil.example.org}, decision: deny, reason: not from here}"
+    (tmp_path / "policy.yaml").write_text(f"version: 1\nrules: [{rule}]\n")
+    host.settings = host.settings.model_copy(update={"policy": tmp_path / "policy.yaml"})
+    done = host.carry_out("echo 2 > a", network=("evil.example.org",))
+    assert done.outcome == "infrastructure" and "not from here" in done.detail
+    assert host.carry_out("echo 2 > a", network=("good.example.org",)).outcome == "candidate"

@@ -10,7 +10,7 @@ import pytest
 
 from workers.sandbox.confinement import Confinement, Level
 from workers.sandbox.layers import NoSandbox, chosen, layers, why_level_fails
-from workers.sandbox.process import Ended
+from workers.sandbox.process import Command, Ended, run
 
 Sh = Callable[..., Ended]
 CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)
@@ -134,3 +134,20 @@ def test_a_requirement_that_does_not_hold_is_a_sentence() -> None:
         return
     with pytest.raises(NoSandbox, match=r"bubblewrap is required and does not hold: .*; "):
         chosen("require")
+
+
+def test_the_fallback_starts_nothing_that_was_granted_hosts(tmp_path: Path) -> None:
+    """It could only give it no network, or all of it."""
+    confined = Confinement(level="landlock", writable=(tmp_path,), outlet=_Nowhere())
+    log = tmp_path / "log"
+    ended = run(Command(argv=("true",), cwd=tmp_path, env={}, log=log, timeout_s=9, confined=confined))
+    assert (ended.how, "only bubblewrap" in ended.tail) == ("not_started", True)
+
+
+class _Nowhere:
+    ports = (1,)
+
+    def serve(self, listeners: object) -> None:
+        raise AssertionError("nothing runs")
+
+    def release(self, listeners: object) -> None: ...

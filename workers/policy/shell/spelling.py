@@ -9,12 +9,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, NoReturn
+from typing import Literal
 
 from workers.policy.shell.ansi import decode_ansi
 from workers.policy.shell.arithmetic import names_in
 from workers.policy.shell.limits import check_depth, check_number
-from workers.policy.shell.refusal import refuse
+from workers.policy.shell.refusal import (
+    refuse,
+    refuse_backticks,
+    refuse_continuation,
+    refuse_indirection,
+    refuse_open_quote,
+)
 from workers.policy.shell.tokens import Elements, Hole, Part, Parts, Piece, Region
 
 _ENDS_WORD = b" \t\n;&|<>()"
@@ -115,7 +121,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=False),)
             case b"`":
-                _refuse_backticks()
+                refuse_backticks()
         return (self._run(plain, len(self.source), quoted=False),)
 
     def _run(self, plain: re.Pattern[bytes], end: int, *, quoted: bool) -> Piece:
@@ -128,14 +134,14 @@ class Speller(ABC):
     def _single(self) -> Piece:
         found = _SINGLE.match(self.source, self.at)
         if found is None:
-            _refuse_open_quote()
+            refuse_open_quote()
         self._pass(found.end())
         return Piece(text=found[1].decode(), quoted=True)
 
     def _escaped(self) -> Piece:
         following = self.source[self.at + 1 : self.at + 2]
         if following in (b"\n", b""):
-            _refuse_continuation()
+            refuse_continuation()
         end = self.at + 2
         while end < len(self.source) and self.source[end] & 0xC0 == 0x80:
             end += 1
@@ -150,7 +156,7 @@ class Speller(ABC):
         self.at += 1
         while (character := self.peek()) != b'"':
             if not character:
-                _refuse_open_quote()
+                refuse_open_quote()
             parts.extend(self._quoted(character, _PLAIN_QUOTED, b'$`"\\'))
         self.at += 1
         return tuple(parts)
@@ -173,7 +179,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=True),)
             case b"`":
-                _refuse_backticks()
+                refuse_backticks()
             case b"\n":
                 self._pass(self.at + 1)
                 return (Piece(text="\n", quoted=True),)
@@ -185,7 +191,7 @@ class Speller(ABC):
             if b'"' not in escapable:
                 refuse("a line of a heredoc is continued by a backslash", "quote the delimiter: <<'EOF'")
             if not _JOINS_TEXT.search(self.source, max(0, self.at - 1), self.at):
-                _refuse_continuation()
+                refuse_continuation()
             self._pass(self.at + 2)
             return ()
         if following and following in escapable:
@@ -234,7 +240,7 @@ class Speller(ABC):
         self.bash_only = "$'...'"
         found = _ANSI.match(self.source, self.at + 1)
         if found is None:
-            _refuse_open_quote()
+            refuse_open_quote()
         self._pass(found.end())
         return Piece(text=decode_ansi(found[1].decode()), quoted=True)
 
@@ -294,7 +300,7 @@ class Speller(ABC):
             name = self._parameter_name()
             whole = self._subscript()
             if indirect and not whole:
-                _refuse_indirection()
+                refuse_indirection()
             inner = self._operation(name, quoted=quoted)
         if self.peek() != b"}":
             refuse("a `${...}` has more in it than a name and one plain operation", "write ${name} or ${name:-default}")
@@ -401,25 +407,6 @@ class Speller(ABC):
         self.at = end
 
 
-def _refuse_continuation() -> NoReturn:
-    refuse(
-        "a line is continued where that may join two characters to one",
-        "put a blank before the backslash that ends a line",
-    )
-
-
 def _is_array(parts: list[Part]) -> bool:
     text = "".join(part.text if isinstance(part, Piece) and not part.quoted else "\0" for part in parts)
     return _ARRAY.fullmatch(text) is not None
-
-
-def _refuse_backticks() -> NoReturn:
-    refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
-
-
-def _refuse_open_quote() -> NoReturn:
-    refuse("a quote is never closed", "close every quote")
-
-
-def _refuse_indirection() -> NoReturn:
-    refuse("`${!name}` takes the variable's value for another name", "name the variable itself")
