@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
 from orchestrator.refusals import prove_agents
+from supervisor.definitions import CheckDefinition
 from workers.mistakes import DocumentWrong
 from workers.policy.network import HostsRefused
 from workers.settings import Settings
@@ -84,3 +85,13 @@ def test_a_persons_wrong_policy_is_refused_before_the_run(tmp_path: Path) -> Non
         prove_agents(
             plan("tasks: [{id: one, agent: {command: make}}]"), Settings(policy=own, home=tmp_path, cache=tmp_path)
         )
+
+
+def test_a_check_of_the_plan_that_wants_an_unallowed_host_is_refused_before_the_run(tmp_path: Path) -> None:
+    """As it would be at the gate, where the work would be done already."""
+    settings = Settings(home=tmp_path, cache=tmp_path)
+    said = "tasks: [{id: one, agent: {command: make}}]"
+    net = CheckDefinition(name="net", run="make", network=("a.example.org",))
+    asking = plan(said).model_copy(update={"checks": (net,)})
+    with pytest.raises(HostsRefused, match=r"check 'net' wants the host a\.example\.org"):
+        prove_agents(asking, settings)
