@@ -18,7 +18,7 @@ from workers.llm.open import keys_present
 from workers.llm.table import read_table
 from workers.mistakes import DocumentWrong
 from workers.sandbox import tree
-from workers.scratch import scratch
+from workers.scratch import scratch, scratched
 from workers.settings import Settings, search_path
 from worktrees.git import MINIMUM, GitFailed, git_version
 from worktrees.hub import HubUnusable
@@ -73,8 +73,8 @@ def _redis_binary(settings: Settings) -> Finding:
 def _embedded(settings: Settings) -> Finding:
     """Really starts one, and stops it."""
     what = "private Redis"
-    with tempfile.TemporaryDirectory(prefix="forgepool-doctor-") as folder:
-        parts = embedded.Embedded(settings=settings, logs=Path(folder), workers=1, place=scratch())
+    with scratched() as logs:
+        parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
         try:
             version = parts.try_redis()
         except (NoRedis, OSError, *wire.BrokerAway) as trouble:

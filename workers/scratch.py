@@ -9,7 +9,8 @@ name says whose it is.
 import fcntl
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,16 @@ def scratch() -> Scratch:
     lock_fd = os.open(unnamed, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     fcntl.flock(lock_fd, fcntl.LOCK_EX)
     return Scratch(unnamed.rename(unnamed.with_name(_PREFIX + unnamed.name.rpartition("-")[2])), lock_fd)
+
+
+@contextmanager
+def scratched() -> Iterator[Path]:
+    """A new, private folder by its real path, gone with the block."""
+    made = scratch()
+    try:
+        yield Path(os.path.realpath(made.path))
+    finally:
+        made.remove()
 
 
 def sweep() -> None:

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from workers.sandbox.network.hosts import BadHost
 from workers.sandbox.private import Private, private
 from workers.sandbox.process import Command, Ended, run
 from workers.sandbox.shelter import Shelter
+from workers.scratch import scratched
 from worktrees.pointer import NotOurs, git_folders
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
@@ -88,7 +88,7 @@ def execute(
 def _run(argv: tuple[str, ...], here: Path, own: Private, *, as_json: bool) -> int:
     if shutil.which(argv[0], path=own.env["PATH"]) is None:
         return complain(f"there is no program '{argv[0]}' on the PATH; name one that is, or give its path", _NO_PROGRAM)
-    with tempfile.TemporaryDirectory(prefix="exec-") as folder, _asked_to_end() as asked:
+    with scratched() as folder, _asked_to_end() as asked:
         stream = sys.stderr.buffer if as_json else sys.stdout.buffer
 
         def hear(piece: bytes) -> None:
@@ -103,7 +103,7 @@ def _run(argv: tuple[str, ...], here: Path, own: Private, *, as_json: bool) -> i
             argv=argv,
             cwd=here,
             env=own.env,
-            log=Path(folder, "log"),
+            log=folder / "log",
             timeout_s=math.inf,
             confined=own.confined,
             keep_bytes=0,

@@ -2,13 +2,14 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from workers.sandbox import tree
-from workers.scratch import scratch, sweep
+from workers.scratch import scratch, scratched, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -34,4 +35,16 @@ def test_a_folder_has_its_name_and_goes_with_its_maker(place: Path) -> None:
     sweep()
     assert made.path.is_dir(), "it is locked"
     made.remove()
+    assert list(place.iterdir()) == []
+
+
+def test_a_folder_of_a_block_goes_with_it_or_with_its_process(place: Path) -> None:
+    with scratched() as folder:
+        (folder / "file").write_text("x")
+    assert list(place.iterdir()) == []
+    killed = "with scratched(): os.kill(os.getpid(), signal.SIGKILL)"
+    source = f"import os, signal\nfrom workers.scratch import scratched\n{killed}"
+    subprocess.run([sys.executable, "-c", source], env={**os.environ, "TMPDIR": str(place)})
+    assert len(list(place.iterdir())) == 1
+    sweep()
     assert list(place.iterdir()) == []

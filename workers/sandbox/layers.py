@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from workers.sandbox.launch import release
 from workers.sandbox.obstacles import obstacle
 from workers.sandbox.process import Command, run
 from workers.sandbox.uids import leased_uid
+from workers.scratch import scratched
 
 Wanted = Literal["auto", "require", "off"]
 
@@ -128,8 +128,8 @@ def bubblewrap_version() -> str:
     program = bubblewrap_program()
     if program is None:
         return ""
-    with tempfile.TemporaryDirectory(prefix="version-") as folder:
-        env, log = {"PATH": "/usr/bin:/bin"}, Path(folder, "log")
+    with scratched() as folder:
+        env, log = {"PATH": "/usr/bin:/bin"}, folder / "log"
         command = Command(argv=(program, "--version"), cwd=Path("/"), env=env, log=log, timeout_s=20, confined=OPEN)
         return run(command).tail.strip().removeprefix("bubblewrap ")
 
@@ -142,8 +142,8 @@ def why_level_fails(level: Level) -> str | None:
     if level == "bubblewrap" and bubblewrap_program() is None:
         return "it is not installed"
     try:
-        with tempfile.TemporaryDirectory(prefix="canary-") as folder, somebody() as uid:
-            return _tried(level, Path(os.path.realpath(folder)), uid)
+        with scratched() as folder, somebody() as uid:
+            return _tried(level, folder, uid)
     except OSError as trouble:
         return trouble.strerror or str(trouble)
     finally:

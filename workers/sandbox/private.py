@@ -3,8 +3,6 @@ What one order's or one check's commands have for themselves: a home, a tmp, an 
 sandbox around them. Gone with the block.
 """
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -14,8 +12,8 @@ from workers.sandbox.confinement import OPEN, Confinement
 from workers.sandbox.environment import UNTRACED, command_environment
 from workers.sandbox.shelter import Shelter, granted, sheltered
 from workers.sandbox.visible import toolchain_folders, toolchains
+from workers.scratch import scratched
 from workers.settings import inherited_environment
-from worktrees.trees import remove_rubbish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +35,20 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
     Raises:
         NoSandbox: commands cannot be held here as the settings want it.
     """
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="private-")))
-    try:
+    with ExitStack() as held:
+        folder = held.enter_context(scratched())
         home, tmp = folder / "home", folder / "tmp"
         home.mkdir()
         tmp.mkdir()
         lent = inherited_environment()
         found = toolchains(lent)
         lent |= {name: str(path) for name, path in found.items()}
-        with ExitStack() as held:
-            confined, more = held.enter_context(sheltered(shelter, home, tmp)) if shelter else (OPEN, {})
-            if confined.level != "off":
-                confined = replace(confined, tools=toolchain_folders(found))
-                lent |= UNTRACED
-            env = command_environment(lent, extra, home, tmp) | more
-            yield Private(home=home, tmp=tmp, env=env, confined=confined)
-    finally:
-        remove_rubbish(folder)
+        confined, more = held.enter_context(sheltered(shelter, home, tmp)) if shelter else (OPEN, {})
+        if confined.level != "off":
+            confined = replace(confined, tools=toolchain_folders(found))
+            lent |= UNTRACED
+        env = command_environment(lent, extra, home, tmp) | more
+        yield Private(home=home, tmp=tmp, env=env, confined=confined)
 
 
 @contextmanager
