@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from workers.context.live import Context
 from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
 from workers.messages import PhaseName
@@ -74,6 +75,8 @@ class Talk:
     brief: Brief
     workplace: Workplace
     transcript: Transcript
+    context: Context
+    """What the model is shown of the transcript."""
     meter: Meter
     stop: Callable[[], bool]
     rule: Rule
@@ -139,7 +142,7 @@ class Talk:
 
     def _asked(self) -> int:
         """Turns the model has had in this conversation."""
-        return sum(turn.role == "assistant" for turn in self.transcript.turns)
+        return sum(turn.role == "assistant" for turn in self.context.view.turns)
 
     def _round(self) -> Outcome | None:
         """One question and what follows from its answer; an outcome when that is the end."""
@@ -148,16 +151,37 @@ class Talk:
             return turn
         self.meter.count(turn.usage)
         self.transcript.append(Said(at=now(), turn=turn))
+        self.context.catch_up()
         self._changed = self._changed or any(self._kind(call) not in ("read", "end") for call in turn.calls)
         return self._follow(turn)
 
     def _ask(self) -> Turn | Outcome:
+        """A conversation that is too long is shown shortened, and asked once more."""
+        self.context.prepare()
+        self._settle()
+        answer = self._question()
+        if isinstance(answer, Outcome) and answer.ended == "overflow" and self._shortened():
+            answer = self._question()
+        return answer
+
+    def _shortened(self) -> bool:
+        done = self.context.overflowed()
+        self._settle()
+        return done
+
+    def _settle(self) -> None:
+        """Counts what models were asked for the context's sake."""
+        self.meter.spent = added(self.meter.spent, self.context.unsettled())
+
+    def _question(self) -> Turn | Outcome:
         request = Request(
             system=self.brief.system,
             tools=tuple(tool.offer for tool in self.brief.tools),
-            turns=self.transcript.turns,
+            turns=self.context.view.shown,
             phase=self.brief.phase,
             lasting=self.brief.lasting,
+            lasting_parts=self.context.view.lasting,
+            rebuilt=self.context.is_rebuilt,
         )
         room = self.meter.room(request, self.brief.price)
         if isinstance(room, str):
@@ -199,7 +223,7 @@ class Talk:
         ends = self._carry_out_all(turn)
         if turn.stop == "refusal":
             return Outcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
-        if turn.stop == "overflow":
+        if turn.stop == "overflow" and not self._shortened():
             return Outcome(ended="overflow", detail="the conversation filled the model's window while it answered")
         if ends is not None:
             return self._ended(ends)
@@ -226,7 +250,7 @@ class Talk:
         if self._silent >= _MOST_SILENT:
             times = {2: "twice"}.get(self._silent, f"{self._silent} times in a row")
             return Outcome(ended="failed", detail=f"the model {times} answered without calling a tool")
-        self.say(_CUT_OFF if turn.stop == "max_tokens" else _NUDGE)
+        self.say(_CUT_OFF if turn.stop in ("max_tokens", "overflow") else _NUDGE)
         return None
 
     def _judge(self) -> Outcome | None:
@@ -250,12 +274,18 @@ class Talk:
             began = time.monotonic()
             answer = self._answer(call, turn, workplace, ended=ends is not None)
             ends = ends or answer.ends
-            result = ToolResult(call_id=call.id, text=self.hide(answer.text), is_error=answer.is_error)
-            seconds = time.monotonic() - began
-            self.transcript.append(
-                Answered(at=now(), iteration=workplace.iteration, seconds=seconds, result=result),
-            )
+            self._tell(call, answer, workplace.iteration, time.monotonic() - began)
         return ends
+
+    def _tell(self, call: ToolCall, answer: Answer, iteration: int, seconds: float) -> None:
+        whole = self.hide(answer.text)
+        text, how = self.context.born(call, whole, is_error=answer.is_error, iteration=iteration)
+        result = ToolResult(call_id=call.id, text=text, is_error=answer.is_error)
+        kept = whole if how else ""
+        self.transcript.append(
+            Answered(at=now(), iteration=iteration, seconds=seconds, result=result, whole=kept, shortened=how)
+        )
+        self.context.catch_up()
 
     def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> Answer:
         if turn.stop in ("max_tokens", "overflow"):

@@ -89,6 +89,8 @@ class BuiltinAgent(Message):
     """Whether files likely to matter are named to it beforehand."""
     skill: str | None = None
     """A role of the built-in ones, or a skill of the repository's `.forgepool/skills/`."""
+    context: str | None = None
+    """The context profile its conversations are shown by; None is the worker's own."""
 
 
 CliProgram = Literal["claude", "codex", "opencode", "aider"]
@@ -208,6 +210,8 @@ class WorkOrder(Message):
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
     """Hosts that commands may reach, as the plan has it and the policy lets it; none of them: no network."""
+    context: str | None = None
+    """The context profile that a person has chosen for it meanwhile; None leaves it to the agent's own."""
     setups: tuple[Setup, ...] = ()
     """Of the plan's own checks; those of the repository's checks the worker finds in the base."""
     limits: Limits = Limits()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
 from workers.llm.provider import Request
 from workers.messages import Limits, Spent
-from workers.transcript import Entry, Noted, Resumed, Said, Tried
+from workers.transcript import Entry, Noted, Rebuilt, Resumed, Said, Tried
 
 Price = Callable[[int, int], float | None]
 """The most that so many input and output tokens could cost, in USD; None where no price is known."""
@@ -44,7 +44,9 @@ class Meter:
             match entry:
                 case Said(turn=turn) if turn.role == "assistant":
                     meter.count(turn.usage)
-                case Noted(usage=usage) | Tried(usage=usage) if usage.input_tokens or usage.output_tokens:
+                case Noted(usage=usage) | Tried(usage=usage) | Rebuilt(usage=usage) if (
+                    usage.input_tokens or usage.output_tokens
+                ):
                     meter.spent = added(meter.spent, used(usage))
                 case Resumed(lost=lost):
                     meter.spent = added(meter.spent, lost)
@@ -120,6 +122,21 @@ def added(one: Spent, other: Spent) -> Spent:
     )
 
 
+def summed(usages: Iterable[Usage]) -> Usage:
+    """Of several questions; without a price where one of them has none."""
+    found = list(usages)
+    costs = [usage.cost_usd for usage in found]
+    return Usage(
+        input_tokens=sum(usage.input_tokens for usage in found),
+        cached_tokens=sum(usage.cached_tokens for usage in found),
+        written_tokens=sum(usage.written_tokens for usage in found),
+        written_1h_tokens=sum(usage.written_1h_tokens for usage in found),
+        output_tokens=sum(usage.output_tokens for usage in found),
+        reasoning_tokens=sum(usage.reasoning_tokens for usage in found),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
 def estimated_tokens(request: Request) -> int:
     """
     Input tokens of a request, rather too many: what the vendor counted for its beginning, and characters for the rest.
@@ -127,13 +144,17 @@ def estimated_tokens(request: Request) -> int:
     counted, rest = 0, request.turns
     for number in range(len(request.turns) - 1, -1, -1):
         usage = request.turns[number].usage
-        if usage.input_tokens:
+        if usage.input_tokens and not request.rebuilt:
             counted, rest = usage.input_tokens + usage.output_tokens, request.turns[number + 1 :]
             break
     if counted:
         return counted + _tokens(_characters(rest))
-    head = sum(map(len, request.system)) + sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
-    return _tokens(head + _characters(rest))
+    return _tokens(fixed_characters(request) + _characters(rest))
+
+
+def fixed_characters(request: Request) -> int:
+    """Of its system prompt and its tools."""
+    return sum(map(len, request.system)) + sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
 
 
 def _characters(turns: tuple[Turn, ...]) -> int:

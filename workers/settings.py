@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     command_file_mb: int = Field(default=8192, gt=0)
     """MiB of the longest file a command may write."""
 
+    context: str = "ledger"
+    """How conversations with models are kept short where neither plan nor task says it: a context profile."""
+
     policy: Path | None = None
     """The file of rules for what agents may do, laid over those that are shipped; found when not given."""
 

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from workers.context.edit import Edit
 from workers.llm.messages import ToolResult, Turn, Usage
 from workers.llm.provider import Trouble
 from workers.messages import Message, PhaseName, Spent
@@ -51,6 +52,11 @@ class Answered(Message):
     """The number of the model's turn that called it, from 1."""
     seconds: float
     result: ToolResult
+    """As the model is told it."""
+    whole: str = ""
+    """All of its text, where the model was told something shorter."""
+    shortened: str = ""
+    """How, in a word."""
 
 
 class Judged(Message):
@@ -133,6 +139,52 @@ class Noted(Message):
     """Of a question to a model beside the conversation."""
 
 
+class Profiled(Message):
+    """From here on the conversation is shown by this profile."""
+
+    kind: Literal["profiled"] = "profiled"
+    at: float
+    profile: str
+    by: str = ""
+    """Who wanted it; empty where it is what the task began with."""
+
+
+class Summoned(Message):
+    """A model is about to be asked for something that a profile does once in a task."""
+
+    kind: Literal["summoned"] = "summoned"
+    at: float
+    once: str
+
+
+class Rebuilt(Message):
+    """
+    What the model is shown was rebuilt: from here on the conversation is shown with this edit.
+
+    Without an edit nothing is changed: models were asked for one, and nothing came of it.
+    """
+
+    kind: Literal["rebuilt"] = "rebuilt"
+    at: float
+    profile: str
+    cause: str
+    why: str
+    edit: Edit | None
+    once: str = ""
+    before_tokens: int
+    """Of the next request, with system prompt and tools, as they were estimated."""
+    after_tokens: int
+    window_tokens: int
+    dropped: tuple[int, ...] = ()
+    """Steps whose results are not shown whole any more."""
+    archive: str = ""
+    """The folder where they can be read: `step-N.txt` is a result, `step-N.call.txt` what was said and called."""
+    calls: int = 0
+    """Models asked for it."""
+    usage: Usage = Usage()
+    """Of these."""
+
+
 class Kept(Message):
     """Everything before this, and the files as they were then, is in the hub or on its way there."""
 
@@ -152,7 +204,22 @@ class Resumed(Message):
     """The attempts that these were, besides this one."""
 
 
-Entry = Started | Said | Answered | Judged | Tried | Finished | Committed | Verified | Noted | Kept | Resumed
+Entry = (
+    Started
+    | Said
+    | Answered
+    | Judged
+    | Tried
+    | Finished
+    | Committed
+    | Verified
+    | Noted
+    | Profiled
+    | Summoned
+    | Rebuilt
+    | Kept
+    | Resumed
+)
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 

@@ -11,17 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
 from workers.agents.agent import AgentAnswer, AgentEnding, Assignment
+from workers.agents.summoning import Asked, Summoner
 from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords
 from workers.bench import Bench
+from workers.context.archive import Archive
+from workers.context.live import Context
+from workers.context.state import Profile
+from workers.context.wishes import tell_rebuilt
 from workers.exchanges import exchanges
 from workers.hints.hint import rendered
 from workers.hints.model import Guess
 from workers.llm.messages import Text, user
-from workers.llm.provider import ModelFailed, Provider
+from workers.llm.provider import ModelFailed, Provider, Request
 from workers.loop import Brief, Outcome, Talk
 from workers.messages import PhaseName
-from workers.meter import Meter, Price, added, used
+from workers.meter import Meter, Price, added, fixed_characters, used
 from workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
 from workers.progress import HubKeeper
 from workers.resuming import attempts_in
@@ -31,7 +36,7 @@ from workers.tools.endings import FINISH
 from workers.tools.refusal import Refused
 from workers.tools.text_file import read_text, shown
 from workers.tools.workplace import Workplace
-from workers.transcript import Committed, Noted, Said, Started, Transcript, now
+from workers.transcript import Committed, Noted, Rebuilt, Said, Started, Transcript, now
 from workers.verify import Finding
 
 _FLUSH_S = 60.0
@@ -47,6 +52,9 @@ class Model:
     name: str
     family: str
     price: Price
+    window_tokens: int
+    answers: bool = True
+    """Whether it answers what it is asked; a script has its own next turn, whatever is asked."""
 
 
 class Models(Protocol):
@@ -54,6 +62,14 @@ class Models(Protocol):
         """
         Raises:
             ModelFailed: there is none to be asked; with the sentence why.
+        """
+
+    def compact(self) -> Asked | None:
+        """
+        Who writes summaries; None where nobody is set to.
+
+        Raises:
+            ModelFailed: it cannot be asked.
         """
 
 
@@ -72,6 +88,10 @@ class Attempt:
     meter: Meter
     workplace: Workplace
     stop: Callable[[], bool]
+    profile: Profile
+    """By which conversations are shown, until the transcript names another."""
+    wanted: Callable[[], str | None] = lambda: None
+    """The profile that a person wants from now on, or None."""
     hide: Callable[[str], str] = str
     """Takes out of a text what nobody is to see."""
     _model: Model | None = field(default=None)
@@ -91,9 +111,9 @@ class Attempt:
             if answer is not None:
                 return answer
 
-    def say(self, text: str) -> None:
+    def say(self, *texts: str) -> None:
         """Something from the harness, to be heard before the next turn."""
-        self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
+        self.transcript.append(Said(at=now(), turn=user(*(Text(text=text) for text in texts))))
 
     def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
         match step:
@@ -126,7 +146,7 @@ class Attempt:
                 phase=phase,
             )
         )
-        self.say(said)
+        self.say(*said)
         self._talk(phase, model)
 
     def _present(self, path: str) -> str | None:
@@ -135,7 +155,7 @@ class Attempt:
         except (Refused, OSError):
             return None
 
-    def _opening(self, phase: PhaseName) -> str:
+    def _opening(self, phase: PhaseName) -> tuple[str, ...]:
         if phase == "execute":
             self.keeper.settle()
             entries = self.transcript.entries
@@ -145,7 +165,7 @@ class Attempt:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
             self.meter.spent = added(self.meter.spent, used(guess.usage))
-        return self.words.to_plan(rendered(guess.hints))
+        return (self.words.to_plan(rendered(guess.hints)),)
 
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
@@ -169,11 +189,13 @@ class Attempt:
             price=model.price,
             lasting=phase == "execute",
         )
+        context = self._context(model, brief)
         talk = Talk(
             provider=model.provider,
             brief=brief,
             workplace=self.workplace,
             transcript=self.transcript,
+            context=context,
             meter=self.meter,
             stop=self.stop,
             rule=Rulings(
@@ -187,6 +209,38 @@ class Attempt:
             hide=self.hide,
         )
         self._last = talk.lead()
+
+    def _context(self, model: Model, brief: Brief) -> Context:
+        """The conversation as the model is shown it, with what is dropped of it already at hand on this host."""
+        offers = tuple(tool.offer for tool in brief.tools)
+        like = Request(system=brief.system, tools=offers, turns=(), phase=brief.phase, lasting=brief.lasting)
+        summoner = Summoner(
+            leading=Asked(provider=model.provider, price=model.price),
+            like=like,
+            compact=self.models.compact,
+            meter=self.meter,
+            stop=self.workplace.stop,
+            hide=self.hide,
+        )
+        context = Context(
+            transcript=self.transcript,
+            profile=self.profile,
+            window_tokens=model.window_tokens,
+            fixed_characters=fixed_characters(like),
+            archive=Archive(self.workplace),
+            ask=summoner.ask if model.answers else None,
+            wanted=self.wanted,
+            current=self._present,
+            told=self._tell_rebuilt,
+            root=self.words.root,
+            tests=self.words.tests,
+        )
+        context.restore()
+        return context
+
+    def _tell_rebuilt(self, entry: Rebuilt) -> None:
+        order = self.assignment.order
+        tell_rebuilt(self.bench.settings.broker_url, order.run, order.order_id, order.token, entry)
 
     def _force_plan(self, why: str) -> None:
         summary = summarised(self.transcript.entries, root=self.words.root, tests=self.words.tests)

@@ -16,11 +16,14 @@ from workers.agents.attempt import Attempt, Model, Models
 from workers.agents.command import task_variables, write_reasons
 from workers.agents.narration import narrated
 from workers.agents.servers import served
+from workers.agents.summoning import Asked
 from workers.agents.told import hinted, told
 from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords, moved
 from workers.bench import Bench
 from workers.concealing import hider
+from workers.context.profiles.registry import UnknownProfile, profile
+from workers.context.wishes import wished_profile
 from workers.exchanges import exchanges, text_argument
 from workers.hints.model import Guess
 from workers.llm.open import keys_of
@@ -37,10 +40,13 @@ from workers.sandbox.background import Background
 from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
-from workers.transcript import Entry, Noted, Transcript, now
+from workers.transcript import Entry, Noted, Profiled, Transcript, now
 from worktrees.git import Git
 
 _TAIL_CHARACTERS = 16_000
+_SCRIPTED_WINDOW = 200_000
+COMPACT_ROUTE = "compact"
+"""A kind of work whose model, where the user's table has a route for it, writes summaries of conversations."""
 
 Stop = Callable[[], bool]
 
@@ -54,6 +60,8 @@ class Lead:
     hints: Callable[[], Guess] = Guess
     course: Course = field(default_factory=Course)
     hide: Callable[[str], str] = str
+    profile: str = ""
+    """The context profile; empty is the worker's own."""
 
 
 def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
@@ -66,10 +74,12 @@ def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *
         def hints() -> Guess:
             return hinted(order, bench, table, stop=stop) if agent.hints else Guess()
 
-        lead = Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)))
+        lead = Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)), profile=agent.context or "")
         return _perform(assignment, bench, lead, stop=stop)
     except DocumentWrong as wrong:
         return _to_be_mended(wrong)
+    except UnknownProfile as wrong:
+        return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
 
 
 def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop: Stop) -> AgentAnswer:
@@ -83,6 +93,8 @@ def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop:
         return AgentAnswer(ended="failed", detail=str(wrong))
     except DocumentWrong as wrong:
         return _to_be_mended(wrong)
+    except UnknownProfile as wrong:
+        return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
 
 
 def _to_be_mended(wrong: DocumentWrong) -> AgentAnswer:
@@ -97,7 +109,17 @@ class OneModel:
     model: ScriptedModel
 
     def open(self, phase: PhaseName, *, stronger: bool) -> Model:
-        return Model(provider=self.model, name=MODEL, family=MODEL, price=lambda given, answered: 0.0)
+        return Model(
+            provider=self.model,
+            name=MODEL,
+            family=MODEL,
+            price=lambda given, answered: 0.0,
+            window_tokens=_SCRIPTED_WINDOW,
+            answers=False,
+        )
+
+    def compact(self) -> Asked | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +151,17 @@ class TableModels:
             name=name,
             family=self.table.family(name) or first.family,
             price=chain.price,
+            window_tokens=self.table.models[name].window_tokens,
         )
+
+    def compact(self) -> Asked | None:
+        if COMPACT_ROUTE not in self.table.routes:
+            return None
+        from workers.llm.open import open_models
+
+        capped = self.order.limits.cost_usd is not None
+        chain = open_models(self.table, task_type=COMPACT_ROUTE, phase="execute", capped=capped, settings=self.settings)
+        return Asked(provider=chain, price=chain.price)
 
     def _named(self, phase: PhaseName) -> str | None:
         """A person's own word counts for more than the skill's."""
@@ -138,13 +170,17 @@ class TableModels:
 
 
 def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) -> AgentAnswer:
+    chosen = profile(bench.order.context or lead.profile or bench.settings.context)
     beginning = begin(bench)
     transcript = beginning.transcript
+    if not any(isinstance(entry, Profiled) for entry in transcript.entries):
+        transcript.append(Profiled(at=now(), profile=chosen.name))
     meter = Meter.of(limits_with(assignment.order, transcript.entries), transcript.entries)
     workplace = _workplace(assignment, bench.checkout.slot.pristine, meter, stop)
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)
         toolbox = _toolbox(bench, lead.words, workplace, transcript, until_the_end)
+        toolbox.compact = chosen.name == "advisory"
         attempt = Attempt(
             assignment=assignment,
             bench=bench,
@@ -158,6 +194,8 @@ def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) ->
             meter=meter,
             workplace=workplace,
             stop=stop,
+            profile=chosen,
+            wanted=lambda: wished_profile(bench.settings.broker_url, bench.order.run, bench.order.task),
             hide=lead.hide,
         )
         if beginning.resumed and not facts(transcript.entries).ended:

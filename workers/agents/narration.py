@@ -22,12 +22,17 @@ from workers.transcript import (
     Judged,
     Kept,
     Noted,
+    Profiled,
+    Rebuilt,
     Resumed,
     Said,
     Started,
+    Summoned,
     Tried,
     Verified,
 )
+
+_Beside = Tried | Judged | Committed | Verified | Noted | Profiled | Summoned | Rebuilt | Kept | Resumed
 
 LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", "quiet"]
 
@@ -77,12 +82,14 @@ class _Narrator:
                 yield from self._turn(turn)
             case Answered(result=result):
                 yield from self._result(result, f" in {entry.seconds:.1f} s" if entry.seconds >= 1 else "")
+                if entry.shortened:
+                    yield Line("quiet", f"    ({_shortened(entry)})")
             case Finished():
                 yield Line("phase", f"=== {entry.ended}: {entry.detail} ({_spent(entry.spent)})")
             case _:
                 yield from self._beside(entry)
 
-    def _beside(self, entry: Tried | Judged | Committed | Verified | Noted | Kept | Resumed) -> Iterator[Line]:
+    def _beside(self, entry: _Beside) -> Iterator[Line]:
         """What happened beside the conversation."""
         match entry:
             case Tried():
@@ -97,12 +104,16 @@ class _Narrator:
             case Verified():
                 yield Line("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
                 yield from self._cut("result", "    | ", entry.output, last=True)
+            case Rebuilt():
+                yield Line("phase", f"=== {_rebuilt(entry)}")
+            case Profiled(profile=name, by=by):
+                yield Line("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
+            case Summoned() | Kept():
+                return
             case Noted(text=text):
                 yield Line("note", f"    ({text})")
             case Resumed():
                 yield Line("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
-            case Kept():
-                return
             case other:
                 assert_never(other)
 
@@ -150,6 +161,27 @@ class _Narrator:
             yield Line(kind, f"{mark}{line}")
         if more and not last:
             yield note
+
+
+def _shortened(entry: Answered) -> str:
+    return f"shortened when it entered, {entry.shortened}: of {len(entry.whole):,} characters"
+
+
+def _rebuilt(entry: Rebuilt) -> str:
+    asked = f"; {entry.calls} asked, {_cost(entry.usage.cost_usd)}" if entry.calls else ""
+    if entry.edit is None:
+        return f"the context stays as it is ({entry.profile}, {entry.cause}): {entry.why}{asked}"
+    before, after = entry.before_tokens / entry.window_tokens, entry.after_tokens / entry.window_tokens
+    told = f"{entry.before_tokens:,} -> {entry.after_tokens:,} tokens ({before:.0%} -> {after:.0%} of the window)"
+    where = f"; {_steps(entry.dropped)} can be read in {entry.archive}" if entry.dropped else ""
+    return f"context rebuilt ({entry.profile}, {entry.cause}): {told}: {entry.why}{where}{asked}"
+
+
+def _steps(steps: tuple[int, ...]) -> str:
+    first, last = min(steps), max(steps)
+    if len(steps) == 1:
+        return f"step {first}"
+    return f"steps {first} to {last}" if last - first + 1 == len(steps) else f"{len(steps)} steps of {first} to {last}"
 
 
 def _call(call: ToolCall) -> str:

@@ -15,6 +15,7 @@ from workers.policy.offering import offerable
 from workers.sandbox.background import Background
 from workers.skills.narrowing import narrowed
 from workers.skills.role import Skill
+from workers.tools.compact import COMPACT_TOOL
 from workers.tools.endings import ASK, MayTouch, commit_plan_tool, finish_tool
 from workers.tools.red_phase import RedPhase, confirm_red_phase_tool
 from workers.tools.tool import Tool
@@ -31,6 +32,8 @@ class Toolbox:
     red: RedPhase | None = None
     """Where a failing test must have been seen before the work can be finished."""
     skill: Skill | None = None
+    compact: bool = False
+    """Whether the agent may ask for its context to be cleared: its profile does nothing unasked."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Other programs' tools."""
     _made: dict[tuple[PhaseName, str], tuple[Tool, ...]] = field(default_factory=dict)
@@ -42,11 +45,16 @@ class Toolbox:
         return self._made[phase, family]
 
     def _all(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
-        more = self.more.get(phase, ())
+        more = (*((COMPACT_TOOL,) if self.compact else ()), *self.more.get(phase, ()))
         if phase == "plan":
-            return reading(more, (commit_plan_tool(self.may_touch), ASK))
+            return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
         red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()
-        return working(family, self.background, more, (*red, finish_tool(self._unfinished), ASK))
+        finish = finish_tool(self._unfinished, injected=self._injected)
+        return working(family, self.background, more, (*red, finish, ASK))
+
+    @property
+    def _injected(self) -> bool:
+        return self.skill is not None and self.skill.context_mode == "injected"
 
     def _unfinished(self) -> str | None:
         if self.red is not None and self.red.confirmed is None:

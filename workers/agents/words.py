@@ -29,8 +29,8 @@ def moved(root: Path, outputs: Path) -> str:
     return (
         "The process that led you was interrupted; another goes on from here. The files of the worktree are as they "
         f"were after your last turn. The worktree is {root} now, results and outputs are below {outputs.parent}: those "
-        "of tasks you need have the same names there, outputs of earlier commands are gone, and nothing runs in the "
-        "background any more."
+        f"of tasks you need have the same names there, whole results of earlier steps that you are told of are in "
+        f"{outputs}/steps, other outputs of earlier commands are gone, and nothing runs in the background any more."
     )
 
 
@@ -54,22 +54,26 @@ class TaskWords:
 
     def to_execute(
         self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None]
-    ) -> str:
+    ) -> tuple[str, ...]:
         """
+        The card; what was learned, and the plan; the texts of files. The last two where there are any.
+
         `changed`: paths that are not as the base has them; `current` has a file's text as it is now, or None.
         """
         found = facts(entries)
-        parts = [self.card.rstrip("\n")]
+        learned: list[str] = []
+        texts = ""
         if entries:
             summary = summarised(entries, root=self.root, tests=self.tests, changed=changed)
-            parts.append(f"## What was learned\n\n{rendered(summary).rstrip()}")
-            plan = [_plan(found.plan)] if found.plan else []
+            learned = [f"## What was learned\n\n{rendered(summary).rstrip()}"]
+            learned += [_plan(found.plan)] if found.plan else []
             # A plan made up by the harness names no files: then all that was read may matter.
             wanted = found.plan.files if found.plan and found.plan.files else [one.path for one in summary.files_read]
-            parts += [*plan, self._texts(entries, wanted, current)]
+            texts = self._texts(entries, wanted, current)
         if found.overflows:
-            parts.append(_OVERFLOWED)
-        return "\n\n".join(part for part in parts if part) + "\n"
+            learned.append(_OVERFLOWED)
+        parts = (self.card.rstrip("\n"), "\n\n".join(learned), texts.rstrip("\n"))
+        return tuple(f"{part}\n" for part in parts if part)
 
     def _texts(self, entries: Sequence[Entry], paths: Sequence[str], current: Callable[[str], str | None]) -> str:
         texts = excerpts(entries, paths, root=self.root, current=current)

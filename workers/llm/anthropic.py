@@ -96,7 +96,7 @@ def body(endpoint: Endpoint, request: Request) -> Body:
         {"role": "assistant" if place % 2 else "user", "content": [_block(part) for part in parts]}
         for place, parts in enumerate(sides)
     ]
-    caching.mark(tools, system, messages, lasting=request.lasting)
+    caching.mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
     most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
     optional = {"system": system, "tools": tools} | _effort(endpoint.effort)
     return {"model": endpoint.model, "max_tokens": most, "stream": True, "messages": messages} | {

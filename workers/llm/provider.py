@@ -37,6 +37,10 @@ class Request:
     phase: PhaseName = "execute"
     lasting: bool = False
     """Whether the conversation will be long: its stable beginning is worth an hour in the cache, not five minutes."""
+    lasting_parts: int | None = None
+    """How many parts of the user's first say outlast what follows them; None is all."""
+    rebuilt: bool = False
+    """Whether the turns are not what the last answer was given to: what a vendor counted then says nothing of them."""
     max_output_tokens: int | None = None
     """None is the model's own most."""
 

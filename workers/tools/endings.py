@@ -23,6 +23,7 @@ class Permission:
 
 FINISH = "finish"
 GRANTED = Permission(verdict="granted")
+_MISSING = "what you needed to know and were not given, a line each; empty only if there was nothing"
 MayTouch = Callable[[tuple[str, ...]], Permission]
 
 
@@ -41,26 +42,45 @@ class CommitPlanArguments(Arguments):
     )
 
 
-def finish_tool(unfinished: Callable[[], str | None]) -> Tool:
-    """`unfinished` says why the work cannot be finished yet, such as that nothing was changed; None when it can."""
+class InjectedFinishArguments(FinishArguments):
+    """Of an agent that was given everything, and could look nothing up."""
+
+    missing: tuple[str, ...] = Field(description=_MISSING)
+
+
+class InjectedPlanArguments(CommitPlanArguments):
+    """As of `finish`."""
+
+    missing: tuple[str, ...] = Field(description=_MISSING)
+
+
+def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False) -> Tool:
+    """
+    `unfinished` says why the work cannot be finished yet, such as that nothing was changed; None when it can.
+
+    `injected`: the agent cannot look anything up, and has to say what it lacked; its summary then says it.
+    """
 
     def finish(arguments: FinishArguments, workplace: Workplace) -> Answer:
         why = unfinished()
         if why is not None:
             return Answer(text=f"not finished: {why}", is_error=True)
-        return Answer(text="OK: finished", ends=Finish(summary=arguments.summary))
+        return Answer(text="OK: finished", ends=Finish(summary=_with_missing(arguments.summary, arguments)))
 
     said = "Ends the work. Call it once, alone, when everything that was asked is done."
-    return typed(FINISH, said, FinishArguments, finish, kind="end")
+    return typed(FINISH, said, InjectedFinishArguments if injected else FinishArguments, finish, kind="end")
 
 
-def commit_plan_tool(may_touch: MayTouch) -> Tool:
+def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
+    """`injected` as of `finish_tool`; the plan then says what was missing."""
+
     def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> Answer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
         said = may_touch(files)
         match said.verdict:
             case "granted":
-                return Answer(text="OK: committed", ends=Planned(plan=arguments.plan, files=files))
+                plan = _with_missing(arguments.plan, arguments)
+                return Answer(text="OK: committed", ends=Planned(plan=plan, files=files))
             case "queued":
                 text = f"the plan has to wait: {said.why}; the task begins again when it need not"
                 return Answer(text=text, is_error=True, ends=Queued(why=said.why))
@@ -68,7 +88,16 @@ def commit_plan_tool(may_touch: MayTouch) -> Tool:
                 return Answer(text=f"the plan is not committed: {said.why}", is_error=True)
 
     said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
-    return typed("commit_plan", said, CommitPlanArguments, commit_plan, kind="end")
+    return typed(
+        "commit_plan", said, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
+    )
+
+
+def _with_missing(text: str, arguments: Arguments) -> str:
+    if not isinstance(arguments, InjectedFinishArguments | InjectedPlanArguments):
+        return text
+    lines = "".join(f"\n- {each}" for each in arguments.missing) or " nothing"
+    return f"{text.rstrip()}\n\nMissing from what the agent was given, as it says:{lines}"
 
 
 def _ask(arguments: AskArguments, workplace: Workplace) -> Answer:

@@ -152,6 +152,23 @@ class Workplace:
             place = scratch.path / below.parent
             raise Refused(f"{place}: is a link or a file; remove it, so that output can be kept there") from trouble
 
+    def keep(self, below: Path, data: bytes) -> Path:
+        """
+        Writes a file in `outputs`; what has its name is replaced.
+
+        Raises:
+            Refused: a command has put something else in a folder's place.
+            OSError: it cannot be written.
+        """
+        scratch, below = self.scratch, Path("outputs", below)
+        with scratch.folder(below.parent, make=True) as folder:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(below.name, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with FileIO(os.open(below.name, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(data)
+        return scratch.path / below
+
     def held(self, path: Path) -> tuple[Beneath, Path]:
         """
         The folder that a real path lies in, and the way to it from there.

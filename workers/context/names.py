@@ -1,0 +1,59 @@
+"""
+The names in a text, identifiers and paths: what a result showed, what a call needed, what a ledger line is to hold.
+"""
+
+import builtins
+import json
+import keyword
+import re
+from functools import cache, lru_cache
+from importlib import resources
+
+from workers.llm.messages import Part, Text, ToolCall, ToolResult
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+_PATH = re.compile(r"[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
+_BEFORE = r"export|default|public|private|protected|static|async|pub(?:\([^)]*\))?"
+_KINDS = r"def|class|function|func|fn|struct|enum|trait|interface|type|impl|module|macro_rules!"
+_DEFINED = re.compile(
+    rf"^[ \t]*(?:\d+[\t:|→-]?[ \t]*)?(?:(?:{_BEFORE})\s+)*(?:{_KINDS})\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)", re.MULTILINE
+)
+_LANGUAGES = frozenset([*keyword.kwlist, *dir(builtins), "self", "args", "kwargs", "null", "true", "false"])
+
+
+@cache
+def general_names() -> frozenset[str]:
+    """
+    Names that say nothing of where they come from: of the languages themselves, and those that occur in the results of
+    recorded runs on three unlike projects (django, pytest, sphinx).
+    """
+    listed = resources.files("workers.context").joinpath("general_names.txt").read_text(encoding="utf-8")
+    return _LANGUAGES | frozenset(listed.split())
+
+
+@lru_cache(maxsize=20_000)
+def names(text: str) -> frozenset[str]:
+    """Identifiers of four characters and more, and paths in one spelling."""
+    paths = (path.removeprefix("./").rstrip("/.") for path in _PATH.findall(text))
+    return frozenset([*_NAME.findall(text), *(path for path in paths if "/" in path)]) - general_names()
+
+
+def defined(text: str) -> list[str]:
+    """Names of the functions, classes and types whose definitions begin in a piece of code, in order, each once."""
+    return list(dict.fromkeys(_DEFINED.findall(text)))
+
+
+def input_text(call: ToolCall) -> str:
+    """A call's arguments as text, without the marks of JSON."""
+    return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in call.arguments.values())
+
+
+def part_text(part: Part) -> str:
+    """What a part says; nothing of blocks only their vendor understands."""
+    match part:
+        case Text(text=text) | ToolResult(text=text):
+            return text
+        case ToolCall():
+            return input_text(part)
+        case _:
+            return ""

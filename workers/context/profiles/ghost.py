@@ -1,0 +1,173 @@
+"""
+`ghost`: at a high share of the window what was done before the current turn is masked; where that is not enough, a
+model sums it up under five headings.
+
+Differs from what was published where that was wrong or leaves an autonomous agent without help: a placeholder that is
+no shorter than the result is not used; the current turn of an agent that works alone is its latest exchanges, since the
+last word of a person is the first of all; a failed summary is not asked for again before every call.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from workers.context.deeds import Deed
+from workers.context.edit import Edit, shown
+from workers.context.facts import by_person
+from workers.context.gauge import length, lengths
+from workers.context.masks import answered, cut, freed, masked, needed, size, text_of
+from workers.context.profiles.sections import Sections, instruction, sections
+from workers.context.state import Moment, Proposal, Question, Reply, State
+from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+
+_MASK = "[tool_result: "
+_INPUT_CHARACTERS = 50_000
+_OUTPUT_TOKENS = 2_048
+_OUTPUT_CHARACTERS = 8 * _OUTPUT_TOKENS
+_TEMPERATURE = 0.3
+_LEAST_CHARACTERS = 1_000
+"""Of what a summary would replace; less is not worth a question."""
+_APART = 16
+"""Turns between two questions, answered or not; an overflow does not wait."""
+_ASKED = re.compile(r"ghost: summary at turn (\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ghost:
+    threshold: float = 0.85
+    mask_preview_chars: int = 100
+    """In bytes, whatever its published name; no character is cut in two."""
+    instructions: str = ""
+    """Added to what the model is told of the summary."""
+    boundary: Literal["loop", "turn"] = "loop"
+    """What is never touched: the latest exchanges, or all since the last word of a person."""
+    keep: int = 4
+    """The exchanges of `loop`."""
+
+    @property
+    def name(self) -> str:
+        return "ghost"
+
+    def propose(self, state: State, moment: Moment) -> Proposal | None:
+        forced = moment.cause == "overflow"
+        if not forced and state.share <= self.threshold:
+            return None
+        place = self._place(state)
+        edit, gain = self._masked(state, place)
+        share = state.gauge.share(state.shown_characters - gain)
+        why = f"masked what came before turn {place + 1}: {state.share:.0%} of the window, {share:.0%} now"
+        once = _name(moment, place)
+        if (not forced and share <= self.threshold) or not once or not _worth_asking(state, edit, place):
+            return Proposal(edit=edit, why=why) if gain > 0 else None
+        reply = moment.ask(self._question(state, edit, place, once))
+        summary, fault = _read(state, edit, place, reply)
+        if summary is None:
+            why = f"{why if gain > 0 else 'nothing is left to mask'}; no summary: {fault}"
+            return Proposal(edit=edit, why=why, once=once, replies=(reply,))
+        why = f"what came before turn {place + 1} is summed up"
+        return Proposal(edit=summary, why=why, once=once, replies=(reply,))
+
+    def _place(self, state: State) -> int:
+        """
+        Of the first turn of the model's that stays as it is; what a person says with or after results keeps them. It
+        is the later of the two bounds, as R-4 has it.
+        """
+        last = answered(state.turns)
+        kept = 1
+        if self.boundary == "loop" and self.keep <= len(state.deeds):
+            kept = min(last, state.deeds[-self.keep].turn) if self.keep else last
+        spoken = (place for place in range(last + 1, kept + 1, -1) if _person_speaks(state.turns, place))
+        return max(1, kept, min(last, next(spoken, 1) - 1))
+
+    def _masked(self, state: State, place: int) -> tuple[Edit, int]:
+        """Phase 1, and the characters it frees."""
+        old = _old(state, place)
+        spared = needed(state, old)
+        texts = {deed.step: text for deed in old if deed.step not in spared and (text := self._shorter(state, deed))}
+        calls = [deed.call for deed in old if deed.step not in state.edit.inputs and deed.call.arguments]
+        steps = [deed.step for deed in old if deed.step not in state.edit.inputs and deed.call.arguments]
+        gain = freed(state, texts) + sum(length(call) - len(call.name) for call in calls)
+        if not texts and not steps:
+            return state.edit, 0
+        return masked(state, texts, {step: {} for step in steps}), gain
+
+    def _shorter(self, state: State, deed: Deed) -> str:
+        """The placeholder; empty where it would be none."""
+        shown_now = text_of(state, deed)
+        if len(shown_now) <= len(_MASK) or (deed.step in state.edit.results and shown_now.startswith(_MASK)):
+            return ""
+        error = " (error)" if deed.result.is_error else ""
+        preview = deed.result.text.encode()[: self.mask_preview_chars].decode(errors="ignore")
+        text = f"{_MASK}{deed.call.name}{error} — {preview} (truncated)]"
+        return text if len(text) < len(shown_now) else ""
+
+    def _question(self, state: State, edit: Edit, place: int, once: str) -> Question:
+        return Question(
+            kind="sections",
+            instruction=instruction(self.instructions),
+            text="\n\n".join(_told(shown(state.turns[:place], edit)))[-_INPUT_CHARACTERS:],
+            max_output_tokens=_OUTPUT_TOKENS,
+            once=once,
+            temperature=_TEMPERATURE,
+        )
+
+
+def _person_speaks(turns: Sequence[Turn], place: int) -> bool:
+    if not 0 < place < len(turns) or turns[place].role != "user":
+        return False
+    return any(isinstance(part, Text) and by_person(part.text) for part in turns[place].parts)
+
+
+def _old(state: State, place: int) -> Sequence[Deed]:
+    first, end = (bisect_left(state.deeds, at, key=lambda deed: deed.turn) for at in (state.edit.cut, place))
+    return state.deeds[first : max(first, end)]
+
+
+def _name(moment: Moment, place: int) -> str:
+    """Of a question about what comes before a turn; empty where one was asked a little before."""
+    if moment.cause == "overflow":
+        name = f"ghost: summary at turn {place}, overflow"
+        return "" if name in moment.fired else name
+    asked = [int(found[1]) for each in moment.fired if (found := _ASKED.match(each))]
+    return "" if any(at <= place < at + _APART for at in asked) else f"ghost: summary at turn {place}"
+
+
+def _worth_asking(state: State, edit: Edit, place: int) -> bool:
+    """Whether there is enough that a summary would take the place of, as masked."""
+    return place > edit.cut and lengths(shown(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
+
+
+def _read(state: State, edit: Edit, place: int, reply: Reply) -> tuple[Edit | None, str]:
+    """The edit that a reply makes; or None, and what is wrong with it."""
+    if not reply.text.strip():
+        return None, reply.why_not or "the model gave an empty answer"
+    found = sections(reply.text)
+    if not isinstance(found, Sections):
+        return None, found
+    if len(reply.text) > _OUTPUT_CHARACTERS:
+        return None, "it is longer than it may be"
+    summary = cut(state, place, found.told(state, place))
+    if size(state, summary) >= size(state, edit):
+        return None, "it is longer than what it would replace"
+    return summary, ""
+
+
+def _told(turns: Sequence[Turn]) -> Iterator[str]:
+    for turn in turns:
+        for part in turn.parts:
+            if text := _part(part, turn.role):
+                yield text
+
+
+def _part(part: Part, role: str) -> str:
+    match part:
+        case Text(text=text):
+            return f"{role}: {text}"
+        case ToolCall(name=name, arguments=arguments):
+            return f"call: {name} {dict(arguments)}" if arguments else f"call: {name}"
+        case ToolResult(text=text):
+            return f"result: {text}"
+        case _:
+            return ""

@@ -1,0 +1,17 @@
+"""
+`off`: the conversation grows until it does not fit, and then ends.
+"""
+
+from dataclasses import dataclass
+
+from workers.context.state import Moment, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Off:
+    @property
+    def name(self) -> str:
+        return "off"
+
+    def propose(self, state: State, moment: Moment) -> None:
+        """Nothing, whatever happens."""

@@ -1,0 +1,120 @@
+"""
+Profiles by the names that people choose them by, in a configuration, a plan, a task, or a replay.
+
+Which settings a profile has beside its published ones is its own module's matter.
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from workers.context.birth import Birth
+from workers.context.profiles.advisory import Advisory
+from workers.context.profiles.clear import Clear
+from workers.context.profiles.compact import Compact
+from workers.context.profiles.condenser import Condenser
+from workers.context.profiles.forge import Forge
+from workers.context.profiles.ghost import Ghost
+from workers.context.profiles.ledger import variant
+from workers.context.profiles.off import Off
+from workers.context.profiles.pace import Pace
+from workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from workers.context.state import Profile
+
+DEFAULT = "ledger"
+
+
+class UnknownProfile(Exception):
+    """There is no profile of that name; the text is one sentence for the user."""
+
+    def __init__(self, name: str) -> None:
+        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        super().__init__(f"there is no profile '{name}'{meant} There are: {', '.join(names())}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    make: Callable[[], Profile]
+    told: str
+    """What it does, in one sentence."""
+    birth: Birth | None = None
+    """How results are shortened when they enter; None: they enter as they are."""
+
+
+class _Lossless(Off):
+    """`off`, under the name of the variant that shortens results without loss when they enter, and nothing later."""
+
+    @property
+    def name(self) -> str:
+        return "ledger-lossless"
+
+
+def names() -> tuple[str, ...]:
+    """Of all profiles, the default first."""
+    return tuple(_entries())
+
+
+def registered(name: str) -> Entry:
+    """
+    Raises:
+        UnknownProfile: there is none of that name.
+    """
+    try:
+        return _entries()[name]
+    except KeyError:
+        raise UnknownProfile(name) from None
+
+
+def profile(name: str) -> Profile:
+    """
+    A new one, with the settings it was published with.
+
+    Raises:
+        UnknownProfile: there is none of that name.
+    """
+    return registered(name).make()
+
+
+@lru_cache(maxsize=1)
+def _entries() -> dict[str, Entry]:
+    return {
+        DEFAULT: Entry(
+            make=lambda: variant(DEFAULT),
+            told="The card, a ledger of what happened, hot files and the latest turns; rebuilt wholesale and rarely.",
+            birth=Birth(),
+        ),
+        "ledger-cheap": Entry(
+            make=lambda: variant("ledger-cheap"),
+            told="As ledger, and leaves less: the cheapest, with more that has to be fetched again.",
+            birth=Birth(),
+        ),
+        "ledger-safe": Entry(
+            make=lambda: variant("ledger-safe"),
+            told="As ledger, and leaves more: hardly anything has to be fetched again.",
+            birth=Birth(),
+        ),
+        "ledger-lossless": Entry(
+            make=_Lossless,
+            told="Results are shortened when they enter where nothing is lost by it; nothing is ever removed.",
+            birth=Birth.lossless(),
+        ),
+        "off": Entry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
+        "pace": Entry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
+        "ghost": Entry(make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."),
+        "soulforge-v2": Entry(
+            make=SoulforgeV2,
+            told="At 70% of the window all but the last messages gives way to a state known by rules.",
+        ),
+        "soulforge-v1": Entry(
+            make=SoulforgeV1,
+            told="At 70% of the window all but the last messages gives way to a model's summary.",
+        ),
+        "forge": Entry(make=Forge, told="Long outputs, then reads, then all: at 40%, 70% and 90% of the window."),
+        "advisory": Entry(make=Advisory, told="Only noise is removed, and only when the agent asks for it."),
+        "clear": Entry(make=Clear, told="Beyond 100,000 tokens the oldest results are cleared in batches."),
+        "condenser": Entry(make=Condenser, told="Beyond 80 events the middle gives way to a model's summary."),
+        "compact": Entry(make=Compact, told="Beyond 100,000 tokens a model sums up all but the last turns."),
+    }

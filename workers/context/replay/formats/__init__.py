@@ -1,0 +1,80 @@
+"""
+Files of recorded runs, whoever wrote them: what they are is told by what is in them, not by their names.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
+from workers.context.replay.formats.forms import File, parsed
+from workers.context.replay.recording import BadRecording, Recording
+
+_RIGHT = (
+    "a transcript of Forgepool, the normal form, a session of Claude Code (.jsonl), or a trajectory of mini-swe-agent "
+    "(.traj.json) or SWE-agent (.traj)"
+)
+
+
+def read_recordings(path: Path) -> list[Recording]:
+    """
+    The conversations of a file, each with at least one answer of the model; never none.
+
+    Raises:
+        BadRecording: it cannot be read, is of no form known here, is broken, or holds no such conversation.
+    """
+    try:
+        file = File(path, path.read_bytes())
+    except OSError as wrong:
+        raise BadRecording(f"{path}: cannot be read: {(wrong.strerror or 'unknown').lower()}") from wrong
+    try:
+        found = _read(file)
+    except RecursionError as wrong:
+        raise BadRecording(f"{file.path}: nested too deeply; right would be {_RIGHT}") from wrong
+    if not found:
+        raise BadRecording(f"{file.path}: no model answers in it; right would be a run with at least one answer")
+    return found
+
+
+def _read(file: File) -> list[Recording]:
+    """By the first line, where that is a value of its own: of JSON lines, or a document on one line."""
+    head, _, rest = file.data.lstrip().partition(b"\n")
+    try:
+        first = parsed(head)
+    except ValueError:
+        return _read_document(file, _document(file))
+    match first:
+        case {"kind": str(), "at": int() | float()}:
+            return own.read(file)
+        case {"type": str()}:
+            return claude_code.read(file)
+        case _ if rest.strip():
+            raise BadRecording(f"{file.path}:2: more than one value; right would be {_RIGHT}")
+        case _:
+            return _read_document(file, first)
+
+
+def _document(file: File) -> object:
+    if not file.data.strip():
+        raise BadRecording(f"{file.path}: empty; right would be {_RIGHT}")
+    try:
+        return parsed(file.data)
+    except json.JSONDecodeError as wrong:
+        raise BadRecording(f"{file.path}:{wrong.lineno}: not JSON; right would be {_RIGHT}") from wrong
+    except ValueError as wrong:
+        raise BadRecording(f"{file.path}: not JSON; right would be {_RIGHT}") from wrong
+
+
+def _read_document(file: File, value: object) -> list[Recording]:
+    reader: Callable[[File, object], list[Recording]]
+    match value:
+        case {"task": _, "steps": _}:
+            reader = normal.read
+        case {"messages": _, "trajectory_format": _} | {"messages": _, "info": _}:
+            reader = mini_swe.read
+        case {"trajectory": _} | {"history": _} | {"attempts": _}:
+            reader = swe_agent.read
+        case _:
+            keys = ", ".join(sorted(map(str, value))[:5]) if isinstance(value, Mapping) else type(value).__name__
+            raise BadRecording(f"{file.path}: of no form known here ({keys}); right would be {_RIGHT}")
+    return reader(file, value)

@@ -1,0 +1,186 @@
+"""
+mini-swe-agent's `.traj.json`, of both generations: commands in a fenced block of the text, and native tool calls of
+either OpenAI wire.
+
+Answers that mini-swe-agent refused for their form, and keeps out of the conversation, are left out here too.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pydantic import Field, JsonValue
+
+from workers.context.replay.assembly import Assembly
+from workers.context.replay.formats.forms import (
+    Content,
+    File,
+    Form,
+    WireCall,
+    WireUsage,
+    call_named,
+    called,
+    fitted,
+    moment,
+    text_of,
+)
+from workers.context.replay.recording import Recording, project_named
+from workers.llm.messages import Part, Text, ToolCall, Turn, Usage
+
+_BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
+_STATUS = re.compile(r"\s*<returncode>(-?\d+)</returncode>")
+
+
+class _Action(Form):
+    command: str = ""
+
+
+class _Response(Form):
+    id: str | None = None
+    model: str | None = None
+    created: float | None = None
+    usage: WireUsage | None = None
+
+
+class _Extra(Form):
+    actions: Sequence[_Action] | None = None
+    response: _Response | None = None
+    returncode: int | None = None
+    timestamp: float | None = None
+    interrupt_type: str | None = None
+
+
+class _Item(Form):
+    """Of an answer over OpenAI's responses wire."""
+
+    type: str = ""
+    content: Content = None
+    name: str = ""
+    arguments: str | dict[str, JsonValue] | None = None
+    call_id: str | None = None
+
+
+class _Message(Form):
+    role: str = ""
+    type: str = ""
+    object: str = ""
+    content: Content = None
+    output: str | Sequence[_Item] | None = None
+    tool_calls: Sequence[WireCall] | None = None
+    tool_call_id: str | None = None
+    call_id: str | None = None
+    model: str | None = None
+    id: str | None = None
+    usage: WireUsage | None = None
+    timestamp: float | None = None
+    noted: _Extra | None = Field(None, alias="extra")
+
+    @property
+    def extra(self) -> _Extra:
+        return self.noted or _Extra()
+
+    @property
+    def text(self) -> str:
+        return text_of(self.content)
+
+    @property
+    def at(self) -> float | None:
+        created = self.extra.response.created if self.extra.response else None
+        told = (self.extra.timestamp, self.timestamp, created)
+        return next((at for one in told if (at := moment(one)) is not None), None)
+
+    @property
+    def failed(self) -> bool:
+        if self.extra.returncode is not None:
+            return self.extra.returncode != 0
+        found = _STATUS.match(self.text)
+        return found is not None and found[1] != "0"
+
+
+class _Run(Form):
+    messages: Sequence[_Message]
+    instance_id: str | None = None
+
+
+def read(file: File, value: object) -> list[Recording]:
+    """
+    Raises:
+        BadRecording: `value` is not of the form.
+    """
+    run = fitted(_Run, value, str(file.path), "a trajectory of mini-swe-agent")
+    assembly, system = Assembly(), []
+    for message in run.messages:
+        if message.role == "exit":
+            break
+        if message.role == "system":
+            system.append(message.text)
+        else:
+            _take(assembly, message)
+    if not assembly.answered:
+        return []
+    project = project_named(run.instance_id or "", file.name)
+    whole = "\n\n".join(system)
+    return [assembly.recording(name=file.name, format="mini-swe-agent", project=project, system=whole)]
+
+
+def _take(assembly: Assembly, message: _Message) -> None:
+    if message.role == "assistant" or message.object == "response":
+        assembly.answer(_turn(message), message.at)
+    elif message.type == "function_call_output":
+        text = message.output if isinstance(message.output, str) else ""
+        assembly.result(text, call_id=message.call_id or "", is_error=message.failed, at=message.at)
+    elif message.extra.interrupt_type or not assembly.answered:
+        assembly.hear(message.text, message.at)
+    else:
+        assembly.result(message.text, call_id=message.tool_call_id or "", is_error=message.failed, at=message.at)
+
+
+def _turn(message: _Message) -> Turn:
+    response = message.extra.response or _Response()
+    return Turn(
+        role="assistant",
+        parts=tuple(_parts(message)),
+        id=message.id or response.id or "",
+        model=message.model or response.model or "",
+        usage=_usage(message.usage or response.usage or WireUsage()),
+    )
+
+
+def _parts(message: _Message) -> list[Part]:
+    if message.tool_calls:
+        return [*_said(message.text), *map(called, message.tool_calls)]
+    if message.object == "response" and not isinstance(message.output, str):
+        return [part for item in message.output or () for part in _item_parts(item)]
+    return _fenced(message.text, [action.command for action in message.extra.actions or ()])
+
+
+def _item_parts(item: _Item) -> list[Part]:
+    if item.type == "function_call":
+        return [call_named(item.name, item.arguments, item.call_id or "")]
+    return _said(text_of(item.content)) if item.type == "message" else []
+
+
+def _fenced(text: str, actions: Sequence[str]) -> list[Part]:
+    """A command in its one block; what ran according to the file, where that says so."""
+    blocks = [found for found in _BLOCK.finditer(text) if not actions or found[1].strip() in actions]
+    commands = actions or ([blocks[0][1].strip()] if len(blocks) == 1 else [])
+    if not commands:
+        return _said(text)
+    for block in reversed(blocks):
+        text = text[: block.start()] + text[block.end() :]
+    return [*_said(text.strip()), *(ToolCall(id="", name="bash", arguments={"command": each}) for each in commands)]
+
+
+def _said(text: str) -> list[Part]:
+    return [Text(text=text)] if text.strip() else []
+
+
+def _usage(usage: WireUsage) -> Usage:
+    read, thought = usage.prompt_details or usage.input_details, usage.completion_details or usage.output_details
+    return Usage(
+        input_tokens=usage.prompt_tokens or usage.input_tokens or 0,
+        cached_tokens=(read.cached_tokens or 0) if read else 0,
+        written_tokens=usage.cache_creation_input_tokens or 0,
+        output_tokens=usage.completion_tokens or usage.output_tokens or 0,
+        reasoning_tokens=(thought.reasoning_tokens or 0) if thought else 0,
+        cost_usd=None,
+    )

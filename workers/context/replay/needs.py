@@ -1,0 +1,165 @@
+"""
+What an agent needed from its context, as far as words tell: names and edit anchors in a call that were shown before.
+
+A need is lost where no block of the request shows it any more. Lexical, and blind to reasoning: it says what would have
+to be fetched again, not whether the agent would have failed.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pydantic import JsonValue
+
+from workers.context.gauge import length
+from workers.context.names import input_text, names, part_text
+from workers.llm.messages import Part, ToolCall, ToolResult, Turn
+
+_NUMBERED = re.compile(r"^\s*\d+\s*(?:[\t|:→-]|\s)\s?")
+_CHANGED = re.compile(r"^[-+]")
+"""A difference's lines, as results are shortened to at birth."""
+_OLD = ("old_string", "old_str", "old", "old_text")
+_PATCH = "*** Begin Patch"
+_REMOVED = re.compile(r"^-(.*)$", re.MULTILINE)
+_GENERAL_PROJECTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A part of the conversation that showed something: what would be fetched again."""
+
+    turn: int
+    part: int
+    """Its places."""
+    characters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    name: str
+    source: Source
+    """The newest result that showed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The text that an edit replaces."""
+
+    lines: tuple[str, ...]
+    source: Source
+    """The newest part that showed its longest line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """Of one turn of the model, all its calls together."""
+
+    names: tuple[Need, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    """Only those whose lines the whole conversation shows."""
+
+    @property
+    def any(self) -> bool:
+        return bool(self.names or self.anchors)
+
+    @property
+    def sources(self) -> frozenset[Source]:
+        return frozenset([*(each.source for each in self.names), *(each.source for each in self.anchors)])
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The words of one text."""
+
+    names: frozenset[str]
+    lines: frozenset[str]
+
+
+@lru_cache(maxsize=50_000)
+def seen(text: str) -> Seen:
+    return Seen(names(text), frozenset(_lines(text)))
+
+
+def general(projects: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """
+    Names that no loss is counted for, beside those of the languages: names that occur in the results of three projects.
+
+    `projects` has the texts of all results by project.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for project, texts in projects.items():
+        for text in texts:
+            for name in seen(text).names:
+                found[name].add(project)
+    return frozenset({name for name, where in found.items() if len(where) >= _GENERAL_PROJECTS})
+
+
+def needs(turns: Sequence[Turn], unimportant: frozenset[str]) -> dict[int, Needs]:
+    """By the place of the model's turn; those with none are left out. `turns` are whole, as they happened."""
+    sources: dict[str, Source] = {}
+    lines: dict[str, Source] = {}
+    found: dict[int, Needs] = {}
+    for place, turn in enumerate(turns):
+        wanted = _wanted(turn.calls, sources, lines, unimportant)
+        if wanted.any:
+            found[place] = wanted
+        for number, part in enumerate(turn.parts):
+            text, source = seen(part_text(part)), Source(place, number, length(part))
+            lines.update(dict.fromkeys(text.lines, source))
+            if isinstance(part, ToolResult):
+                sources.update(dict.fromkeys(text.names, source))
+    return found
+
+
+def _wanted(
+    calls: Sequence[ToolCall], sources: Mapping[str, Source], lines: Mapping[str, Source], unimportant: frozenset[str]
+) -> Needs:
+    used = frozenset().union(*(names(input_text(call)) for call in calls)) - unimportant
+    named = tuple(Need(name=name, source=sources[name]) for name in sorted(used) if name in sources)
+    olds = (old for call in calls if (old := anchor(call)) and all(line in lines for line in old))
+    return Needs(names=named, anchors=tuple(Anchor(lines=old, source=lines[max(old, key=len)]) for old in olds))
+
+
+def lost(wanted: Needs, visible: Sequence[Seen]) -> Needs:
+    """Those that none of the texts shows; the newest texts are looked at first."""
+    newest = visible[::-1]
+    missing = tuple(need for need in wanted.names if not any(need.name in one.names for one in newest))
+    gone = tuple(
+        each for each in wanted.anchors if not all(any(line in one.lines for one in newest) for line in each.lines)
+    )
+    return Needs(names=missing, anchors=gone)
+
+
+def words(part: Part) -> Seen:
+    return seen(part_text(part))
+
+
+def anchor(call: ToolCall) -> tuple[str, ...]:
+    """The lines that an edit says it replaces, or a patch that it removes; none of other calls."""
+    texts = [text for given in _givens(call.arguments) for text in _olds(given)]
+    return tuple(dict.fromkeys(line.strip() for text in texts for line in text.splitlines() if line.strip()))
+
+
+def _givens(arguments: Mapping[str, JsonValue]) -> Iterable[Mapping[str, JsonValue]]:
+    """And those of each edit, where one call makes several."""
+    yield arguments
+    several = arguments.get("edits")
+    yield from (each for each in (several if isinstance(several, list) else []) if isinstance(each, dict))
+
+
+def _olds(given: Mapping[str, JsonValue]) -> Iterable[str]:
+    for name, value in given.items():
+        if isinstance(value, str) and name in _OLD:
+            yield value
+        elif isinstance(value, str) and _PATCH in value:
+            yield from _REMOVED.findall(value)
+
+
+def _lines(text: str) -> Iterable[str]:
+    for line in text.splitlines():
+        if plain := line.strip():
+            yield plain
+            yield _NUMBERED.sub("", line).strip()
+            yield _CHANGED.sub("", line).strip()

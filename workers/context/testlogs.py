@@ -1,0 +1,171 @@
+"""
+The output of a test run without what it says of tests that passed: every failure stays as it is.
+
+Forms known: pytest, unittest (Django's runner too), jest, vitest, go test, cargo test, TAP. What looks like two of
+them, or like none, is left alone. Only lines known to be noise fall away, and none of them between the first failure
+and the last line that can belong to one: a failing test may print a test run of its own.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _every(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+_CUT = _every(r"(?i)^.*\b(?:left out|elided|truncated|omitted)\b.*$")
+"""Something in the middle is missing: behind it nobody knows what a line belongs to."""
+_SURPRISE = _every(r"^ *(?:Traceback \(most recent call last\)|panic: |INTERNALERROR>|thread '.*' panicked)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    known: Callable[[str], bool]
+    opens: Callable[[str], int]
+    """Where the first failure begins; the text's length where there is none."""
+    closes: re.Pattern[str] | None
+    """The last of these ends the last failure; without one the text's end does."""
+    noise: re.Pattern[str]
+    """Whole lines, with their ends."""
+
+
+def without_passed(text: str) -> str | None:
+    """None where the form is not known, or not one."""
+    forms = [form for form in _FORMS if form.known(text)]
+    if len(forms) != 1:
+        return None
+    text = _without_warnings(text) if forms[0] is _PYTEST else text
+    start, end = _failures(text, forms[0])
+    return _calm(text[:start], forms[0]) + text[start:end] + _calm(text[end:], forms[0])
+
+
+def _failures(text: str, form: _Form) -> tuple[int, int]:
+    start = min(form.opens(text), *(_first(pattern, text) for pattern in (_CUT, _SURPRISE)))
+    ends = [match.start() for match in form.closes.finditer(text, start)] if form.closes else []
+    return start, ends[-1] if ends else len(text)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> int:
+    return match.start() if (match := pattern.search(text)) else len(text)
+
+
+def _calm(text: str, form: _Form) -> str:
+    return re.sub(r"\n{3,}", "\n\n", form.noise.sub("", text))
+
+
+def _at(pattern: str) -> Callable[[str], int]:
+    compiled = _every(pattern)
+    return lambda text: _first(compiled, text)
+
+
+def _having(*patterns: str) -> Callable[[str], bool]:
+    """Texts in which all of them are found."""
+    compiled = [_every(pattern) for pattern in patterns]
+    return lambda text: all(pattern.search(text) for pattern in compiled)
+
+
+def _lines(*patterns: str) -> re.Pattern[str]:
+    return _every("^(?:" + "|".join(patterns) + r")\n")
+
+
+_PYTEST_END = r"^(?:=+ )?\d+ \w+(?:, \d+ \w+)* in \d[\d.]*s\b.*$"
+_PYTEST_WARNED = _every(r"^(?:=+ )?.*\b\d+ warnings?\b.* in \d[\d.]*s\b.*\s*(?:</output\w*>\s*)?\Z")
+_PYTEST_WARNINGS = _every(r"^=+ warnings summary(?: \(final\))? =+\n")
+_PYTEST_DOCS = _every(r"^-- Docs: https://docs\.pytest\.org/.*\n(?=\s*^=)")
+_PERCENT = r"(?: +\[ *\d+%\])"
+_PYTEST = _Form(
+    known=_having(rf"^=+ test session starts =+$|{_PYTEST_END}"),
+    opens=_at(r"^=+ (?:FAILURES|ERRORS) =+$|^_{3,} .* _{3,}$|^E  "),
+    closes=None,
+    noise=_lines(
+        r"=+ test session starts =+",
+        r"platform \S+ -- Python .*",
+        r"(?:rootdir|plugins|cachedir|configfile|testpaths|libraries|base tempdir|hypothesis profile|asyncio): ?.*",
+        r"(?:collecting \.\.\. ?)*collected [1-9]\d* items?",
+        r"(?:bringing up nodes\.\.\.|created: \d.* workers?|\d+ workers \[\d+ items\]|scheduling tests via .*)",
+        rf"\S+\.py [.sxX]+{_PERCENT}?",
+        rf"(?=[sxX]*\.)[.sxX]+{_PERCENT}?",
+        rf"[.sxX]+{_PERCENT}",
+        rf"(?=\S*::).* PASSED{_PERCENT}?",
+        rf"\[gw\d+\]{_PERCENT}? PASSED .*",
+    ),
+)
+
+
+def _without_warnings(text: str) -> str:
+    """
+    A failing test may have printed a summary of warnings of its own: the run's is the last one, where its last line
+    counts warnings. Where the text was cut between, a failure may stand behind the heading.
+    """
+    docs = [match.end() for match in _PYTEST_DOCS.finditer(text)]
+    if not docs or not _PYTEST_WARNED.search(text):
+        return text
+    starts = [match.start() for match in _PYTEST_WARNINGS.finditer(text, 0, docs[-1])]
+    if not starts:
+        return text
+    start, end = starts[-1], docs[-1]
+    if _CUT.search(text, start, end) and _PYTEST.opens(text) < len(text):
+        return text
+    return text[:start] + "".join(f"{cut[0]}\n" for cut in _CUT.finditer(text, start, end)) + text[end:]
+
+
+_WARNING = r"\S+\.py:\d+: \w*Warning: .*(?:\n {2,}\S.*)?"
+_UNITTEST = _Form(
+    known=_having(r"^Ran \d+ tests? in \d", r"^(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$"),
+    opens=_at(r"^={70}\n(?:FAIL|ERROR|UNEXPECTED SUCCESS): "),
+    closes=_every(r"^-{70}\nRan \d+ tests? in "),
+    noise=_lines(
+        r"(?=[sx]*\.)[.sx]+",
+        r"test\w* \([\w.]+\)(?:\n.*)? \.\.\. ok",
+        r"(?:Creating|Cloning|Destroying) test database for alias .*",
+        r"Testing against Django installed in .*",
+        r"System check identified no issues .*",
+        r"Found \d+ test\(s\)\.",
+        r" +(?:Applying|Creating table|Synchronizing app|Running deferred SQL).*",
+        _WARNING,
+    ),
+)
+_JEST = _Form(
+    known=_having(r"^Test Suites: .*\btotal$|^ *Test Files  \d.*\(\d+\)$"),
+    opens=_at(r"^[ \t]*(?:FAIL\b|●|⎯+ ?Failed|Error:|AssertionError)"),
+    closes=_every(r"^(?:Test Suites: | *Test Files  )"),
+    noise=_lines(r"PASS .*(?:\n[ \t]+\S.*)*", r" *[✓√] .*"),
+)
+_GO_FAILED = _every(r"^ *--- FAIL: (\S+)")
+_GO_FAILS = _every(r"^=== RUN +(\S+)$|^ *--- FAIL: |^FAIL\b|^# |^\S+\.go:\d+:")
+
+
+def _go_failure(text: str) -> int:
+    """Of a run with `-v`: a test's log stands behind the line that says it runs, before the one that says it failed."""
+    failed = set(_GO_FAILED.findall(text))
+    for match in _GO_FAILS.finditer(text):
+        if match[1] is None or match[1] in failed:
+            return match.start()
+    return len(text)
+
+
+_GO = _Form(
+    known=_having(r"^ *--- (?:PASS|FAIL|SKIP): \S+ \(\d|^ok  \t\S+\t|^FAIL\t\S+"),
+    opens=_go_failure,
+    closes=_every(r"^FAIL(?:\t.*)?$"),
+    noise=_lines(r"=== (?:RUN|PAUSE|CONT|NAME) .*", r" *--- PASS: .*", r"\?   \t.*\[no test files\]", r"PASS"),
+)
+_CARGO = _Form(
+    known=_having(r"^test result: (?:ok|FAILED)\. "),
+    opens=_at(r"^(?:failures:|---- .* stdout ----|error(?:\[|: ))"),
+    closes=_every(r"^test result: FAILED\. "),
+    noise=_lines(
+        r"running \d+ tests?",
+        r"test .* \.\.\. ok",
+        r" +(?:Compiling|Checking|Fresh|Downloading|Downloaded|Updating|Locking|Adding|Running|Doc-tests) .*",
+    ),
+)
+_TAP = _Form(
+    known=_having(r"^1\.\.\d+\s*$", r"^(?:not )?ok \d+"),
+    opens=_at(r"^Bail out!"),
+    closes=None,
+    noise=_lines(r"ok \d+(?!.*# *(?:TODO|SKIP)).*(?:\n +---\n(?: +.*\n)*? +\.\.\.)?"),
+)
+_FORMS = (_PYTEST, _UNITTEST, _JEST, _GO, _CARGO, _TAP)

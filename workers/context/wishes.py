@@ -1,0 +1,70 @@
+"""
+What a running attempt and its orchestrator tell each other of contexts, by way of Redis. Either may be lost.
+
+The orchestrator writes down which profile a person wants from now on, and attempts under way look before each call to a
+model. An attempt tells of each rebuild; the entry in its transcript is what counts.
+"""
+
+from typing import Literal, cast
+
+from workers.answers import tell
+from workers.messages import Message
+from workers.transcript import Rebuilt
+from workers.wire import BrokerAway, Redis, connect
+
+_KEEP_S = 24 * 3600
+
+
+class ContextTold(Message):
+    """What an order's model is shown was rebuilt."""
+
+    kind: Literal["context_told"] = "context_told"
+    order_id: str
+    token: str
+    profile: str
+    why: str
+    before_tokens: int
+    after_tokens: int
+    window_tokens: int
+    calls: int
+    cost_usd: float | None
+
+
+def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, entry: Rebuilt) -> None:
+    if broker_url is None:
+        return
+    note = ContextTold(
+        order_id=order_id,
+        token=token,
+        profile=entry.profile,
+        why=entry.why,
+        before_tokens=entry.before_tokens,
+        after_tokens=entry.after_tokens,
+        window_tokens=entry.window_tokens,
+        calls=entry.calls,
+        cost_usd=entry.usage.cost_usd,
+    )
+    try:
+        with connect(broker_url) as client:
+            tell(client, run, note)
+    except BrokerAway:
+        return
+
+
+def wish_profile(client: Redis, run: str, task: str, profile: str) -> None:
+    client.set(_key(run, task), profile, ex=_KEEP_S)
+
+
+def wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
+    """None where nobody has a wish, or Redis is away."""
+    if broker_url is None:
+        return None
+    try:
+        with connect(broker_url) as client:
+            return cast(str | None, client.get(_key(run, task)))
+    except BrokerAway:
+        return None
+
+
+def _key(run: str, task: str) -> str:
+    return f"forgepool:context:{run}:{task}"
