@@ -38,6 +38,7 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
         policy=planned.policy,
         unattended=planned.unattended,
         network=planned.network,
+        context=task.profile or None,
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,

@@ -250,6 +250,30 @@ class TaskReplied(Message):
     reply: Reply
 
 
+class ProfileChosen(Message):
+    """A person chose another context profile for the task, from the next call to its model on."""
+
+    kind: Literal["profile.chosen"] = "profile.chosen"
+    task: str
+    profile: str
+
+
+class ContextRebuilt(Message):
+    """What an attempt's model is shown was rebuilt, or models were asked for it and nothing came of that."""
+
+    kind: Literal["context.rebuilt"] = "context.rebuilt"
+    task: str
+    attempt: int
+    profile: str
+    why: str
+    before_tokens: int
+    after_tokens: int
+    window_tokens: int
+    calls: int = 0
+    """Models asked for it."""
+    cost_usd: float | None = 0.0
+
+
 class GateHalted(Message):
     """The target itself is red, or refuses us: nothing more is let in until a person has seen to it."""
 
@@ -299,6 +323,8 @@ Event = Annotated[
     | TaskCancelled
     | TaskRetried
     | TaskReplied
+    | ProfileChosen
+    | ContextRebuilt
     | GateHalted
     | WorkersMissing
     | PartRestarted,

@@ -50,6 +50,15 @@ class ModelsEntry(Message):
     execute: Name | None = None
 
 
+def _known_profile(name: str | None) -> str | None:
+    # Profiles read shell commands, and bring the grammar along.
+    from workers.context.profiles.registry import UnknownProfile, names
+
+    if name is not None and name not in names():
+        raise ValueError(str(UnknownProfile(name)))
+    return name
+
+
 class BuiltinEntry(Message):
     """The built-in agent as it is written; every key may be left out."""
 
@@ -58,6 +67,7 @@ class BuiltinEntry(Message):
     red_first: bool = False
     hints: bool = True
     skill: Name | None = None
+    context: Annotated[Name | None, AfterValidator(_known_profile)] = None
 
 
 class CliEntry(Message):

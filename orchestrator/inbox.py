@@ -16,10 +16,10 @@ from workers.messages import Message
 class Request(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
-    do: Literal["cancel", "retry", "answer"]
+    do: Literal["cancel", "retry", "answer", "context"]
     task: str | None = None
     text: str = ""
-    """Of an answer."""
+    """Of an answer; of `context`, the profile."""
     by: str = ""
     """Who gives the answer."""
 

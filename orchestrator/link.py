@@ -18,6 +18,7 @@ from supervisor.messages import CheckResult, Landing
 from workers import answers, asking, leases, presence, wire
 from workers.answers import Started
 from workers.asking import PathsAnswer, PathsAsked
+from workers.context.wishes import ContextTold, wish_profile
 from workers.leases import Holder
 from workers.messages import WorkResult
 from workers.wire import Redis
@@ -25,7 +26,7 @@ from workers.wire import Redis
 log = structlog.get_logger()
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(
-    Annotated[Started | PathsAsked | WorkResult | CheckResult | Landing, Field(discriminator="kind")]
+    Annotated[Started | PathsAsked | ContextTold | WorkResult | CheckResult | Landing, Field(discriminator="kind")]
 )
 _EPOCH_S = 30 * 24 * 3600
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
@@ -82,6 +83,10 @@ class Link:
     def reply(self, order_id: str, number: int, answer: PathsAnswer) -> None:
         """Tells a running attempt whether it may touch the paths it asked for."""
         asking.reply(self.client, order_id, number, answer)
+
+    def wish_profile(self, task: str, profile: str) -> None:
+        """Tells a running attempt of the task by which profile its context is to be shown from now on."""
+        wish_profile(self.client, self.run, task, profile)
 
     def idle(self, queue: str) -> bool:
         """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""

@@ -29,6 +29,7 @@ from orchestrator.events import (
     PathsGranted,
     PathsQueued,
     PathsRefused,
+    ProfileChosen,
     RunPaused,
     TaskCancelled,
     WorkersMissing,
@@ -225,6 +226,9 @@ class Loop:
             path.unlink()
             for message_id in running.values():
                 self.link.fence(message_id)
+            for event in events:
+                if isinstance(event, ProfileChosen):
+                    self.link.wish_profile(event.task, event.profile)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
         """What the attempt that it ends has used, where there is one, and the hub can be asked."""

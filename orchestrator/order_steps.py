@@ -106,6 +106,14 @@ def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) 
     task.interrupted_paths = _together(task.interrupted_paths, task.extra, touched)
 
 
+def profile_chosen(task: TaskState, event: e.ProfileChosen, at: float) -> None:
+    task.profile = event.profile
+
+
+def context_rebuilt(task: TaskState, event: e.ContextRebuilt, at: float) -> None:
+    task.rebuilds += event.after_tokens != event.before_tokens
+
+
 def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:
     if event.attempt != task.attempt:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' is over and asks for nothing")

@@ -236,6 +236,7 @@ def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
         red_first=written.red_first,
         hints=written.hints and not task.disable_file_hints,
         skill=written.skill,
+        context=written.context,
     )
 
 

@@ -7,6 +7,7 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 from orchestrator.course import Course
 from orchestrator.events import (
     CheckAnswered,
+    ContextRebuilt,
     Event,
     GateHalted,
     LandingAnswered,
@@ -21,9 +22,10 @@ from orchestrator.task_state import TaskState
 from supervisor.messages import CheckResult, Landing
 from workers import asking
 from workers.answers import Started
+from workers.context.wishes import ContextTold
 from workers.messages import WorkResult
 
-Answer = Started | asking.PathsAsked | WorkResult | CheckResult | Landing
+Answer = Started | asking.PathsAsked | ContextTold | WorkResult | CheckResult | Landing
 
 
 def received(course: Course, state: State, answer: Answer) -> list[Event]:
@@ -33,12 +35,22 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
             return _taken(state, answer)
         case asking.PathsAsked():
             return _asked(course, state, answer)
+        case ContextTold():
+            return _rebuilt(state, answer)
         case WorkResult():
             return _worked(course, state, answer)
         case CheckResult():
             return _checked(state, answer)
         case Landing():
             return _landed(state, answer)
+
+
+def _rebuilt(state: State, note: ContextTold) -> list[Event]:
+    task = state.task_of(note.order_id)
+    if task is None or task.phase != "running" or task.message is None or task.message.token != note.token:
+        return []
+    told = note.model_dump(exclude={"kind", "order_id", "token"})
+    return [ContextRebuilt(task=task.id, attempt=task.attempt, **told)]
 
 
 def _taken(state: State, note: Started) -> list[Event]:

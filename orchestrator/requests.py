@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from orchestrator.budget import Budget
 from orchestrator.course import Course
-from orchestrator.events import BudgetSet, Event, TaskCancelled, TaskReplied, TaskRetried
+from orchestrator.events import BudgetSet, Event, ProfileChosen, TaskCancelled, TaskReplied, TaskRetried
 from orchestrator.inbox import Request
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
@@ -21,6 +21,9 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
             return [TaskRetried(task=one) for one in _together(course, state, wanted)]
+        case "context":
+            going_on = [one for one in _named(state, request) if state.tasks[one].phase not in TERMINAL]
+            return [ProfileChosen(task=one, profile=request.text) for one in going_on]
         case "answer":
             return [*_answered(course, state, request)]
 

@@ -7,7 +7,7 @@ before it is journaled. What is derived (which tasks are ready, what is in fligh
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from orchestrator import events as e
 from orchestrator import gate_steps, order_steps
@@ -79,6 +79,8 @@ TaskStep = Callable[[TaskState, Any, float], None]
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
+    e.ProfileChosen: (order_steps.profile_chosen, get_args(Phase)),
+    e.ContextRebuilt: (order_steps.context_rebuilt, ("running",)),
     e.PathsAsked: (order_steps.paths_asked, ("running",)),
     e.PathsGranted: (order_steps.paths_granted, ("running",)),
     e.PathsQueued: (order_steps.paths_queued, ("running",)),

@@ -126,6 +126,10 @@ class TaskState:
     replies: tuple[Reply, ...] = ()
     uses: dict[int, Use] = field(default_factory=dict)
     """By attempt."""
+    profile: str = ""
+    """The context profile that a person has chosen for it; empty where none has."""
+    rebuilds: int = 0
+    """How often the context of its attempts was rebuilt, as far as was told."""
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0

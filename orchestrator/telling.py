@@ -72,6 +72,16 @@ def _subject(message_id: str) -> str:
     return ".".join(parts[1:])
 
 
+def _rebuilt(event: e.ContextRebuilt) -> str:
+    """`context rebuilt (ledger): 41,200 -> 12,300 tokens, 21% -> 6% of the window`"""
+    asked = f", {counted(event.calls, 'model')} asked" if event.calls else ""
+    if event.after_tokens == event.before_tokens:
+        return f"context stays as it is ({event.profile}): {event.why}{asked}"
+    before, after = event.before_tokens / event.window_tokens, event.after_tokens / event.window_tokens
+    shrunk = f"{event.before_tokens:,} -> {event.after_tokens:,} tokens, {before:.0%} -> {after:.0%} of the window"
+    return f"context rebuilt ({event.profile}): {shrunk}{asked}"
+
+
 def _of_task(event: e.Event) -> str | None:
     match event:
         case e.OrderSent():
@@ -79,6 +89,22 @@ def _of_task(event: e.Event) -> str | None:
             return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
         case e.OrderAnswered():
             return _answered(event)
+        case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
+            return _of_paths(event)
+        case e.CheckAnswered():
+            return _checked(event)
+        case e.LandingAnswered():
+            return _landed(event)
+        case e.ProfileChosen():
+            return f"{event.task}: its context is shown by the profile '{event.profile}' from now on"
+        case e.ContextRebuilt():
+            return f"{event.task}: {_rebuilt(event)}"
+        case _:
+            return _ended(event)
+
+
+def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
+    match event:
         case e.PathsGranted():
             return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
         case e.PathsQueued():
@@ -87,12 +113,6 @@ def _of_task(event: e.Event) -> str | None:
             return f"{event.task}: does not get what it asked for: {event.why}"
         case e.LockExtended():
             return f"{event.task}: also holds {_some(event.paths)}, which it changed undeclared"
-        case e.CheckAnswered():
-            return _checked(event)
-        case e.LandingAnswered():
-            return _landed(event)
-        case _:
-            return _ended(event)
 
 
 def _some(paths: tuple[str, ...]) -> str:

@@ -10,13 +10,27 @@ import typer
 from pydantic import ValidationError
 from typer._click.exceptions import ClickException as UsageError  # typer carries its own click
 
-from orchestrator.cli import asking, checking, conversing, demo, hosts, models, policy, requesting, running, sandbox
+from orchestrator.cli import (
+    asking,
+    checking,
+    context,
+    conversing,
+    demo,
+    hosts,
+    models,
+    policy,
+    requesting,
+    running,
+    sandbox,
+)
 from orchestrator.cli.say import complain, hush
 from orchestrator.embedded import NoRedis
 from orchestrator.hub import CannotRun
 from orchestrator.journal import JournalBusy, JournalUnreadable
 from orchestrator.refusals import CannotReach
 from orchestrator.runs import NoSuchRun
+from workers.context.profiles.registry import UnknownProfile
+from workers.context.replay.recording import BadRecording
 from workers.logs import log_to_stderr
 from workers.mistakes import DocumentWrong
 from workers.policy.network import HostsRefused
@@ -41,7 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, running, asking, conversing, requesting, checking, hosts, models, policy, sandbox):
+for module in (demo, running, asking, conversing, requesting, checking, hosts, models, policy, sandbox, context):
     module.register(app)
 
 
@@ -79,6 +93,8 @@ def _complain_of(failure: Exception) -> int:
             | HostsRefused()
             | JournalBusy()
             | TranscriptWrong()
+            | BadRecording()
+            | UnknownProfile()
         ):
             return complain(str(failure), WRONG)
         case ValidationError() if mistake := mistake_in_settings(failure):

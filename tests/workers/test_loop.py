@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from workers.context.archive import Archive
+from workers.context.live import Context
+from workers.context.profiles.off import Off
 from workers.llm.messages import Text, ToolCall, Turn, Usage, user
 from workers.llm.provider import Hear, ModelFailed, Request, Tried, deaf
 from workers.llm.scripted import ScriptedModel
@@ -39,6 +42,12 @@ class Replies:
 
 
 Lead = Callable[..., Outcome]
+
+
+def plain(transcript: Transcript, place: Workplace) -> Context:
+    """All of the conversation is shown."""
+    archive = Archive(place)
+    return Context(transcript=transcript, profile=Off(), window_tokens=99_999, fixed_characters=0, archive=archive)
 
 
 @pytest.fixture
@@ -78,6 +87,7 @@ def lead(tmp_path: Path) -> Lead:
                 brief=brief,
                 workplace=place,
                 transcript=transcript,
+                context=plain(transcript, place),
                 meter=meter,
                 stop=stop,
                 rule=unjudged,

@@ -196,6 +196,9 @@ def test_a_wrong_script_is_the_tasks_failure(scripted: Scripted) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
+from workers.context.archive import Archive
+from workers.context.live import Context
+from workers.context.profiles.off import Off
 from workers.llm.messages import Text, user
 from workers.llm.scripted import ScriptedModel
 from workers.loop import Brief, Talk
@@ -214,9 +217,12 @@ with Transcript(folder / "t.jsonl") as transcript:
     transcript.append(Started(at=0.0, order_id="o", model="scripted", system=(), tools=()))
     transcript.append(Said(at=0.0, turn=user(Text(text="c"))))
     meter = Meter(limits=Limits())
+    context = Context(
+        transcript=transcript, profile=Off(), window_tokens=9999, fixed_characters=0, archive=Archive(place)
+    )
     Talk(
         provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False,
-        rule=unjudged,
+        rule=unjudged, context=context,
     ).lead()
 """
 

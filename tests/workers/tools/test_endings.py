@@ -85,3 +85,18 @@ def test_a_question_rests_the_work(end: Use) -> None:
     """With the question in the model's own words; an empty one is none."""
     assert end(ASK, question="Which shelf?").ends == Asked(question="Which shelf?")
     assert end(ASK, question="").is_error
+
+
+def test_who_could_look_nothing_up_says_what_was_missing(end: Use) -> None:
+    """It has to, and the summary and the plan say it to whoever reads them."""
+    finish = finish_tool(lambda: None, injected=True)
+    answer = end(finish, summary="all done", missing=["the schema of orders"])
+    assert isinstance(answer.ends, Finish)
+    assert answer.ends.summary.endswith("Missing from what the agent was given, as it says:\n- the schema of orders")
+    silent = end(finish, summary="all done")
+    assert silent.is_error and silent.ends is None and "missing" in silent.text
+    plan = commit_plan_tool(lambda paths: GRANTED, injected=True)
+    planned = end(plan, plan="do it", files_to_modify=[], missing=[]).ends
+    assert isinstance(planned, Planned)
+    assert planned.plan == "do it\n\nMissing from what the agent was given, as it says: nothing"
+    assert "missing" not in str(finish_tool(lambda: None).offer.schema)
