@@ -32,6 +32,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/sandbox.py
+	$(BIN)/python benchmarks/context.py build
+	$(BIN)/python benchmarks/context.py day23
 
 install: $(READY)
 

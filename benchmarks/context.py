@@ -45,7 +45,7 @@ def main() -> None:
     asked.add_argument("--births", action="store_true", help="all families with our birth transforms")
     asked.add_argument("--svg", type=Path)
     asked.add_argument("--calls", type=int, nargs="+", default=[200, 2_000])
-    given = asked.parse_args()
+    given = asked.parse_intermixed_args()
     if given.table in ("replay", "heldout", "why") and not given.paths:
         asked.error("name the recordings")
     match given.table:

@@ -76,7 +76,7 @@ def families(*, births: bool) -> dict[str, list[Setting]]:
 
 
 def ledgers() -> Iterator[Setting]:
-    for lost, first in product((0.02, 0.045, 0.08, 0.13, 0.2, 0.4), (1, 3, 5)):
+    for lost, first in product((0.02, 0.045, 0.08, 0.13, 0.3, 1.0), (1, 3, 5)):
         yield Setting(
             f"most lost {lost}, first {first}",
             lambda lost=lost, first=first: Ledger(most_lost=lost, first=first),
@@ -152,13 +152,10 @@ def show(found: Sequence[Case], *, births: bool) -> None:
         raise SystemExit("recordings of two projects at least are needed to hold one half out")
     for side in sides:
         print(f"half: {len(side)} recordings of {', '.join(sorted({found[each].recording.project for each in side}))}")
-    print(
-        f"\n| family (settings){'' if not births else ', all with births'} | "
-        + " | ".join(f"cap {cap:g}%" for cap in CAPS)
-        + " |"
-    )
-    print("|:---|" + ":---|" * len(CAPS))
     chosen: dict[str, list[str]] = {}
+    best: dict[str, list[str]] = {}
+    print()
+    _head(f"held out: family (settings){', all with births' if births else ''}")
     with ProcessPoolExecutor() as pool:
         for family, settings in _grids.items():
             outcomes = dict(enumerate(pool.map(_one, [family] * len(settings), range(len(settings)))))
@@ -169,10 +166,31 @@ def show(found: Sequence[Case], *, births: bool) -> None:
                 cell, picked = held_out(outcomes, nothing, sides, cap)
                 cells.append(cell)
                 chosen.setdefault(family, []).append(f"cap {cap:g}%: {'; '.join(names[each] for each in picked)}")
+            best[family] = [in_sample(outcomes, nothing, cap) for cap in CAPS]
             print(f"| {family} ({len(settings)}) | {' | '.join(cells)} |", flush=True)
+    print()
+    _head("in sample: the best setting on all recordings")
+    for family, cells in best.items():
+        print(f"| {family} | {' | '.join(cells)} |")
     print("\ncost against append-only / with refetching / steps hit, in percent. Chosen for each half, on the other:")
-    for family, told in chosen.items():
-        print(f"{family}: {'. '.join(told)}")
+    for family, picks in chosen.items():
+        print(f"{family}: {'. '.join(picks)}")
+
+
+def _head(first: str) -> None:
+    print(f"| {first} | {' | '.join(f'cap {cap:g}%' for cap in CAPS)} |")
+    print("|:---|" + ":---|" * len(CAPS))
+
+
+def in_sample(outcomes: dict[int, list[Outcome]], nothing: Sequence[Outcome], cap: float) -> str:
+    places = range(len(nothing))
+    scores = [score for each in outcomes.values() if (score := scored(each, places)).hit_pct <= cap]
+    return told(min(scores, key=lambda score: score.cost + score.refetch), scored(nothing, places))
+
+
+def told(score: Score, base: Score) -> str:
+    cost, refetch = score.cost / base.cost - 1, (score.cost + score.refetch) / base.cost - 1
+    return f"{100 * cost:+.1f} / {100 * refetch:+.1f} / {score.hit_pct:.1f}"
 
 
 def held_out(
@@ -186,5 +204,4 @@ def held_out(
         picked.append(best)
         scored(outcomes[best], tried, total)
         scored(nothing, tried, base)
-    cost = 100 * (total.cost / base.cost - 1)
-    return f"{cost:+.1f} / {100 * ((total.cost + total.refetch) / base.cost - 1):+.1f} / {total.hit_pct:.1f}", picked
+    return told(total, base), picked

@@ -259,19 +259,26 @@ class ProfileChosen(Message):
 
 
 class ContextRebuilt(Message):
-    """What an attempt's model is shown was rebuilt, or models were asked for it and nothing came of that."""
+    """What an attempt's model is shown was rebuilt, or was to be and is not."""
 
     kind: Literal["context.rebuilt"] = "context.rebuilt"
     task: str
     attempt: int
     profile: str
     why: str
+    changed: bool = True
     before_tokens: int
+    """Of the next request, as they were estimated."""
     after_tokens: int
     window_tokens: int
     calls: int = 0
-    """Models asked for it."""
+    """To models, for a summary."""
     cost_usd: float | None = 0.0
+    """Of these."""
+    dropped: tuple[int, ...] = ()
+    """Steps whose results are not shown whole any more."""
+    archive: str = ""
+    """The folder where they can be read, on the worker's host and as long as the attempt lasts."""
 
 
 class GateHalted(Message):

@@ -223,12 +223,13 @@ class Loop:
                 if isinstance(event, TaskCancelled) and (message := self.state.tasks[event.task].message)
             }
             self.record(events)
-            path.unlink()
-            for message_id in running.values():
-                self.link.fence(message_id)
+            # Before the request is gone: an attempt under way hears of it in no other way.
             for event in events:
                 if isinstance(event, ProfileChosen):
                     self.link.wish_profile(event.task, event.profile)
+            path.unlink()
+            for message_id in running.values():
+                self.link.fence(message_id)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
         """What the attempt that it ends has used, where there is one, and the hub can be asked."""

@@ -111,7 +111,7 @@ def profile_chosen(task: TaskState, event: e.ProfileChosen, at: float) -> None:
 
 
 def context_rebuilt(task: TaskState, event: e.ContextRebuilt, at: float) -> None:
-    task.rebuilds += event.after_tokens != event.before_tokens
+    task.rebuilds += event.changed
 
 
 def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:

@@ -10,6 +10,8 @@ from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
 from workers.messages import Reply
 
+CONVERSING = ("builtin", "scripted")
+"""Agents whose conversation the harness leads."""
 RETRIABLE = ("failed", "blocked", "cancelled", "needs_human")
 
 
@@ -22,10 +24,16 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
             return [TaskRetried(task=one) for one in _together(course, state, wanted)]
         case "context":
-            going_on = [one for one in _named(state, request) if state.tasks[one].phase not in TERMINAL]
-            return [ProfileChosen(task=one, profile=request.text) for one in going_on]
+            shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
+            return [ProfileChosen(task=one, profile=request.text) for one in shown]
         case "answer":
             return [*_answered(course, state, request)]
+
+
+def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
+    """Where a conversation is shown to a model, or will be; one that waits for a person goes on some time."""
+    phase = state.tasks[task_id].phase
+    return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
 
 
 def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:

@@ -11,7 +11,7 @@ from orchestrator.readiness import Waiting, why_waiting
 from orchestrator.starts import short_of_budget
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
-from orchestrator.telling import answer_with, clock
+from orchestrator.telling import answer_with, clock, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,8 @@ class Waits:
                 return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
             case "pending":
                 return self._pending(task)
+            case "running" if task.holder and task.rebuilds:
+                return f"{task.holder}, context rebuilt {counted(task.rebuilds, 'time')}"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 

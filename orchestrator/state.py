@@ -76,10 +76,13 @@ class State:
 # A step takes exactly the event it stands beside; a mapping of steps cannot say so for each of them.
 TaskStep = Callable[[TaskState, Any, float], None]
 
+_GOING_ON: tuple[Phase, ...] = tuple(
+    phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
+)
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
-    e.ProfileChosen: (order_steps.profile_chosen, get_args(Phase)),
+    e.ProfileChosen: (order_steps.profile_chosen, _GOING_ON),
     e.ContextRebuilt: (order_steps.context_rebuilt, ("running",)),
     e.PathsAsked: (order_steps.paths_asked, ("running",)),
     e.PathsGranted: (order_steps.paths_granted, ("running",)),

@@ -73,13 +73,15 @@ def _subject(message_id: str) -> str:
 
 
 def _rebuilt(event: e.ContextRebuilt) -> str:
-    """`context rebuilt (ledger): 41,200 -> 12,300 tokens, 21% -> 6% of the window`"""
-    asked = f", {counted(event.calls, 'model')} asked" if event.calls else ""
-    if event.after_tokens == event.before_tokens:
+    """`context rebuilt (ledger): 41,200 -> 12,300 tokens, 21% -> 6% of the window, 12 steps left out`"""
+    cost = "cost unknown" if event.cost_usd is None else f"{event.cost_usd:.4f} USD"
+    asked = f", {counted(event.calls, 'call')} to a model, {cost}" if event.calls else ""
+    if not event.changed:
         return f"context stays as it is ({event.profile}): {event.why}{asked}"
     before, after = event.before_tokens / event.window_tokens, event.after_tokens / event.window_tokens
     shrunk = f"{event.before_tokens:,} -> {event.after_tokens:,} tokens, {before:.0%} -> {after:.0%} of the window"
-    return f"context rebuilt ({event.profile}): {shrunk}{asked}"
+    gone = f", {counted(len(event.dropped), 'step')} left out" if event.dropped else ""
+    return f"context rebuilt ({event.profile}): {shrunk}{gone}{asked}"
 
 
 def _of_task(event: e.Event) -> str | None:

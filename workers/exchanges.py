@@ -19,6 +19,7 @@ class Exchange:
     """The number of the model's turn it belongs to, from 1, counted over the entries given."""
     call: ToolCall
     result: ToolResult
+    """As the tool gave it, whatever shorter the model was told."""
 
     @property
     def worked(self) -> bool:
@@ -35,8 +36,12 @@ def exchanges(entries: Iterable[Entry]) -> list[Exchange]:
             iteration += 1
             waiting = {call.id: call for call in entry.turn.calls}
         elif isinstance(entry, Answered) and (call := waiting.pop(entry.result.call_id, None)) is not None:
-            found.append(Exchange(iteration=iteration, call=call, result=entry.result))
+            found.append(Exchange(iteration=iteration, call=call, result=_whole(entry)))
     return found
+
+
+def _whole(entry: Answered) -> ToolResult:
+    return entry.result.model_copy(update={"text": entry.whole}) if entry.whole else entry.result
 
 
 def iterations(entries: Iterable[Entry]) -> int:

@@ -54,6 +54,12 @@ class Brief:
     price: Price
     lasting: bool = False
 
+    @property
+    def like(self) -> Request:
+        """What each of its questions begins with."""
+        offers = tuple(tool.offer for tool in self.tools)
+        return Request(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -158,31 +164,14 @@ class Talk:
     def _ask(self) -> Turn | Outcome:
         """A conversation that is too long is shown shortened, and asked once more."""
         self.context.prepare()
-        self._settle()
-        answer = self._question()
-        if isinstance(answer, Outcome) and answer.ended == "overflow" and self._shortened():
+        # That may have taken its time.
+        answer = self._cut_short() or self._question()
+        if isinstance(answer, Outcome) and answer.ended == "overflow" and self.context.overflowed():
             answer = self._question()
         return answer
 
-    def _shortened(self) -> bool:
-        done = self.context.overflowed()
-        self._settle()
-        return done
-
-    def _settle(self) -> None:
-        """Counts what models were asked for the context's sake."""
-        self.meter.spent = added(self.meter.spent, self.context.unsettled())
-
     def _question(self) -> Turn | Outcome:
-        request = Request(
-            system=self.brief.system,
-            tools=tuple(tool.offer for tool in self.brief.tools),
-            turns=self.context.view.shown,
-            phase=self.brief.phase,
-            lasting=self.brief.lasting,
-            lasting_parts=self.context.view.lasting,
-            rebuilt=self.context.is_rebuilt,
-        )
+        request = self.context.request
         room = self.meter.room(request, self.brief.price)
         if isinstance(room, str):
             return Outcome(ended="limits", detail=room)
@@ -223,7 +212,7 @@ class Talk:
         ends = self._carry_out_all(turn)
         if turn.stop == "refusal":
             return Outcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
-        if turn.stop == "overflow" and not self._shortened():
+        if turn.stop == "overflow" and not self.context.overflowed():
             return Outcome(ended="overflow", detail="the conversation filled the model's window while it answered")
         if ends is not None:
             return self._ended(ends)

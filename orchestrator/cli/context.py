@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli import switching
 from orchestrator.cli.say import out, say, say_json, table
 from workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from workers.context.replay.cost import ANTHROPIC
@@ -18,22 +19,23 @@ from workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, Term
 _ENDINGS = frozenset({".json", ".jsonl", ".traj"})
 _WIDTH = 132
 _COLUMNS = (
-    "\n\nprofile",
-    "\ncost\nUSD",
-    "against\nappend\n%",
-    "with\nrefetch\n%",
-    "\nfresh\nktok",
-    "\nwritten\nktok",
-    "\ncached\nktok",
-    "cache\nhits\n%",
-    "context\npeak\nktok",
-    "context\nmean\nktok",
-    "\nre-\nbuilds",
-    "\nmodel\ncalls",
-    "needs\nlost\n%",
-    "steps\nhit\n%",
-    "anchors\nlost\n%",
+    ("", "", "profile"),
+    ("", "cost", "USD"),
+    ("against", "append", "%"),
+    ("with", "refetch", "%"),
+    ("", "fresh", "ktok"),
+    ("", "written", "ktok"),
+    ("", "cached", "ktok"),
+    ("cache", "hits", "%"),
+    ("context", "peak", "ktok"),
+    ("context", "mean", "ktok"),
+    ("", "re-", "builds"),
+    ("", "model", "calls"),
+    ("needs", "lost", "%"),
+    ("steps", "hit", "%"),
+    ("anchors", "lost", "%"),
 )
+"""Their heads, three lines each."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +43,7 @@ def register(app: typer.Typer) -> None:
         help="What a model is shown of its conversation.", no_args_is_help=True, rich_markup_mode=None
     )
     context.command()(replay)
+    switching.register(context)
     context.callback()(_context)
     app.add_typer(context, name="context")
 
@@ -138,21 +141,27 @@ def _compared(recordings: Sequence[Recording], names: Sequence[str], terms: Term
 
 
 def _tell(rows: Sequence[Row], found: _Found, terms: Terms) -> None:
-    cells = [_cells(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    aligned = [
-        (line[0], *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))) for line in cells
+    columns = [
+        _aligned(head, cells) for head, cells in zip(_COLUMNS, zip(*map(_cells, rows), strict=True), strict=True)
     ]
     paper = out()
     # Folded cells of a narrow terminal cannot be read; its own wrapping can.
     paper.width = max(_WIDTH, paper.width)
-    paper.print(table(_COLUMNS, aligned))
+    heads = ["\n".join(column[:3]) for column in columns]
+    paper.print(table(heads, list(zip(*(column[3:] for column in columns), strict=True))))
     say(f"\n{_terms(rows, found, terms)}")
     for row in rows:
         for why in dict.fromkeys(row.refused):
             say(f"{row.name}: left as it was: {why}")
     for why in found.left_out:
         say(f"left out: {why}")
+
+
+def _aligned(head: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """Numbers to the right, names to the left."""
+    width = max(map(len, (*head, *cells)))
+    is_names = head[-1] == "profile"
+    return [each.ljust(width) if is_names else each.rjust(width) for each in (*head, *cells)]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -28,12 +28,12 @@ def register(app: typer.Typer) -> None:
 
 def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
     """Cancel a run, or one of its tasks. What is landing lands."""
-    _ask(run, Request(do="cancel", task=task))
+    ask(run, Request(do="cancel", task=task))
 
 
 def retry(run: Run, task: Task) -> None:
     """Try a task again that failed, was blocked, cancelled, or waits for a person; with what blocks it or it blocks."""
-    _ask(run, Request(do="retry", task=task))
+    ask(run, Request(do="retry", task=task))
 
 
 def answer(
@@ -56,7 +56,7 @@ def answer(
     name = _person() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
         _prove_text(said, what)
-    _ask(run, Request(do="answer", task=task, text=text, by=printable(name)))
+    ask(run, Request(do="answer", task=task, text=text, by=printable(name)))
 
 
 def kept_with(run: str, task: str | None) -> KeptRun:
@@ -83,9 +83,13 @@ def _person() -> str:
         return ""
 
 
-def _ask(run: str, request: Request) -> None:
-    """To the orchestrator if there is one, else into the journal at once."""
+def ask(run: str, request: Request, *, wish: str = "") -> None:
+    """
+    To the orchestrator if there is one, else into the journal at once. `wish`: the request in words, as what follows
+    "to"; its name where none are given.
+    """
     kept = kept_with(run, request.task)
+    wish = wish or f"{request.do} {request.task or 'all its tasks'}"
 
     def decide(state: State) -> list[Event]:
         if state.finished:
@@ -97,7 +101,6 @@ def _ask(run: str, request: Request) -> None:
         state, changes = kept.amend(decide)
     except JournalBusy:
         inbox.leave(kept.folder, request)
-        wish = f"{request.do} {request.task or 'all its tasks'}"
         say(f"asked run {kept.options.run} to {wish}{_if_it_ends(kept, request)}")
         return
     tell_changes(kept, changes)

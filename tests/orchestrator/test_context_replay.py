@@ -1,4 +1,4 @@
-"""`forgepool context replay`, as a person types it: a table or JSON of recorded runs, or a sentence of what is wrong."""
+"""`forgepool context replay` as a person types it: a table or JSON of recorded runs, or a sentence of what is wrong."""
 
 import json
 import subprocess

@@ -44,10 +44,10 @@ class Replies:
 Lead = Callable[..., Outcome]
 
 
-def plain(transcript: Transcript, place: Workplace) -> Context:
+def plain(transcript: Transcript, place: Workplace, brief: Brief) -> Context:
     """All of the conversation is shown."""
     archive = Archive(place)
-    return Context(transcript=transcript, profile=Off(), window_tokens=99_999, fixed_characters=0, archive=archive)
+    return Context(transcript=transcript, profile=Off(), like=brief.like, window_tokens=99_999, archive=archive)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def lead(tmp_path: Path) -> Lead:
                 brief=brief,
                 workplace=place,
                 transcript=transcript,
-                context=plain(transcript, place),
+                context=plain(transcript, place, brief),
                 meter=meter,
                 stop=stop,
                 rule=unjudged,

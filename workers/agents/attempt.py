@@ -16,22 +16,24 @@ from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords
 from workers.bench import Bench
 from workers.context.archive import Archive
-from workers.context.live import Context
+from workers.context.choice import ADVISORY, in_force
+from workers.context.live import Context, nobody_wants
 from workers.context.state import Profile
 from workers.context.wishes import tell_rebuilt
 from workers.exchanges import exchanges
 from workers.hints.hint import rendered
 from workers.hints.model import Guess
 from workers.llm.messages import Text, user
-from workers.llm.provider import ModelFailed, Provider, Request
+from workers.llm.provider import ModelFailed, Provider
 from workers.loop import Brief, Outcome, Talk
 from workers.messages import PhaseName
-from workers.meter import Meter, Price, added, fixed_characters, used
+from workers.meter import Meter, Price, added, used
 from workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
 from workers.progress import HubKeeper
 from workers.resuming import attempts_in
 from workers.rulings import Rulings
 from workers.summary import summarised, synthetic_plan
+from workers.tools.compact import COMPACT
 from workers.tools.endings import FINISH
 from workers.tools.refusal import Refused
 from workers.tools.text_file import read_text, shown
@@ -40,6 +42,8 @@ from workers.transcript import Committed, Noted, Rebuilt, Said, Started, Transcr
 from workers.verify import Finding
 
 _FLUSH_S = 60.0
+_SECURE_S = 15.0
+"""Wait until the hub has what is to be done once; a hub that is away is not waited for longer."""
 _PARTING_S = 2.0
 """Nobody goes on from here: the last turns are for those who read the transcript, and not worth a longer wait."""
 
@@ -53,8 +57,6 @@ class Model:
     family: str
     price: Price
     window_tokens: int
-    answers: bool = True
-    """Whether it answers what it is asked; a script has its own next turn, whatever is asked."""
 
 
 class Models(Protocol):
@@ -64,12 +66,20 @@ class Models(Protocol):
             ModelFailed: there is none to be asked; with the sentence why.
         """
 
+    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+        """
+        The model that leads a conversation, to be asked about it, and no other; None where it answers no questions.
+
+        Raises:
+            ModelFailed: it cannot be asked.
+        """
+
     def compact(self) -> Asked | None:
         """
         Who writes summaries; None where nobody is set to.
 
         Raises:
-            ModelFailed: it cannot be asked.
+            ModelFailed: there is none to be asked.
         """
 
 
@@ -90,7 +100,7 @@ class Attempt:
     stop: Callable[[], bool]
     profile: Profile
     """By which conversations are shown, until the transcript names another."""
-    wanted: Callable[[], str | None] = lambda: None
+    wanted: Callable[[], str | None] = nobody_wants
     """The profile that a person wants from now on, or None."""
     hide: Callable[[str], str] = str
     """Takes out of a text what nobody is to see."""
@@ -135,7 +145,8 @@ class Attempt:
         model = self._open(phase, stronger=self._stronger)
         self._family = model.family
         said = self._opening(phase)
-        tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family))
+        compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
+        tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family, compact=compact))
         self.transcript.append(
             Started(
                 at=now(),
@@ -151,7 +162,7 @@ class Attempt:
 
     def _present(self, path: str) -> str | None:
         try:
-            return shown(read_text(self.workplace.path(path), path, self.workplace))
+            return self.hide(shown(read_text(self.workplace.path(path), path, self.workplace)))
         except (Refused, OSError):
             return None
 
@@ -182,10 +193,11 @@ class Attempt:
         return self._model
 
     def _talk(self, phase: PhaseName, model: Model) -> None:
+        family = self._family or model.family
         brief = Brief(
             phase=phase,
             system=self.words.system(phase),
-            tools=self.toolbox.tools(phase, self._family or model.family),
+            tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
             price=model.price,
             lasting=phase == "execute",
         )
@@ -212,11 +224,8 @@ class Attempt:
 
     def _context(self, model: Model, brief: Brief) -> Context:
         """The conversation as the model is shown it, with what is dropped of it already at hand on this host."""
-        offers = tuple(tool.offer for tool in brief.tools)
-        like = Request(system=brief.system, tools=offers, turns=(), phase=brief.phase, lasting=brief.lasting)
         summoner = Summoner(
-            leading=Asked(provider=model.provider, price=model.price),
-            like=like,
+            leading=lambda: self.models.beside(brief.phase, self._answered_last() or model.name),
             compact=self.models.compact,
             meter=self.meter,
             stop=self.workplace.stop,
@@ -225,18 +234,33 @@ class Attempt:
         context = Context(
             transcript=self.transcript,
             profile=self.profile,
+            like=brief.like,
             window_tokens=model.window_tokens,
-            fixed_characters=fixed_characters(like),
             archive=Archive(self.workplace),
-            ask=summoner.ask if model.answers else None,
+            ask=summoner.ask,
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
+            secure=self._secure,
+            unseen=self._stronger and self._answered_last() not in ("", model.name),
             root=self.words.root,
             tests=self.words.tests,
         )
         context.restore()
         return context
+
+    def _has_compact(self) -> bool:
+        """As the conversation began: its tools stay, whatever profile it is shown by."""
+        began = next((entry for entry in reversed(self.transcript.entries) if isinstance(entry, Started)), None)
+        return began is not None and COMPACT in began.tools
+
+    def _answered_last(self) -> str:
+        """The model that did; empty where none has, in the conversation under way."""
+        return next((turn.model for turn in reversed(self.transcript.turns) if turn.role == "assistant"), "")
+
+    def _secure(self) -> None:
+        self.keeper.keep(changed=False)
+        self.keeper.flush(wait_s=_SECURE_S)
 
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order

@@ -22,12 +22,15 @@ from workers.agents.toolbox import Toolbox
 from workers.agents.words import TaskWords, moved
 from workers.bench import Bench
 from workers.concealing import hider
-from workers.context.profiles.registry import UnknownProfile, profile
+from workers.context.choice import begin_with, chosen
+from workers.context.profiles.registry import UnknownProfile
 from workers.context.wishes import wished_profile
 from workers.exchanges import exchanges, text_argument
 from workers.hints.model import Guess
-from workers.llm.open import keys_of
+from workers.llm.chain import Chain
+from workers.llm.open import keys_of, open_models
 from workers.llm.provider import ModelFailed
+from workers.llm.retry import Patience
 from workers.llm.scripted import MODEL, ScriptedModel
 from workers.llm.table import Table, read_table
 from workers.messages import BuiltinAgent, PhaseName, WorkOrder
@@ -40,11 +43,13 @@ from workers.sandbox.background import Background
 from workers.settings import Settings
 from workers.tools.red_phase import CONFIRM, Red, RedPhase
 from workers.tools.workplace import Workplace
-from workers.transcript import Entry, Noted, Profiled, Transcript, now
+from workers.transcript import Entry, Noted, Transcript, now
 from worktrees.git import Git
 
 _TAIL_CHARACTERS = 16_000
 _SCRIPTED_WINDOW = 200_000
+_BESIDE = Patience(attempts=2, total_s=60.0, longest_wait_s=10.0)
+"""With models that are asked for summaries: what there is without one will do."""
 COMPACT_ROUTE = "compact"
 """A kind of work whose model, where the user's table has a route for it, writes summaries of conversations."""
 
@@ -115,8 +120,11 @@ class OneModel:
             family=MODEL,
             price=lambda given, answered: 0.0,
             window_tokens=_SCRIPTED_WINDOW,
-            answers=False,
         )
+
+    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+        """Nobody: a script has its own next turn, whatever it is asked."""
+        return None
 
     def compact(self) -> Asked | None:
         return None
@@ -133,17 +141,7 @@ class TableModels:
     settings: Settings
 
     def open(self, phase: PhaseName, *, stronger: bool) -> Model:
-        from workers.llm.open import open_models
-
-        chain = open_models(
-            self.table,
-            task_type=self.order.type,
-            phase=phase,
-            model=self._named(phase),
-            escalated=stronger,
-            capped=self.order.limits.cost_usd is not None,
-            settings=self.settings,
-        )
+        chain = self._chain(self.order.type, phase, model=self._named(phase), escalated=stronger)
         first = chain.contenders[0].candidate
         name = chain.model or first.model
         return Model(
@@ -154,14 +152,29 @@ class TableModels:
             window_tokens=self.table.models[name].window_tokens,
         )
 
+    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+        chain = self._chain(self.order.type, phase, model=model)
+        # Others have nothing of the conversation in their caches.
+        own = tuple(one for one in chain.contenders if one.candidate.model == model)
+        chain = replace(chain, contenders=own, patience=_BESIDE)
+        return Asked(provider=chain, price=chain.price)
+
     def compact(self) -> Asked | None:
         if COMPACT_ROUTE not in self.table.routes:
             return None
-        from workers.llm.open import open_models
-
-        capped = self.order.limits.cost_usd is not None
-        chain = open_models(self.table, task_type=COMPACT_ROUTE, phase="execute", capped=capped, settings=self.settings)
+        chain = replace(self._chain(COMPACT_ROUTE, "execute"), patience=_BESIDE)
         return Asked(provider=chain, price=chain.price)
+
+    def _chain(self, task_type: str, phase: PhaseName, *, model: str | None = None, escalated: bool = False) -> Chain:
+        return open_models(
+            self.table,
+            task_type=task_type,
+            phase=phase,
+            model=model,
+            escalated=escalated,
+            capped=self.order.limits.cost_usd is not None,
+            settings=self.settings,
+        )
 
     def _named(self, phase: PhaseName) -> str | None:
         """A person's own word counts for more than the skill's."""
@@ -170,17 +183,16 @@ class TableModels:
 
 
 def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) -> AgentAnswer:
-    chosen = profile(bench.order.context or lead.profile or bench.settings.context)
+    wished = bench.order.context
+    profile = chosen(by_person=wished, in_plan=lead.profile, in_settings=bench.settings.context)
     beginning = begin(bench)
     transcript = beginning.transcript
-    if not any(isinstance(entry, Profiled) for entry in transcript.entries):
-        transcript.append(Profiled(at=now(), profile=chosen.name))
+    begin_with(transcript, profile.name, by_person=wished)
     meter = Meter.of(limits_with(assignment.order, transcript.entries), transcript.entries)
     workplace = _workplace(assignment, bench.checkout.slot.pristine, meter, stop)
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)
         toolbox = _toolbox(bench, lead.words, workplace, transcript, until_the_end)
-        toolbox.compact = chosen.name == "advisory"
         attempt = Attempt(
             assignment=assignment,
             bench=bench,
@@ -194,7 +206,7 @@ def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) ->
             meter=meter,
             workplace=workplace,
             stop=stop,
-            profile=chosen,
+            profile=profile,
             wanted=lambda: wished_profile(bench.settings.broker_url, bench.order.run, bench.order.task),
             hide=lead.hide,
         )

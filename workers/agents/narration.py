@@ -168,7 +168,11 @@ def _shortened(entry: Answered) -> str:
 
 
 def _rebuilt(entry: Rebuilt) -> str:
-    asked = f"; {entry.calls} asked, {_cost(entry.usage.cost_usd)}" if entry.calls else ""
+    asked = (
+        f"; {entry.calls} call{'' if entry.calls == 1 else 's'} to a model: {_usage(entry.usage)}"
+        if entry.calls
+        else ""
+    )
     if entry.edit is None:
         return f"the context stays as it is ({entry.profile}, {entry.cause}): {entry.why}{asked}"
     before, after = entry.before_tokens / entry.window_tokens, entry.after_tokens / entry.window_tokens
@@ -178,10 +182,15 @@ def _rebuilt(entry: Rebuilt) -> str:
 
 
 def _steps(steps: tuple[int, ...]) -> str:
-    first, last = min(steps), max(steps)
-    if len(steps) == 1:
-        return f"step {first}"
-    return f"steps {first} to {last}" if last - first + 1 == len(steps) else f"{len(steps)} steps of {first} to {last}"
+    """`steps 1-4, 7, 9-12`"""
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and step == runs[-1][-1] + 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    told = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"step{'' if len(steps) == 1 else 's'} {told}"
 
 
 def _call(call: ToolCall) -> str:

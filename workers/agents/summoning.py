@@ -3,21 +3,24 @@ Models asked for a profile's sake: for a summary of a conversation, or of a part
 
 Whatever goes wrong is an answer, with the sentence why: a summary is never worth an attempt. A question about the
 conversation as it is shown goes to the model that leads it, behind the turns that its provider has in its cache; any
-other to the table's route `compact`, where there is one.
+other to the table's route `compact`, where there is one. Neither is asked by the chain that leads the conversation: who
+cannot sum it up may go on with it all the same.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from workers.context.state import Question, Reply
-from workers.context.view import View
-from workers.llm.messages import Text, Turn, user
-from workers.llm.provider import ModelFailed, Provider, Request
-from workers.meter import Meter, Price
+from workers.context.questions import Before
+from workers.context.state import Question, Reply, nobody
+from workers.llm.messages import Text, Turn, Usage, user
+from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried
+from workers.meter import Meter, Price, added, summed, used
 
-_LONGEST_S = 120.0
+LONGEST_S = 120.0
+"""Seconds until a question counts as not answered."""
 _NO_TOOLS = "Answer with text alone; call no tool."
+_NO_LEADER = "nobody who leads the conversation can be asked about it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,47 +33,62 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summoner:
-    leading: Asked
-    """Who leads the conversation."""
-    like: Request
-    """With what that one is asked: its system prompt and tools."""
+    leading: Callable[[], Asked | None]
+    """Who leads the conversation; None where that is nobody who answers questions."""
     compact: Callable[[], Asked | None]
-    """Who is asked for summaries; None where there is nobody."""
+    """Who is asked for summaries; None where nobody is."""
     meter: Meter
+    """Charged with whatever is asked."""
     stop: Callable[[], bool]
     hide: Callable[[str], str] = str
+    longest_s: float = LONGEST_S
 
-    def ask(self, question: Question, view: View) -> Reply:
-        if question.text:
-            asked = self._compact()
-            said = user(Text(text=self.hide(question.text)))
-            request = Request(system=(question.instruction,), tools=(), turns=(said,), phase=self.like.phase)
-        else:
-            asked = self.leading
-            request = replace(self.like, turns=_with(view.shown, question.instruction), lasting_parts=view.lasting)
-        if isinstance(asked, str):
-            return Reply(why_not=asked)
-        return self._answer(asked, request, question)
-
-    def _compact(self) -> Asked | str:
+    def ask(self, question: Question, request: Request, before: Before) -> Reply | str:
+        """A sentence where nobody was asked. `request` is the next one of the conversation."""
         try:
-            return self.compact() or "no model is set for the route 'compact'; add one to models.yaml"
+            asked = self._whom(question)
         except ModelFailed as failed:
             return str(failed)
-
-    def _answer(self, asked: Asked, request: Request, question: Question) -> Reply:
+        if isinstance(asked, str):
+            return asked
+        request = self._about(question, request)
         room = self.meter.room(request, asked.price)
         if isinstance(room, str):
-            return Reply(why_not=f"it was not asked: {room}")
+            return f"no model was asked: {room}"
+        before()
         most = min(question.max_output_tokens, room or question.max_output_tokens)
-        until = time.monotonic() + _LONGEST_S
+        reply = self._answer(asked.provider, replace(request, max_output_tokens=most))
+        self.meter.spent = added(self.meter.spent, used(reply.usage))
+        return reply
+
+    def _whom(self, question: Question) -> Asked | str:
+        if question.text:
+            return self.compact() or nobody(question).why_not
+        return self.leading() or _NO_LEADER
+
+    def _about(self, question: Question, request: Request) -> Request:
+        if not question.text:
+            return replace(request, turns=_with(request.turns, question.instruction))
+        said = user(Text(text=self.hide(question.text)))
+        return Request(system=(self.hide(question.instruction),), tools=(), turns=(said,), phase=request.phase)
+
+    def _answer(self, provider: Provider, request: Request) -> Reply:
+        until = time.monotonic() + self.longest_s
+        tries: list[Usage] = []
+
+        def hear(event: LlmEvent) -> None:
+            if isinstance(event, Tried):
+                tries.append(event.usage)
+
         try:
-            turn = asked.provider.ask(
-                replace(request, max_output_tokens=most), stop=lambda: self.stop() or time.monotonic() > until
-            )
+            turn = provider.ask(request, stop=lambda: self.stop(), hear=hear)
         except ModelFailed as failed:
-            return Reply(why_not=str(failed), usage=failed.usage)
-        return _reply(turn, self.hide)
+            if failed.trouble != "stopped":
+                return Reply(why_not=str(failed), usage=summed(tries))
+            late = f"it had not answered after {self.longest_s:g} s"
+            why = late if time.monotonic() > until else str(failed)
+            return Reply(why_not=why, usage=summed([*tries, failed.usage]))
+        return replace(_reply(turn, self.hide), usage=summed([*tries, turn.usage]))
 
 
 def _with(turns: tuple[Turn, ...], instruction: str) -> tuple[Turn, ...]:
@@ -80,9 +98,9 @@ def _with(turns: tuple[Turn, ...], instruction: str) -> tuple[Turn, ...]:
 
 
 def _reply(turn: Turn, hide: Callable[[str], str]) -> Reply:
-    text = hide(turn.text.strip())
     if turn.calls:
-        return Reply(why_not="it called a tool where it was to answer", usage=turn.usage)
+        return Reply(why_not="it called a tool where it was to answer")
     if turn.stop != "end":
-        return Reply(why_not=f"its answer ended by {turn.stop}", usage=turn.usage)
-    return Reply(text=text, why_not="" if text else "its answer was empty", usage=turn.usage)
+        return Reply(why_not=f"its answer ended by {turn.stop}")
+    text = hide(turn.text.strip())
+    return Reply(text=text, why_not="" if text else "its answer was empty")

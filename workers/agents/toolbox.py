@@ -32,20 +32,20 @@ class Toolbox:
     red: RedPhase | None = None
     """Where a failing test must have been seen before the work can be finished."""
     skill: Skill | None = None
-    compact: bool = False
-    """Whether the agent may ask for its context to be cleared: its profile does nothing unasked."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Other programs' tools."""
-    _made: dict[tuple[PhaseName, str], tuple[Tool, ...]] = field(default_factory=dict)
+    _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
 
-    def tools(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
-        if (phase, family) not in self._made:
-            offered = offerable(self._all(phase, family), self.policy.during(phase))
-            self._made[phase, family] = narrowed(offered, self.skill, phase)
-        return self._made[phase, family]
+    def tools(self, phase: PhaseName, family: str, *, compact: bool = False) -> tuple[Tool, ...]:
+        """`compact`: the agent may ask for its context to be cleared, since its profile does nothing unasked."""
+        key = (phase, family, compact)
+        if key not in self._made:
+            offered = offerable(self._all(phase, family, compact), self.policy.during(phase))
+            self._made[key] = narrowed(offered, self.skill, phase)
+        return self._made[key]
 
-    def _all(self, phase: PhaseName, family: str) -> tuple[Tool, ...]:
-        more = (*((COMPACT_TOOL,) if self.compact else ()), *self.more.get(phase, ()))
+    def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
+        more = (*((COMPACT_TOOL,) if compact else ()), *self.more.get(phase, ()))
         if phase == "plan":
             return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
         red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()

@@ -30,11 +30,20 @@ class Archive:
             Refused, OSError: they cannot be kept, so nothing may be dropped.
         """
         for deed in deeds:
-            self._keep(f"step-{deed.step}.txt", deed.whole)
+            self.result(deed.step, deed.whole)
             self._keep(f"step-{deed.step}.call.txt", called(deed))
 
-    def _keep(self, name: str, text: str) -> None:
-        self.workplace.keep(Path(_FOLDER, name), text.encode(errors="surrogatepass"))
+    def result(self, step: int, text: str) -> Path:
+        """
+        The whole of one result, and where that is.
+
+        Raises:
+            Refused, OSError: it cannot be kept.
+        """
+        return self._keep(f"step-{step}.txt", text)
+
+    def _keep(self, name: str, text: str) -> Path:
+        return self.workplace.keep(Path(_FOLDER, name), text.encode(errors="surrogatepass"))
 
 
 def called(deed: Deed) -> str:

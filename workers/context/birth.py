@@ -7,7 +7,7 @@ front of every form. What it cost the worker to make a result, and whether that 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal
@@ -55,6 +55,7 @@ class Birth:
     tests_saved_characters: int = 1_000
     tests_saved: float = 0.3
     cap_characters: int | None = 16_000
+    """Not of readings: who reads wants the lines asked for, and the tools that read give them in pages."""
 
     @classmethod
     def lossless(cls) -> "Birth":
@@ -132,7 +133,7 @@ class Births:
         found = self._receipt(entering) or self._identical(entering) or self._shortest(entering)
         born = found or Newborn(text=entering.text)
         cap = self.birth.cap_characters
-        if cap is not None and len(born.text) > cap and born.by != "tests":
+        if cap is not None and len(born.text) > cap and born.by != "tests" and entering.action != "read":
             born = _capped(entering, cap) or born
         return born if len(born.text) < len(entering.text) else Newborn(text=entering.text)
 
@@ -262,15 +263,18 @@ def _steps(text: str) -> frozenset[int]:
 
 
 def mended(edit: Edit, deeds: Sequence[Deed]) -> Edit:
-    """The edit, with the whole text of every result that would refer to one which is no longer shown in full."""
+    """The edit, with the whole text of every result shown that would refer to one which is not shown in full."""
     whole: dict[int, str] = {}
     for deed in reversed(deeds):
         if deed.turn < edit.cut:
             break
-        if deed.step not in edit.results and any(_is_gone(step, deeds, edit, whole) for step in bases(deed)):
+        if deed.step not in edit.results and any(_is_gone(step, deeds, edit) for step in bases(deed)):
             whole[deed.step] = deed.whole
     return edit.model_copy(update={"results": {**edit.results, **whole}}) if whole else edit
 
 
-def _is_gone(step: int, deeds: Sequence[Deed], edit: Edit, whole: Mapping[int, str]) -> bool:
-    return not 0 < step <= len(deeds) or deeds[step - 1].turn < edit.cut or (step in edit.results and step not in whole)
+def _is_gone(step: int, deeds: Sequence[Deed], edit: Edit) -> bool:
+    if not 0 < step <= len(deeds):
+        return True
+    base = deeds[step - 1]
+    return base.turn < edit.cut or edit.results.get(step, base.whole) != base.whole

@@ -54,16 +54,23 @@ def shown(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
 
 
 def replaced(turn: Turn, edit: Edit, steps: Mapping[str, int]) -> Turn:
-    """One turn with the edit's texts and arguments; `steps` has the newest step of each call id up to this turn."""
+    """
+    One turn with the edit's texts and arguments; the turn itself where these are none of it. `steps` has the newest
+    step of each call id up to this turn.
+    """
     if not edit.results and not edit.inputs:
         return turn
-    parts: list[Part] = []
-    for part in turn.parts:
-        match part:
-            case ToolResult(call_id=call_id) if (step := steps.get(call_id, 0)) in edit.results:
-                parts.append(part.model_copy(update={"text": edit.results[step]}))
-            case ToolCall(id=call_id) if (step := steps.get(call_id, 0)) in edit.inputs:
-                parts.append(part.model_copy(update={"arguments": edit.inputs[step]}))
-            case _:
-                parts.append(part)
+    parts = [_replaced(part, edit, steps) for part in turn.parts]
+    if all(new is part for new, part in zip(parts, turn.parts, strict=True)):
+        return turn
     return turn.model_copy(update={"parts": tuple(parts)})
+
+
+def _replaced(part: Part, edit: Edit, steps: Mapping[str, int]) -> Part:
+    match part:
+        case ToolResult(call_id=call_id) if (step := steps.get(call_id, 0)) in edit.results:
+            return part.model_copy(update={"text": edit.results[step]})
+        case ToolCall(id=call_id) if (step := steps.get(call_id, 0)) in edit.inputs:
+            return part.model_copy(update={"arguments": edit.inputs[step]})
+        case _:
+            return part

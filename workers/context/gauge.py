@@ -12,7 +12,8 @@ from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn
 
 USUAL = 4.0
 """Characters a token, until a provider has counted."""
-_LEAST, _MOST = 1.0, 8.0
+_LEAST, _MOST = 0.5, 8.0
+"""What a count may come to: characters of Chinese are a token or two, and eight to a token are a very plain text."""
 _WEIGHT = 0.5
 """Of the newest count against those before it."""
 
@@ -28,9 +29,9 @@ class Gauge:
 
     def count(self, model: str, characters: int, tokens: int) -> None:
         """A provider's count of a request of so many characters, all of it. An absurd one is left out."""
-        if tokens <= 0 or characters <= 0:
+        found = characters / tokens if tokens > 0 else 0.0
+        if not _LEAST <= found <= _MOST:
             return
-        found = min(_MOST, max(_LEAST, characters / tokens))
         before = self.characters_per_token.get(model, found)
         self.characters_per_token[model] = before + _WEIGHT * (found - before)
         self._last = model

@@ -1,7 +1,8 @@
 """
 Hot files: what the agent has lately worked on, as it last saw it, for the head of a rebuilt view.
 
-A carrier is a read's result, or the text that a call wrote. What a later call wrote over is stale, and goes first.
+A carrier is a read's result, or the text that a call wrote. What a later call may have written over is stale, and is
+left out: where it can be had, the file's text as it is now stands in its place.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,24 +37,33 @@ def hot(
     Of files touched by a deed of a turn from the place `touched_since` on, and of the paths in `also`. A carrier is
     left out where a later one shows the same lines. Of files that nothing fresh is shown of, `current` has the text.
     """
-    touched = {path for deed in deeds if deed.turn >= touched_since for path in _paths(deed)} | set(also)
+    touched = _touched(deeds, touched_since) | set(also)
     found: list[Carrier] = []
-    covered: dict[str, list[Read]] = {}
-    written: list[Write] = []
+    shown: dict[str, list[Read]] = {}
+    written: dict[str, Write] = {}
     for deed in reversed(deeds):
-        carriers = [] if deed.failed else list(_carried(deed))
-        for read, text in carriers:
-            stale = any(touches(write, read.path) for write in written)
-            if read.path in touched and not _covers(covered.get(read.path, ()), read):
-                if stale:
-                    continue
-                covered.setdefault(read.path, []).append(read)
-                if deed.step <= dropped:
-                    found.append(Carrier(step=deed.step, path=read.path, label=_label(read), text=text))
-        if not deed.failed:
-            written += deed.writes
-    found += _as_they_are(touched - covered.keys(), deeds, current)
-    return sorted(_fitting(found, room), key=lambda each: each.step)
+        for read, text in _carried(deed):
+            covered = shown.get(read.path, [])
+            if read.path not in touched or _covers(covered, read):
+                continue
+            if any(touches(write, read.path) for write in written.values()):
+                continue
+            shown[read.path] = [*covered, read]
+            if deed.step <= dropped:
+                found.append(Carrier(step=deed.step, path=read.path, label=_label(read), text=text))
+        # Of a command that failed it is not known how far it came.
+        written |= {write.path: write for write in deed.writes}
+    found += _as_they_are(touched - shown.keys(), deeds, current)
+    return sorted(_fitting(found, room), key=_step)
+
+
+def _touched(deeds: Sequence[Deed], since: int) -> set[str]:
+    paths: set[str] = set()
+    for deed in reversed(deeds):
+        if deed.turn < since:
+            break
+        paths.update(_paths(deed))
+    return paths
 
 
 def _as_they_are(
@@ -66,26 +76,28 @@ def _as_they_are(
             yield Carrier(step=steps.get(path, 0), path=path, label=f"{path}, as it is now", text=text)
 
 
-def _fitting(found: Sequence[Carrier], room: int) -> list[Carrier]:
+def _fitting(found: Iterable[Carrier], room: int) -> Iterator[Carrier]:
     """The newest first; one that does not fit does not keep out a smaller one."""
-    kept: list[Carrier] = []
-    for each in sorted(found, key=lambda each: -each.step):
+    for each in sorted(found, key=_step, reverse=True):
         if len(each.text) <= room:
             room -= len(each.text)
-            kept.append(each)
-    return kept
+            yield each
 
 
-def _carried(deed: Deed) -> Iterable[tuple[Read, str]]:
+def _carried(deed: Deed) -> Iterator[tuple[Read, str]]:
+    """The text of a file, where the call holds it or its result does, and not only what makes it."""
+    if deed.failed:
+        return
     if deed.action == "read" and len(deed.reads) == 1:
         yield deed.reads[0], deed.whole
-    created = [write for write in deed.writes if write.how == "create"]
     text = next((value for name in _TEXTS if isinstance(value := deed.call.arguments.get(name), str)), None)
-    if len(created) == 1 and text is not None:
-        yield Read(path=created[0].path), text
+    whole = [write for write in deed.writes if write.how == "create" and write.characters is not None]
+    others = [write for write in deed.writes if write not in whole]
+    if text is not None and len(whole) == 1 and not any(touches(write, whole[0].path) for write in others):
+        yield Read(path=whole[0].path), text
 
 
-def _paths(deed: Deed) -> Iterable[str]:
+def _paths(deed: Deed) -> Iterator[str]:
     yield from (read.path for read in deed.reads)
     yield from (write.path for write in deed.writes)
 
@@ -101,4 +113,10 @@ def _within(read: Read, other: Read) -> bool:
 
 
 def _label(read: Read) -> str:
-    return read.path if read.whole else f"{read.path}, lines {read.first or 1} to {read.last or 'the end'}"
+    if read.whole:
+        return read.path
+    return f"part of {read.path}" if read.part else f"{read.path}, lines {read.first or 1} to {read.last or 'the end'}"
+
+
+def _step(carrier: Carrier) -> int:
+    return carrier.step

@@ -1,22 +1,27 @@
 """
 The ledger: a line for what happened, by rules and from facts alone, that outlives every rebuild.
 
-Lines are only appended: a ledger's blocks are the same bytes in one rebuild as in the next, so that a cache keeps them.
-Only a ledger that has outgrown its room is condensed, oldest lines first, and then names every path and keeps every
-decision and requirement all the same.
+Lines are only appended: who keeps them keeps the same bytes from one rebuild to the next. A ledger that has outgrown
+its room is condensed: it then names every path and keeps every decision and requirement all the same, how each test and
+build ended when it was last run, and the last failures; of other commands it says how many there were.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from workers.context.deeds import Deed, Read, Write
+from workers.context.deeds import Action, Deed, Read, Write
+from workers.context.facts import by_person
 from workers.context.names import defined
 from workers.llm.messages import Text, Turn
 
 _MOST_SYMBOLS = 6
+_MOST_DECISIONS = 4
+"""Of one turn."""
+_MOST_OUTCOMES, _MOST_FAILURES = 30, 8
+"""Of a condensed ledger."""
 _COMMAND_CHARACTERS = 110
 _LEAST_SAID, _SAID_CHARACTERS = 15, 220
-_REQUIREMENT_CHARACTERS = 4_000
+_REQUIREMENT_CHARACTERS = 20_000
 _FAILURE_LINES = 3
 _FAILURE_CHARACTERS = 160
 _DECIDES = re.compile(
@@ -25,23 +30,21 @@ _DECIDES = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_ITEM = re.compile(r"^\s*(?:[-*#>]+|\d+[.)])\s+")
 _TELLS_FAILURE = re.compile(r"^(?:FAILED|ERROR|FAIL|E  |error|.*(?:Error|Exception|panic)\b)|^--- FAIL|\bnot ok\b")
 _FRAME = re.compile(r"^\s*(?:\[exit status|\[killed|</?\w+>|<returncode>|```)")
+_CHECKS: frozenset[Action] = frozenset({"test", "build"})
 _DONE = {"create": "created", "edit": "edited", "delete": "deleted", "move": "moved", "shell": "changed by a command"}
 
 
 def lines(turns: Sequence[Turn], deeds: Sequence[Deed], first: int, last: int) -> Iterator[str]:
     """Of the turns at places `first` up to, not including, `last`; `deeds` are those of these turns, in order."""
-    waiting = list(deeds)
+    done = 0
     for place in range(max(1, first), last):
-        turn = turns[place]
-        if turn.role == "user":
-            yield from _requirements(turn)
-            continue
-        if said := decision(turn.text):
-            yield f"  decided: {said}"
-        while waiting and waiting[0].turn <= place:
-            yield line(waiting.pop(0))
+        yield from _said(turns[place])
+        while done < len(deeds) and deeds[done].turn <= place:
+            yield line(deeds[done])
+            done += 1
 
 
 def line(deed: Deed) -> str:
@@ -49,26 +52,31 @@ def line(deed: Deed) -> str:
     return f"{deed.step} {_told(deed)}{_ending(deed)}"
 
 
-def decision(text: str) -> str:
-    """The sentence in which a turn decides or finds something, as it was said; empty where it does not."""
+def decisions(text: str) -> list[str]:
+    """The sentences in which a turn decides or finds something, as they were said; the last few of them."""
     found = (_plain(each) for each in _SENTENCE_END.split(text) if _DECIDES.search(each))
-    return _short(([each for each in found if len(each) > _LEAST_SAID] or [""])[-1], _SAID_CHARACTERS)
+    return [_short(each, _SAID_CHARACTERS) for each in found if len(each) > _LEAST_SAID][-_MOST_DECISIONS:]
 
 
-def _requirements(turn: Turn) -> Iterator[str]:
+def _said(turn: Turn) -> Iterator[str]:
+    """The model's decisions; on the user's side, what a person wants."""
+    if turn.role == "assistant":
+        yield from (f"  decided: {said}" for said in decisions(turn.text))
+        return
     for part in turn.parts:
-        if isinstance(part, Text) and part.text.strip() and not part.text.startswith("[the harness]"):
+        if isinstance(part, Text) and by_person(part.text):
             yield f"  the person said: {_short(part.text.strip(), _REQUIREMENT_CHARACTERS)}"
 
 
 def _told(deed: Deed) -> str:
     match deed.action:
         case "read":
-            where = ", ".join(map(_read, deed.reads[:4])) or _command(deed)
+            where = ", ".join(map(_read, deed.reads)) or _command(deed)
             symbols = ", ".join(defined(deed.whole)[:_MOST_SYMBOLS])
             return f"read {where} ({symbols})" if symbols else f"read {where}"
         case "write":
-            return "; ".join(map(_written, deed.writes[:6])) or f"changed files: {_command(deed)}"
+            written = "; ".join(map(_written, deed.writes)) or f"changed files: {_command(deed)}"
+            return f"{written}; tested: {_command(deed)}" if _is_check(deed) else written
         case "search":
             return f"searched: {_command(deed)}{_hits(deed)}"
         case "test":
@@ -80,7 +88,9 @@ def _told(deed: Deed) -> str:
 
 
 def _read(read: Read) -> str:
-    return read.path if read.whole else f"{read.path}:{read.first or 1}-{read.last or ''}"
+    if read.whole:
+        return read.path
+    return f"part of {read.path}" if read.part else f"{read.path}:{read.first or 1}-{read.last or ''}"
 
 
 def _written(write: Write) -> str:
@@ -101,7 +111,7 @@ def _hits(deed: Deed) -> str:
 
 def _ending(deed: Deed) -> str:
     if not deed.failed:
-        return " -> ok" if deed.action in ("test", "build") else ""
+        return " -> ok" if _is_check(deed) else ""
     status = f"exit {deed.status}" if deed.status is not None else "failed"
     said = failure(deed.whole)
     return f" -> {status}{f': {said}' if said else ''}"
@@ -114,27 +124,46 @@ def failure(text: str) -> str:
     return "; ".join(_short(each, _FAILURE_CHARACTERS) for each in dict.fromkeys(telling[-_FAILURE_LINES:]))
 
 
-def condensed(deeds: Iterable[Deed]) -> Iterator[str]:
-    """What the oldest deeds come to, a line for each file and command: how often, the last step, the last ending."""
-    files: dict[str, list[str]] = {}
-    commands: dict[str, list[Deed]] = {}
+def _is_check(deed: Deed) -> bool:
+    return not _CHECKS.isdisjoint({deed.action, *deed.does})
+
+
+def condensed(turns: Sequence[Turn], deeds: Sequence[Deed], last: int) -> Iterator[str]:
+    """As `lines`, of all turns up to `last`, and much shorter."""
+    for place in range(1, last):
+        yield from _said(turns[place])
+    yield from _files(deeds)
+    others: list[Deed] = []
+    checked: dict[str, Deed] = {}
     for deed in deeds:
-        for read in deed.reads:
-            files.setdefault(read.path, []).append("read")
-        for write in deed.writes:
-            files.setdefault(write.path, []).append(_DONE[write.how])
-        if not deed.reads and not deed.writes and deed.action != "end":
-            commands.setdefault(_told(deed).partition(" -> ")[0], []).append(deed)
-    for path, done in files.items():
-        counts = ", ".join(f"{what} {done.count(what)}x" for what in dict.fromkeys(done))
-        yield f"  {path}: {counts}"
-    for told, each in commands.items():
-        times = f" {len(each)}x," if len(each) > 1 else ""
-        yield f"  {told}{times} last at {each[-1].step}{_ending(each[-1])}"
+        if _is_check(deed):
+            checked.pop(_told(deed), None)
+            checked[_told(deed)] = deed
+        elif not deed.reads and not deed.writes:
+            others.append(deed)
+    if others:
+        yield f"  searches and other commands: {len(others)}, the last at step {others[-1].step}"
+    failed = [deed for deed in deeds if deed.failed and not _is_check(deed)]
+    kept = [*failed[-_MOST_FAILURES:], *list(checked.values())[-_MOST_OUTCOMES:]]
+    yield from map(line, sorted(kept, key=lambda deed: deed.step))
+
+
+def _files(deeds: Iterable[Deed]) -> Iterator[str]:
+    """A line for each: what was done to it how often, and when last."""
+    files: dict[str, list[str]] = {}
+    steps: dict[str, int] = {}
+    for deed in deeds:
+        done = [(read.path, "read") for read in deed.reads] + [(one.path, _DONE[one.how]) for one in deed.writes]
+        for path, what in done:
+            files.setdefault(path, []).append(what)
+            steps[path] = deed.step
+    for path, whats in files.items():
+        counts = ", ".join(f"{what} {whats.count(what)}x" for what in dict.fromkeys(whats))
+        yield f"  {path}: {counts}, last at step {steps[path]}"
 
 
 def _plain(sentence: str) -> str:
-    return " ".join(sentence.strip().lstrip("-*#>0123456789. ").split())
+    return " ".join(_ITEM.sub("", sentence).split())
 
 
 def _short(text: str, most: int) -> str:

@@ -25,10 +25,6 @@ class Losses:
     _head: frozenset[str] = frozenset()
     _cut: int = 1
 
-    @property
-    def rate(self) -> float:
-        return self.hit / self.calls if self.calls else 0.0
-
     def take(self, place: int, turn: Turn) -> None:
         """A turn as it came; of a user's turn in pieces, each piece."""
         if turn.role == "assistant":

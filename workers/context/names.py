@@ -12,11 +12,13 @@ from importlib import resources
 from workers.llm.messages import Part, Text, ToolCall, ToolResult
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
-_PATH = re.compile(r"[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
+# Looks behind, so that a long run of letters without a slash is gone through once and not from each letter on.
+_PATH = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
 _BEFORE = r"export|default|public|private|protected|static|async|pub(?:\([^)]*\))?"
 _KINDS = r"def|class|function|func|fn|struct|enum|trait|interface|type|impl|module|macro_rules!"
 _DEFINED = re.compile(
-    rf"^[ \t]*(?:\d+[\t:|→-]?[ \t]*)?(?:(?:{_BEFORE})\s+)*(?:{_KINDS})\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)", re.MULTILINE
+    rf"^[ \t]*(?:\d+[\t:|→-]?[ \t]*)?(?:(?:{_BEFORE})\s+)*(?:{_KINDS})\s+(?:\([^)\n]*\)\s*)?([A-Za-z_]\w*)",
+    re.MULTILINE,
 )
 _LANGUAGES = frozenset([*keyword.kwlist, *dir(builtins), "self", "args", "kwargs", "null", "true", "false"])
 

@@ -166,6 +166,6 @@ _TAP = _Form(
     known=_having(r"^1\.\.\d+\s*$", r"^(?:not )?ok \d+"),
     opens=_at(r"^Bail out!"),
     closes=None,
-    noise=_lines(r"ok \d+(?!.*# *(?:TODO|SKIP)).*(?:\n +---\n(?: +.*\n)*? +\.\.\.)?"),
+    noise=_lines(r"ok \d+(?!.*# *(?:TODO|SKIP)).*(?:\n +---\n(?: .*\n)*? +\.\.\.)?"),
 )
 _FORMS = (_PYTEST, _UNITTEST, _JEST, _GO, _CARGO, _TAP)

@@ -6,33 +6,31 @@ everything the model has not yet seen.
 from collections.abc import Iterator, Sequence
 
 from workers.context.edit import Edit, shown
-from workers.llm.messages import Text, Turn
+from workers.llm.messages import Turn
 
 
 def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozenset()) -> str | None:
     """
     Why the conversation cannot be shown with this edit, in a sentence; None where it can.
 
-    `lengthened`: steps whose results are shown whole instead of as they were born, which is no change to anybody.
+    `lengthened`: steps whose results are shown whole instead of as they were born, which hides nothing from anybody.
     """
     return next(_faults(turns, edit, lengthened), None)
 
 
 def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> Iterator[str]:
-    if not 1 <= edit.cut <= max(1, _last_of_model(turns)):
+    last = _last_of_model(turns)
+    if not 1 <= edit.cut <= max(1, last):
         yield "it would cut away the model's last turn, or the task"
         return
     if edit.cut > 1 and turns[edit.cut].role != "assistant":
         yield "what follows the cut does not begin with a turn of the model"
-    if edit.opening is not None and edit.opening < 1:
-        yield "it would cut away the task card"
     view = shown(turns, edit)
     if view[0].role != "user" or view[0].parts[:1] != turns[0].parts[:1]:
         yield "it does not begin with the task card"
-    last = _last_of_model(turns)
-    first = sum(len(turn.calls) for turn in turns[:last]) + 1
-    changed = {*edit.results, *edit.inputs} - lengthened
-    if any(step >= first for step in changed):
+    seen = sum(len(turn.calls) for turn in turns[:last])
+    changed = {*edit.results.keys() - lengthened, *edit.inputs}
+    if any(step > seen for step in changed) or (not last and not edit.empty):
         yield "it would change what the model has not yet seen"
     yield from _unpaired(view)
 
@@ -41,8 +39,7 @@ def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
     waiting: list[str] = []
     for turn in view:
         if turn.role == "assistant":
-            if waiting:
-                yield f"the call {waiting[0]} has no result"
+            yield from _unanswered(waiting)
             waiting = [call.id for call in turn.calls]
             continue
         for result in turn.results:
@@ -50,10 +47,12 @@ def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
                 yield f"the result of {result.call_id} has no call before it"
             else:
                 waiting.remove(result.call_id)
-        if waiting and any(isinstance(part, Text) for part in turn.parts):
-            yield f"the call {waiting[0]} has no result"
-    if waiting:
-        yield f"the call {waiting[0]} has no result"
+    yield from _unanswered(waiting)
+
+
+def _unanswered(calls: Sequence[str]) -> Iterator[str]:
+    if calls:
+        yield f"the call {calls[0]} has no result"
 
 
 def _last_of_model(turns: Sequence[Turn]) -> int:

@@ -37,8 +37,6 @@ class View:
     _deeds: Deeds = field(default_factory=Deeds)
     _steps: dict[str, int] = field(default_factory=dict)
     _calls: int = 0
-    _asked: int = 0
-    """Characters of the view with which the model was last asked."""
 
     def __post_init__(self) -> None:
         self._deeds = Deeds(root=self.root, tests=self.tests)
@@ -69,9 +67,7 @@ class View:
         if turn.role == "user":
             self._add(turn.parts)
             return
-        self._asked = sum(self._shown_sizes)
-        if turn.usage.input_tokens:
-            self.gauge.count(turn.model, self.gauge.fixed_characters + self._asked, turn.usage.input_tokens)
+        self.gauge.count(turn.model, self.gauge.fixed_characters + self.characters, turn.usage.input_tokens)
         place = len(self.turns)
         self.losses.take(place, turn)
         for call in turn.calls:
@@ -117,8 +113,13 @@ class View:
         if proposal is None:
             return None
         edit = mended(proposal.edit, self.deeds)
-        why = wrong(self.turns, edit, frozenset(edit.results) - frozenset(proposal.edit.results))
+        why = wrong(self.turns, edit, self._lengthened(edit))
         return replace(proposal, edit=edit) if why is None else f"{profile.name} proposed what cannot be shown: {why}"
+
+    def _lengthened(self, edit: Edit) -> frozenset[int]:
+        """Steps that are shown whole: their results were shortened when they entered, and are told in full instead."""
+        deeds = ((step, self.deeds[step - 1]) for step in edit.results if 0 < step <= len(self.deeds))
+        return frozenset(step for step, deed in deeds if edit.results[step] == deed.whole)
 
     def _add(self, parts: Sequence[Part]) -> None:
         piece = Turn(role="user", parts=tuple(parts))

@@ -10,24 +10,27 @@ from typing import Literal, cast
 from workers.answers import tell
 from workers.messages import Message
 from workers.transcript import Rebuilt
-from workers.wire import BrokerAway, Redis, connect
+from workers.wire import Redis, RedisTrouble, connect
 
 _KEEP_S = 24 * 3600
 
 
 class ContextTold(Message):
-    """What an order's model is shown was rebuilt."""
+    """As the journal's `ContextRebuilt` has it, of an order under way."""
 
     kind: Literal["context_told"] = "context_told"
     order_id: str
     token: str
     profile: str
     why: str
+    changed: bool
     before_tokens: int
     after_tokens: int
     window_tokens: int
     calls: int
     cost_usd: float | None
+    dropped: tuple[int, ...]
+    archive: str
 
 
 def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, entry: Rebuilt) -> None:
@@ -38,16 +41,19 @@ def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, en
         token=token,
         profile=entry.profile,
         why=entry.why,
+        changed=entry.edit is not None,
         before_tokens=entry.before_tokens,
         after_tokens=entry.after_tokens,
         window_tokens=entry.window_tokens,
         calls=entry.calls,
         cost_usd=entry.usage.cost_usd,
+        dropped=entry.dropped,
+        archive=entry.archive,
     )
     try:
         with connect(broker_url) as client:
             tell(client, run, note)
-    except BrokerAway:
+    except RedisTrouble:
         return
 
 
@@ -62,7 +68,7 @@ def wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
     try:
         with connect(broker_url) as client:
             return cast(str | None, client.get(_key(run, task)))
-    except BrokerAway:
+    except RedisTrouble:
         return None
 
 

@@ -218,7 +218,7 @@ with Transcript(folder / "t.jsonl") as transcript:
     transcript.append(Said(at=0.0, turn=user(Text(text="c"))))
     meter = Meter(limits=Limits())
     context = Context(
-        transcript=transcript, profile=Off(), window_tokens=9999, fixed_characters=0, archive=Archive(place)
+        transcript=transcript, profile=Off(), window_tokens=9999, like=brief.like, archive=Archive(place)
     )
     Talk(
         provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False,

@@ -18,9 +18,11 @@ from workers.context.edit import Edit
 from workers.context.profiles.advisory import Advisory
 from workers.context.state import Cause, Question, Reply
 from workers.llm.messages import ToolCall
+from workers.sandbox.confinement import OPEN
 from workers.tools.compact import COMPACT, COMPACT_TOOL
 from workers.tools.tool import carry_out
 from workers.tools.workplace import Workplace
+from worktrees.git import Git
 
 TEXT = "text of the file\n" * 30
 GLOBBED = Did(tool="glob", arguments={"pattern": "**"}, answer="a.py\nb.py\n" * 40, action="search")
@@ -267,7 +269,16 @@ def test_a_nudge_that_was_cut_away_may_be_given_again() -> None:
 
 def test_the_tool_says_what_will_happen_and_changes_nothing(tmp_path: Path) -> None:
     """It wants a reason, and is offered where tools only read."""
-    place = Workplace.__new__(Workplace)
+    place = Workplace(
+        root=tmp_path,
+        git=Git(git_dir=tmp_path / ".git", work_tree=tmp_path),
+        tmp=tmp_path,
+        env={},
+        confined=OPEN,
+        stop=lambda: False,
+        left_s=lambda: 20.0,
+        iteration=1,
+    )
     answer = carry_out(ToolCall(id="1", name="compact", arguments={"reason": "now"}), (COMPACT_TOOL,), place)
     assert (answer.is_error, answer.ends) == (False, None) and "before your next turn" in answer.text
     assert carry_out(ToolCall(id="1", name="compact", arguments={}), (COMPACT_TOOL,), place).is_error

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import CARD, ROUNDS, Round, Talk, endure, ran, read, wrote
 
+from workers.context.deeds import Write
 from workers.context.edit import Edit
 from workers.context.profiles.forge import Forge
 from workers.llm.messages import Text, user
@@ -194,6 +195,47 @@ def test_what_another_profile_told_is_carried_along() -> None:
     for _ in range(3):
         assert after(made, 0.95) == "aggressive"
         assert made.edit.head[0].text.count("the name is Ada.") == 1
+
+
+def test_facts_tell_what_is_so_last() -> None:
+    """A file that was written is not only read; of a test the newest run counts, and is no other failure."""
+    made = talk()
+    made.model(wrote("b.py"), wrote("c.py"), read("c.py"))
+    made.model(replace(wrote("b.py"), writes=(Write(path="b.py", how="edit"),)))
+    made.model(ran("make", "failed", "build", status=2), ran("pytest", "failed", "test", status=1))
+    made.model(ran("make", "ok", "build"))
+    assert after(made, 0.95) == "aggressive"
+    head = made.edit.head[0].text
+    assert "Written: c.py (created), b.py (edited)\nRead: src/a.py\n" in head
+    assert "- " not in head and head.count("`make`") == 1
+    assert head.index("`pytest` failed, exit status 1 (step 14)") < head.index(
+        "`make` succeeded, exit status 0 (step 15)"
+    )
+    assert "What failed lately" not in head
+
+
+def test_a_long_read_is_no_output() -> None:
+    """It waits for the level of reads."""
+    made = Talk(window_tokens=WINDOW)
+    made.model(read("long.py", OUTPUT))
+    assert after(made, 0.45) is None
+    assert after(made, 0.72) == "moderate"
+
+
+def test_the_newest_mark_is_the_one_that_counts() -> None:
+    """It stands last among the texts; and a rebuild of the whole takes the place of all before it."""
+    made = talk()
+    made.edit = Edit(results={1: OUTPUT, 2: "read [forge: gentle, 30% left]"})
+    assert after(made, 0.75) == "moderate"
+    assert list(made.edit.results)[-1] == 1
+    made.fill(0.95)
+    made.model(*(ran(f"one {number}", "x") for number in range(2)))
+    made.model(*(ran(f"other {number}", "x") for number in range(4)))
+    first = len(made.deeds) - 5
+    made.edit = Edit(results={first: "kept [forge: gentle, 9% left]"})
+    proposal = made.ask(Forge())
+    assert proposal is not None and set(proposal.edit.results) == {first}
+    assert proposal.edit.results[first].startswith("kept [forge: aggressive, ")
 
 
 @settings(max_examples=300)

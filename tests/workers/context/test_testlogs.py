@@ -250,6 +250,13 @@ def test_details_of_a_passed_test_end_where_the_next_line_begins() -> None:
     assert TAP.failure in (without_passed(TAP.text.replace("  ...\nok 2", "ok 2")) or "")
 
 
+def test_long_outputs_are_read_once() -> None:
+    """Each of these once took longer the more of it there was, out of all proportion: it would not end here."""
+    unclosed = "ok 1\n  ---\n" + "  x\n" * 20_000
+    assert without_passed(f"{unclosed}ok 2\n1..2\n") == "  ---\n" + "  x\n" * 20_000 + "1..2\n"
+    assert without_passed("\n" * 100_000 + "Test Suites: 1 passed, 1 total\n") == "\n\nTest Suites: 1 passed, 1 total\n"
+
+
 LINES = st.lists(st.sampled_from([line for run in RUNS for line in run.text.split("\n")]), max_size=30)
 
 

@@ -1,0 +1,193 @@
+"""A conversation folded by the real view and led by a profile as an agent's loop leads it, for tests of the whole."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from workers.context.archive import Archive, dropped
+from workers.context.birth import Birth, Births, Entering
+from workers.context.calls import asked
+from workers.context.deeds import Deed
+from workers.context.edit import Edit
+from workers.context.gauge import Gauge
+from workers.context.profiles.off import Off
+from workers.context.replay.simulation import shown_from
+from workers.context.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, nobody, unknown
+from workers.context.view import View
+from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
+from workers.sandbox.confinement import OPEN
+from workers.tools.workplace import Workplace
+
+CARD = "# Task: sessions expire\n\nSessions end after `idle_s` seconds.\n\nAcceptance: `pytest -q` exits 0."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Did:
+    """A call and what came of it."""
+
+    tool: str
+    arguments: dict[str, JsonValue]
+    answer: str
+    is_error: bool = False
+
+
+def read(path: str, answer: str, **lines: int) -> Did:
+    return Did(tool="read_file", arguments={"path": path, **lines}, answer=answer)
+
+
+def wrote(path: str, content: str) -> Did:
+    return Did(tool="write_file", arguments={"path": path, "content": content}, answer=f"OK: wrote {path}")
+
+
+def edited(path: str, old: str = "a", new: str = "b") -> Did:
+    return Did(tool="edit_file", arguments={"path": path, "old": old, "new": new}, answer=f"OK: edited {path}")
+
+
+def ran(command: str, answer: str = "", status: int = 0) -> Did:
+    return Did(tool="bash", arguments={"command": command}, answer=f"[exit status {status}, 0.1 s]\n{answer}")
+
+
+def code(name: str, lines: int = 40) -> str:
+    """A file as it is read: numbered lines of definitions."""
+    return "".join(f"{at:6}\tdef {name}_{at}(value): return value\n" for at in range(1, lines + 1))
+
+
+@dataclass(slots=True, kw_only=True)
+class Led:
+    profile: Profile = field(default_factory=Off)
+    window_tokens: int = 200_000
+    birth: Birth | None = None
+    archive: Archive | None = None
+    planned: tuple[str, ...] = ()
+    current: Callable[[str], str | None] = unknown
+    card: tuple[str, ...] = (CARD,)
+    view: View = field(init=False)
+    fired: set[str] = field(default_factory=set)
+    asked: list[Question] = field(default_factory=list)
+    kept: list[Edit] = field(default_factory=list)
+    """Every edit that was put in force."""
+    _births: Births | None = field(init=False)
+    _calls: int = 0
+
+    def __post_init__(self) -> None:
+        gauge = Gauge(window_tokens=self.window_tokens, fixed_characters=0)
+        folder = self.archive.folder if self.archive else "/tmp/outputs/steps"
+        self.view = View(gauge=gauge, archive=folder, planned=self.planned)
+        self._births = Births(self.birth) if self.birth is not None else None
+        self.hear(*self.card)
+
+    def hear(self, *texts: str) -> None:
+        self.view.say(user(*(Text(text=text) for text in texts)))
+
+    def model(
+        self, *done: Did, said: str = "", tokens: int = 0, model: str = "m", thought: Opaque | None = None
+    ) -> None:
+        """A turn of the model's, and what its calls were answered, one after the other."""
+        calls = [ToolCall(id=self._id(), name=each.tool, arguments=each.arguments) for each in done]
+        parts: list[Part] = [thought] if thought else []
+        parts += [Text(text=said)] if said else []
+        self.view.say(
+            Turn(role="assistant", parts=(*parts, *calls), model=model, usage=Usage(input_tokens=tokens), stop="calls")
+        )
+        for call, each in zip(calls, done, strict=True):
+            self._answer(call, each)
+
+    def ask(self, cause: Cause = "call", ask: Ask = nobody) -> Proposal | None:
+        """As before a call to the model: what is proposed can be shown, is kept elsewhere first, and put in force."""
+        proposal = self.proposed(cause, ask)
+        if proposal is None:
+            return None
+        if proposal.once:
+            self.fired.add(proposal.once)
+        if proposal.edit != self.view.edit:
+            self.use(proposal.edit)
+        return proposal
+
+    def proposed(self, cause: Cause = "call", ask: Ask = nobody) -> Proposal | None:
+        moment = Moment(cause=cause, ask=self._noting(ask), current=self.current, fired=frozenset(self.fired))
+        proposal = self.view.propose(self.profile, moment)
+        assert not isinstance(proposal, str), proposal
+        return proposal
+
+    def use(self, edit: Edit) -> None:
+        """As another process reads it from the transcript."""
+        edit = Edit.model_validate_json(edit.model_dump_json())
+        if self.archive is not None:
+            self.archive.write(dropped(self.view.deeds, edit))
+        self.view.use(edit)
+        self.kept.append(edit)
+
+    @property
+    def text(self) -> str:
+        """All that the model is shown."""
+        return "\n".join(_text(part) for turn in self.view.shown for part in turn.parts)
+
+    @property
+    def head(self) -> str:
+        return "\n".join(turn.text for turn in self.view.edit.head)
+
+    def deed(self, step: int) -> Deed:
+        return self.view.deeds[step - 1]
+
+    def _id(self) -> str:
+        self._calls += 1
+        return f"call_{self._calls}"
+
+    def _answer(self, call: ToolCall, did: Did) -> None:
+        text = self._born(call, did) if self._births is not None else did.answer
+        before = len(self.view.deeds)
+        self.view.answer(ToolResult(call_id=call.id, text=text, is_error=did.is_error), did.answer)
+        if self._births is not None:
+            for deed in self.view.deeds[before:]:
+                self._births.take(deed)
+
+    def _born(self, call: ToolCall, did: Did) -> str:
+        assert self._births is not None
+        told = asked(call)
+        entering = Entering(
+            call=call,
+            text=did.answer,
+            action=told.action,
+            reads=told.reads,
+            writes=told.writes,
+            failed=did.is_error,
+            iteration=sum(turn.role == "assistant" for turn in self.view.turns),
+            shown_from=shown_from(self.view.edit, self.view.deeds),
+            spill=self._spill,
+        )
+        return self._births.born(entering).text
+
+    def _spill(self, text: str) -> str | None:
+        if self.archive is None:
+            return "/tmp/outputs/spilled.txt"
+        return str(self.archive.result(len(self.view.deeds) + 1, text))
+
+    def _noting(self, ask: Ask) -> Ask:
+        """What is asked once is asked once, and it is written down before."""
+
+        def noted(question: Question) -> Reply:
+            self.asked.append(question)
+            if question.once in self.fired:
+                return Reply(why_not="it was asked already")
+            if question.once:
+                self.fired.add(question.once)
+            return ask(question)
+
+        return noted
+
+
+def _text(part: Part) -> str:
+    return part.text if isinstance(part, Text | ToolResult) else str(part)
+
+
+def archive(folder: Path) -> Archive:
+    """A real one, in a workplace of its own."""
+    (folder / "tree").mkdir(parents=True)
+    (folder / "tmp").mkdir()
+    return Archive(
+        Workplace(
+            root=folder / "tree", tmp=folder / "tmp", env={}, confined=OPEN, stop=lambda: False, left_s=lambda: 9.0
+        )
+    )

@@ -1,0 +1,70 @@
+"""What attempts and their orchestrator tell each other of contexts: it arrives, or is not missed."""
+
+from collections.abc import Callable
+
+from workers.answers import read
+from workers.context.edit import Edit
+from workers.context.wishes import ContextTold, tell_rebuilt, wish_profile, wished_profile
+from workers.llm.messages import Usage
+from workers.transcript import Rebuilt
+from workers.wire import Redis
+
+NOWHERE = "unix:///nowhere/redis.sock"
+REBUILT = Rebuilt(
+    at=1.0,
+    profile="ledger",
+    cause="call",
+    why="it was worth it",
+    edit=Edit(cut=3),
+    before_tokens=900,
+    after_tokens=300,
+    window_tokens=1_000,
+    dropped=(1, 2),
+    archive="/tmp/outputs/steps",
+    calls=1,
+    usage=Usage(cost_usd=0.25),
+)
+
+
+def test_a_wish_is_heard_by_the_task_it_is_for(redis: Redis, redis_url: str) -> None:
+    """The newest one, as often as it is asked for; by no other task, and in no other run."""
+    assert wished_profile(redis_url, "r", "a") is None
+    wish_profile(redis, "r", "a", "pace")
+    wish_profile(redis, "r", "a", "off")
+    assert [wished_profile(redis_url, "r", "a") for _ in range(2)] == ["off", "off"]
+    assert wished_profile(redis_url, "r", "b") is None and wished_profile(redis_url, "s", "a") is None
+
+
+def test_a_rebuild_is_told_with_all_that_the_journal_keeps(redis: Redis, redis_url: str) -> None:
+    tell_rebuilt(redis_url, "r", "r.a.1", "tok", REBUILT)
+    tell_rebuilt(redis_url, "r", "r.a.1", "tok", REBUILT.model_copy(update={"edit": None}))
+    told = [ContextTold.model_validate_json(text) for _, text in read(redis, "r", after="0-0", wait_s=0.01)]
+    assert told[0] == ContextTold(
+        order_id="r.a.1",
+        token="tok",
+        profile="ledger",
+        why="it was worth it",
+        changed=True,
+        before_tokens=900,
+        after_tokens=300,
+        window_tokens=1_000,
+        calls=1,
+        cost_usd=0.25,
+        dropped=(1, 2),
+        archive="/tmp/outputs/steps",
+    )
+    assert [one.changed for one in told] == [True, False]
+
+
+def test_a_redis_that_is_away_or_not_there_stops_nobody() -> None:
+    """Nobody has a wish then, and nobody is told."""
+    for url in (NOWHERE, None):
+        assert wished_profile(url, "r", "a") is None
+        tell_rebuilt(url, "r", "r.a.1", "tok", REBUILT)
+
+
+def test_a_redis_that_takes_nothing_more_stops_nobody(start_redis: Callable[..., object]) -> None:
+    server = start_redis("--maxmemory", "1")
+    url = server.url
+    tell_rebuilt(url, "r", "r.a.1", "tok", REBUILT)
+    assert wished_profile(url, "r", "a") is None
