@@ -81,7 +81,7 @@ class Summoner:
                 tries.append(event.usage)
 
         try:
-            turn = provider.ask(request, stop=lambda: self.stop(), hear=hear)
+            turn = provider.ask(request, stop=lambda: self.stop() or time.monotonic() > until, hear=hear)
         except ModelFailed as failed:
             if failed.trouble != "stopped":
                 return Reply(why_not=str(failed), usage=summed(tries))

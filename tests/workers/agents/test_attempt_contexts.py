@@ -269,9 +269,12 @@ def test_who_goes_on_is_led_by_what_a_person_has_chosen_meanwhile(host: Host, se
 
 def test_a_secret_is_hidden_in_what_is_shown_what_is_kept_and_what_is_looked_up(host: Host, serve: Serve) -> None:
     """In a result, in the whole of one that was shortened, in the archive, and in a file that a rebuild shows again."""
-    print_it = ("bash", {"command": f"echo {SECRET}; echo {SECRET} > leak.txt"})
-    noise = ("bash", {"command": f"for n in $(seq 1 900); do echo line $n {SECRET[:10]}''{SECRET[10:]}; done"})
-    steps = (print_it, ("read_file", {"path": "leak.txt"}), noise, noise, *(reads(number) for number in range(8)))
+    said = f"{SECRET[:10]}''{SECRET[10:]}"  # so that the model's own calls do not have it
+    print_it = ("bash", {"command": f"echo {said}; echo x {said} > leak.txt"})
+    change = ("bash", {"command": "sed -i s/x/y/ leak.txt"})
+    noise = ("bash", {"command": f"for n in $(seq 1 900); do echo line $n {said}; done"})
+    look = ("read_file", {"path": "leak.txt"})
+    steps = (print_it, look, change, noise, noise, *(reads(number) for number in range(8)))
     course = Course(*steps, RENAME, ("bash", {"command": "rm leak.txt"}), FINISH)
     server = serve(course)
     host.unconfined()
@@ -283,10 +286,8 @@ def test_a_secret_is_hidden_in_what_is_shown_what_is_kept_and_what_is_looked_up(
     results = [entry for entry in host.transcript() if isinstance(entry, Answered)]
     assert not any(SECRET in entry.result.text + entry.whole for entry in results)
     edits = "".join(entry.model_dump_json() for entry in rebuilds(host))
-    assert "leak.txt" in edits
-    called = sum(seen.raw.count(SECRET.encode()) for seen in server.seen)
-    in_calls = sum(seen.raw.count(f"echo {SECRET}".encode()) for seen in server.seen)
-    assert called == in_calls, "but for what the model itself said"
+    assert "leak.txt, as it is now" in edits and "y [key hidden]" in edits
+    assert not any(SECRET.encode() in seen.raw for seen in server.seen)
 
 
 def test_the_agent_of_advisory_clears_its_context_itself(host: Host, serve: Serve) -> None:

@@ -191,9 +191,9 @@ def test_a_read_made_after_the_last_write_of_its_path_is_kept(done: list[Did], d
         if deed.action != "read" or deed.failed or deed.reads[0].path not in lately:
             continue
         path = deed.reads[0].path
-        later = deeds[deed.step :]
-        if any(touches(write, path) for other in later for write in other.writes):
+        after = deeds[deed.step :]
+        if any(touches(write, path) for other in after for write in other.writes):
             continue
-        again = [other.step for other in later if other.action == "read" and path == other.reads[0].path]
+        again = [other.step for other in after if other.action == "read" and path == other.reads[0].path]
         assert again or any(each.step == deed.step and each.text == deed.whole for each in kept)
     assert sum(len(each.text) for each in kept) <= 10_000

@@ -195,7 +195,7 @@ _DID = st.one_of(
 
 @given(st.lists(st.tuples(st.lists(_DID, max_size=3), st.booleans(), st.booleans()), max_size=10))
 @settings(max_examples=40)
-def test_no_path_decision_or_requirement_is_lost_by_condensing(rounds: list) -> None:
+def test_no_path_decision_or_requirement_is_lost_by_condensing(rounds: list[tuple[list[Did], bool, bool]]) -> None:
     led = Led()
     for number, (done, decides, speaks) in enumerate(rounds):
         led.model(*done, said=f"I decided on plan number {number}." if decides else "")
@@ -206,7 +206,8 @@ def test_no_path_decision_or_requirement_is_lost_by_condensing(rounds: list) -> 
     said = [line for line in whole if line.startswith(("  decided: ", "  the person said: "))]
     assert [line for line in found if line.startswith(("  decided: ", "  the person said: "))] == said
     assert len(said) == sum(decides + speaks for _, decides, speaks in rounds)
-    paths = {one.path for deed in led.view.deeds for one in (*deed.reads, *deed.writes)}
+    paths = {read.path for deed in led.view.deeds for read in deed.reads}
+    paths |= {write.path for deed in led.view.deeds for write in deed.writes}
     assert all(any(line.startswith(f"  {path}: ") for line in found) for path in paths)
 
 

@@ -4,6 +4,7 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +12,14 @@ from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parent))
 
-from led import CARD, Led, code, edited, ran, read, wrote
+from led import CARD, Did, Led, code, edited, ran, read, wrote
 
 from workers.context.edit import Edit
 from workers.context.gauge import lengths, turn_length
 from workers.context.ledger import lines
 from workers.context.profiles.ledger import KEEPS, Keep, Ledger, variant
 from workers.context.state import Cause
-from workers.llm.messages import Text, user
+from workers.llm.messages import Text, Turn, user
 
 KEEP = Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=3.0)
 """No hot files: what is kept are two turns."""
@@ -41,9 +42,12 @@ def grown(led: Led, calls: int, size: int = 2_000) -> Led:
     return led
 
 
+def texts(turn: Turn) -> list[str]:
+    return [part.text for part in turn.parts if isinstance(part, Text)]
+
+
 def blocks(led: Led) -> list[str]:
-    parts = led.view.edit.head[0].parts if led.view.edit.head else ()
-    return [part.text for part in parts if isinstance(part, Text) and "What happened so far" in part.text]
+    return [text for turn in led.view.edit.head[:1] for text in texts(turn) if "What happened so far" in text]
 
 
 def busy(led: Led, calls: int, seed: int = 3) -> Led:
@@ -264,7 +268,7 @@ def test_a_ledgers_blocks_are_the_same_bytes_in_the_next_rebuild() -> None:
     for before, after in zip(led.kept, led.kept[1:], strict=False):
         assert after.head[0].parts[: before.lasting] == before.head[0].parts[: before.lasting]
         assert after.lasting == before.lasting + 1
-        assert all("What happened so far" in part.text for part in before.head[0].parts[: before.lasting])
+        assert all("What happened so far" in text for text in texts(before.head[0])[: before.lasting])
     assert led.view.lasting == 1 + led.kept[-1].lasting == 1 + len(led.kept)
 
 
@@ -273,7 +277,7 @@ def test_a_rebuild_shows_the_card_the_ledger_the_files_and_the_latest_turns() ->
     view = led.view.shown
     assert view[0].parts == (Text(text=CARD),)
     assert [turn.role for turn in view[:3]] == ["user", "user", "assistant"]
-    kinds = [part.text.splitlines()[0] for part in view[1].parts]
+    kinds = [text.splitlines()[0] for text in texts(view[1])]
     assert all("What happened so far, steps" in kind for kind in kinds[:-1])
     assert "Files you worked on lately" in kinds[-1]
     assert list(view[2:]) == led.view.turns[led.view.edit.cut :]
@@ -287,7 +291,7 @@ def test_each_step_has_its_line_in_one_block() -> None:
     assert "step-N.txt" in blocks(led)[0]
 
 
-def narrow(calls: int = 0, **more: object) -> Led:
+def narrow(calls: int) -> Led:
     """A window in which the ledger soon has no room any more."""
     led = Led(profile=one(Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=1.0)), window_tokens=8_000)
     for number in range(calls):
@@ -317,7 +321,8 @@ def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts(
     assert "in short" in blocks(led)[0]
     head, last = led.head, max(deed.step for deed in led.view.deeds if deed.turn < led.view.edit.cut)
     dropped = led.view.deeds[:last]
-    assert all(one.path in head for deed in dropped for one in (*deed.reads, *deed.writes))
+    assert all(each.path in head for deed in dropped for each in deed.reads)
+    assert all(each.path in head for deed in dropped for each in deed.writes)
     assert all(f"I decided on way {number}." in head for number in range(0, last, 4))
     assert "the person said: Use UTC everywhere." in head
     newest = max(deed.step for deed in dropped if deed.action == "test")
@@ -328,7 +333,7 @@ def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts(
 def test_a_condensed_ledger_is_not_written_anew_at_every_rebuild() -> None:
     """Though all that it has to keep is more than its share of the window."""
     led = narrow(400)
-    shorts = [edit.head[0].parts[0].text for edit in led.kept if "in short" in edit.head[0].parts[0].text]
+    shorts = [text for edit in led.kept for text in texts(edit.head[0])[:1] if "in short" in text]
     assert led.view.gauge.tokens(len(shorts[-1])) > led.window_tokens * 0.25
     assert len(shorts) > 10
     assert len(set(shorts)) < len(shorts) / 2
@@ -363,7 +368,7 @@ def test_a_ledger_is_told_from_the_beginning_where_another_profile_was_at_work()
     assert len(blocks(led)) == 1 and "A summary" not in led.text and "masked" not in led.text
 
 
-def hot_led(**more: object) -> Led:
+def hot_led(**more: Any) -> Led:
     keep = Keep(turns=2, hot_turns=8, hot_tokens=1_000, ratio=1.0)
     return Led(profile=one(keep), **more)
 
@@ -484,7 +489,7 @@ _DID = st.sampled_from([read("a.py", "x" * 4_000), ran("ls", ""), edited("a.py")
     st.sampled_from([200, 2_000, 200_000]),
 )
 @settings(max_examples=150)
-def test_a_short_conversation_is_never_too_short(name: str, rounds: list, cause: Cause, window: int) -> None:
+def test_a_short_conversation_is_never_too_short(name: str, rounds: list[list[Did]], cause: Cause, window: int) -> None:
     """Whatever is proposed can be shown, is smaller, and shows the latest turn."""
     led = Led(profile=variant(name), window_tokens=window)
     for done in rounds:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -65,7 +66,9 @@ def edits(turns: list[Turn]) -> st.SearchStrategy[Edit]:
 
 @given(st.data(), _TURNS)
 @settings(max_examples=60)
-def test_what_is_shown_piece_by_piece_is_what_the_edit_says_of_the_whole(data: st.DataObject, rounds: list) -> None:
+def test_what_is_shown_piece_by_piece_is_what_the_edit_says_of_the_whole(
+    data: st.DataObject, rounds: list[Any]
+) -> None:
     """Whenever an edit came into force; and a view that is told of everything at once is the same."""
     first = view()
     first.say(user(Text(text=CARD)))

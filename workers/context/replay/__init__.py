@@ -7,6 +7,6 @@ view shows it no more; the **oracle** knows what will be needed, the **floor** i
 
 The way through: `formats` reads files into recordings (`recording`, put together by `assembly`), the profiles show
 their views of them call by call, `cost` prices these as a caching provider would, `needs` tells what was lost, and
-`oracle` and `comparison` say how good that is. The agent's behaviour is held fixed: it is not known what it would have done
-with another view.
+`oracle` and `comparison` say how good that is. The agent's behaviour is held fixed: it is not known what it would have
+done with another view.
 """
