@@ -25,8 +25,10 @@ from workers.tools.workplace import Workplace
 from workers.transcript import Answered, Committed, Finished, Noted, Said, Transcript, now
 from workers.transcript import Tried as TriedEntry
 
-_NUDGE = "You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
-_CUT_OFF = "Your answer was cut off at its length limit. Go on from there, in shorter steps."
+_NUDGE = (
+    "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
+)
+_CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
 _MOST_SILENT = 2
 
 Ending = Literal[

@@ -172,6 +172,6 @@ def _after_red(found: Facts, course: Course) -> Step:
         return End(ended, f"{red.detail}; so it was {len(prints)} times")
     if repeated > 2:
         return End(ended, f"{red.detail}; so it was {repeated} times, in the same way")
-    said = f"Your work was verified, and is not done: {red.detail}."
+    said = f"[the harness] Your work was verified, and is not done: {red.detail}."
     output = f"\n\nThe end of what it printed:\n\n{red.output}" if red.output else ""
     return GoOn("execute", f"{said}{output}\n\nMend it, then call `finish` again.", stronger=repeated == 2)

@@ -171,9 +171,10 @@ def _lost_here(bench: Bench, found: Progress | None) -> tuple[Spent, tuple[int, 
         data = _local(bench, attempt)
         beyond = data[len(known) :] if data.startswith(known) else b""
         entries = _readable(beyond)
-        if any(isinstance(entry, Said | Resumed) for entry in entries):
+        spent = Meter.of(Limits(), entries).spent
+        if spent != Spent() or any(isinstance(entry, Said | Resumed) for entry in entries):
             others = {attempt, *attempts_in(entries, but=bench.order.attempt)} - {bench.order.attempt}
-            return Meter.of(Limits(), entries).spent, tuple(sorted(others))
+            return spent, tuple(sorted(others))
     return Spent(), ()
 
 

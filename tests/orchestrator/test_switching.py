@@ -157,7 +157,7 @@ def test_a_plan_with_an_unknown_profile_is_refused_with_its_line() -> None:
     with pytest.raises(PlanWrong) as wrong:
         _plan(f"{head}  - id: a\n    agent:\n      builtin:\n        context: ledgre\n")
     (mistake,) = wrong.value.mistakes
-    assert mistake.startswith("plan.yaml:8: ") and "there is no profile 'ledgre'; did you mean 'ledger'" in mistake
+    assert mistake.startswith("plan.yaml:8: ") and "there is no context profile 'ledgre'; write 'ledger'" in mistake
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_a_run_under_way_finds_it_in_its_inbox(home: KeptRun, forgepool: Forgepo
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("ledgre", RUN), ("no profile 'ledgre'", "did you mean 'ledger'")),
+        (("ledgre", RUN), ("no context profile 'ledgre'", "write 'ledger'")),
         (("pace", RUN, "e"), ("has no task 'e'", "a, b, c, d")),
         (("pace", RUN, "b"), ("'b' of run r-1 is over, it is cancelled",)),
         (("pace", RUN, "c"), ("'c' of run r-1 is done by another program (agent: command)",)),

@@ -258,9 +258,10 @@ class Attempt:
         """The model that did; empty where none has, in the conversation under way."""
         return next((turn.model for turn in reversed(self.transcript.turns) if turn.role == "assistant"), "")
 
-    def _secure(self) -> None:
+    def _secure(self) -> bool:
+        """Whether what the transcript says now is in the hub, for whoever goes on with it."""
         self.keeper.keep(changed=False)
-        self.keeper.flush(wait_s=_SECURE_S)
+        return self.keeper.flush(wait_s=_SECURE_S)
 
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order

@@ -55,7 +55,8 @@ class Summoner:
         room = self.meter.room(request, asked.price)
         if isinstance(room, str):
             return f"no model was asked: {room}"
-        before()
+        if not before():
+            return "no model was asked: that it would be could not be written down in the hub"
         most = min(question.max_output_tokens, room or question.max_output_tokens)
         reply = self._answer(asked.provider, replace(request, max_output_tokens=most))
         self.meter.spent = added(self.meter.spent, used(reply.usage))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.context.masks import FILES_TITLE
 from workers.excerpts import excerpts
 from workers.messages import PhaseName
 from workers.phases import facts
@@ -27,10 +28,11 @@ _OVERFLOWED = (
 def moved(root: Path, outputs: Path) -> str:
     """What a model is told whose conversation goes on in another process, perhaps on another host."""
     return (
-        "The process that led you was interrupted; another goes on from here. The files of the worktree are as they "
-        f"were after your last turn. The worktree is {root} now, results and outputs are below {outputs.parent}: those "
-        f"of tasks you need have the same names there, whole results of earlier steps that you are told of are in "
-        f"{outputs}/steps, other outputs of earlier commands are gone, and nothing runs in the background any more."
+        "[the harness] The process that led you was interrupted; another goes on from here. The files of the worktree "
+        f"are as they were after your last turn. The worktree is {root} now, results and outputs are below "
+        f"{outputs.parent}: those of tasks you need have the same names there, whole results of earlier steps that you "
+        f"are told of are in {outputs}/steps, other outputs of earlier commands are gone, and nothing runs in the "
+        "background any more."
     )
 
 
@@ -77,7 +79,7 @@ class TaskWords:
 
     def _texts(self, entries: Sequence[Entry], paths: Sequence[str], current: Callable[[str], str | None]) -> str:
         texts = excerpts(entries, paths, root=self.root, current=current)
-        return f"## Files as they were read\n\n{texts}" if texts else ""
+        return f"{FILES_TITLE}\n\n{texts}" if texts else ""
 
 
 def _plan(plan: Committed) -> str:

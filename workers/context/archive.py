@@ -24,7 +24,7 @@ class Archive:
 
     def write(self, deeds: Iterable[Deed]) -> None:
         """
-        Results as they were before anything was shortened, and their calls.
+        Results as they were before anything was shortened, and what was said and called.
 
         Raises:
             Refused, OSError: they cannot be kept, so nothing may be dropped.
@@ -47,8 +47,8 @@ class Archive:
 
 
 def called(deed: Deed) -> str:
-    """A call as a person reads it: its texts as they are, everything else as JSON."""
-    parts = [f"{deed.call.name}"]
+    """What was said and called, as a person reads it: texts as they are, everything else as JSON."""
+    parts = [deed.said, "", deed.call.name] if deed.said else [deed.call.name]
     for name, value in deed.call.arguments.items():
         parts.append(f"--- {name}\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     return "\n".join(parts) + "\n"

@@ -45,6 +45,8 @@ class Deed:
     """The exit status of a command, where one is told."""
     command: str = ""
     """Of a shell command, its text, without what it feeds to a file."""
+    said: str = ""
+    """What the model said with the first call of its turn; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class _Call:
     turn: int
     call: ToolCall
     told: Told
+    said: str
 
 
 class Deeds:
@@ -81,10 +84,11 @@ class Deeds:
     def called(self, place: int, turn: Turn) -> None:
         """A turn of the model's, at that place in the conversation. Calls before it can no longer be answered."""
         self._waiting = {}
-        for call in turn.calls:
+        for number, call in enumerate(turn.calls):
             self._calls += 1
             told = asked(call, root=self._root, tests=self._tests)
-            self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told)
+            said = "" if number else turn.text
+            self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told, said=said)
 
     def answered(self, result: ToolResult, whole: str = "") -> Deed | None:
         """`whole` is the result's text before the birth transforms, where they changed it. None: nobody asked."""
@@ -121,6 +125,7 @@ class Deeds:
             failed=failed,
             status=status,
             command=told.bare,
+            said=one.said,
         )
 
     def _keep(self, told: Told) -> None:

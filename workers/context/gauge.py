@@ -36,8 +36,13 @@ class Gauge:
         self.characters_per_token[model] = before + _WEIGHT * (found - before)
         self._last = model
 
+    @property
+    def characters_a_token(self) -> float:
+        """Of the model that was counted last."""
+        return self.characters_per_token.get(self._last, USUAL)
+
     def tokens(self, characters: int) -> int:
-        return int(characters / self.characters_per_token.get(self._last, USUAL))
+        return int(characters / self.characters_a_token)
 
     def share(self, characters: int) -> float:
         """Of the window, 0 to 1 and beyond; `characters` of the history shown, without system prompt and tools."""

@@ -2,12 +2,13 @@
 The ledger: a line for what happened, by rules and from facts alone, that outlives every rebuild.
 
 Lines are only appended: who keeps them keeps the same bytes from one rebuild to the next. A ledger that has outgrown
-its room is condensed: it then names every path and keeps every decision and requirement all the same, how each test and
-build ended when it was last run, and the last failures; of other commands it says how many there were.
+its room is condensed: it then names every path and keeps every decision and requirement all the same, as far as there
+is room for them, how each test and build ended when it was last run, and the last failures; of other commands it says
+how many there were.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from workers.context.deeds import Action, Deed, Read, Write
 from workers.context.facts import by_person
@@ -24,6 +25,8 @@ _LEAST_SAID, _SAID_CHARACTERS = 15, 220
 _REQUIREMENT_CHARACTERS = 20_000
 _FAILURE_LINES = 3
 _FAILURE_CHARACTERS = 160
+_PERSON = "  the person said: "
+_NO_END = 1 << 40
 _DECIDES = re.compile(
     r"\b(?:decided|chose|going with|root cause|turns out|found that|must(?: not)?"
     r"|the (?:fix|cause|problem|bug) (?:is|was))\b",
@@ -65,7 +68,8 @@ def _said(turn: Turn) -> Iterator[str]:
         return
     for part in turn.parts:
         if isinstance(part, Text) and by_person(part.text):
-            yield f"  the person said: {_short(part.text.strip(), _REQUIREMENT_CHARACTERS)}"
+            # Folded, so that no line of it can look like one of the ledger's own.
+            yield f"{_PERSON}{_short(part.text.strip(), _REQUIREMENT_CHARACTERS)}".replace("\n", "\n    | ")
 
 
 def _told(deed: Deed) -> str:
@@ -128,11 +132,26 @@ def _is_check(deed: Deed) -> bool:
     return not _CHECKS.isdisjoint({deed.action, *deed.does})
 
 
-def condensed(turns: Sequence[Turn], deeds: Sequence[Deed], last: int) -> Iterator[str]:
-    """As `lines`, of all turns up to `last`, and much shorter."""
-    for place in range(1, last):
-        yield from _said(turns[place])
-    yield from _files(deeds)
+def condensed(turns: Sequence[Turn], deeds: Sequence[Deed], last: int, *, room: int = _NO_END) -> Iterator[str]:
+    """
+    As `lines`, of all turns up to `last`, and much shorter; of about `room` characters at most.
+
+    Where that is too little, the oldest go first: decisions before paths, and both before what persons said.
+    """
+    ends, files = list(_endings(deeds)), _files(deeds)
+    left = max(0, room - _size(ends))
+    told = [_short(each, max(_SAID_CHARACTERS, left // 4)) for place in range(1, last) for each in _said(turns[place])]
+    persons = _newest(told, left // 2, _is_persons)
+    shown = _newest(files, max(left // 3, left - _size(told)))
+    left -= _size(told[each] for each in persons) + _size(files[each] for each in shown)
+    said = persons | _newest(told, left, lambda each: not _is_persons(each))
+    yield from _with_gaps(told, said, "decisions and wishes")
+    yield from _with_gaps(files, shown, "files")
+    yield from ends
+
+
+def _endings(deeds: Sequence[Deed]) -> Iterator[str]:
+    """How each test and build ended when it was last run, the last failures, and how many other commands there were."""
     others: list[Deed] = []
     checked: dict[str, Deed] = {}
     for deed in deeds:
@@ -148,18 +167,47 @@ def condensed(turns: Sequence[Turn], deeds: Sequence[Deed], last: int) -> Iterat
     yield from map(line, sorted(kept, key=lambda deed: deed.step))
 
 
-def _files(deeds: Iterable[Deed]) -> Iterator[str]:
-    """A line for each: what was done to it how often, and when last."""
+def _files(deeds: Iterable[Deed]) -> list[str]:
+    """A line for each, the one touched last at the end: what was done to it how often, and when last."""
     files: dict[str, list[str]] = {}
     steps: dict[str, int] = {}
     for deed in deeds:
         done = [(read.path, "read") for read in deed.reads] + [(one.path, _DONE[one.how]) for one in deed.writes]
         for path, what in done:
-            files.setdefault(path, []).append(what)
+            files[path] = files.pop(path, [])
+            files[path].append(what)
             steps[path] = deed.step
-    for path, whats in files.items():
-        counts = ", ".join(f"{what} {whats.count(what)}x" for what in dict.fromkeys(whats))
-        yield f"  {path}: {counts}, last at step {steps[path]}"
+    return [f"  {path}: {_counted(whats)}, last at step {steps[path]}" for path, whats in files.items()]
+
+
+def _counted(whats: Sequence[str]) -> str:
+    return ", ".join(f"{what} {whats.count(what)}x" for what in dict.fromkeys(whats))
+
+
+def _newest(told: Sequence[str], room: int, of: Callable[[str], bool] = bool) -> set[int]:
+    """The places of the last of these that there is room for."""
+    kept: set[int] = set()
+    for place in range(len(told) - 1, -1, -1):
+        if of(told[place]):
+            room -= len(told[place]) + 1
+            if room < 0:
+                break
+            kept.add(place)
+    return kept
+
+
+def _with_gaps(told: Sequence[str], kept: set[int], what: str) -> Iterator[str]:
+    if len(kept) < len(told):
+        yield f"  ({len(told) - len(kept)} earlier {what} are left out here)"
+    yield from (each for place, each in enumerate(told) if place in kept)
+
+
+def _size(told: Iterable[str]) -> int:
+    return sum(len(each) + 1 for each in told)
+
+
+def _is_persons(told: str) -> bool:
+    return told.startswith(_PERSON)
 
 
 def _plain(sentence: str) -> str:

@@ -37,8 +37,9 @@ def unheard(entry: Rebuilt) -> None:
     """Nobody is told."""
 
 
-def unsecured() -> None:
-    """The transcript is nowhere but where it is."""
+def unsecured() -> bool:
+    """The transcript is nowhere but where it is, and nobody else goes on with it."""
+    return True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Context:
     """The text of a file of the worktree, as it is now."""
     told: Callable[[Rebuilt], None] = unheard
     """Hears of each rebuild."""
-    secure: Callable[[], None] = unsecured
+    secure: Callable[[], bool] = unsecured
     """Brings the transcript so far to where another process finds it."""
     unseen: bool = False
     """Whether the model that is asked next has had no part in the conversation."""
@@ -187,6 +188,6 @@ class Context:
             self.secure()
         self.told(entry)
 
-    def _write_down(self, once: str) -> None:
+    def _write_down(self, once: str) -> bool:
         self.transcript.append(Summoned(at=now(), once=once))
-        self.secure()
+        return self.secure()

@@ -19,6 +19,8 @@ from workers.llm.messages import Text, Turn, user
 
 HARNESS = "[the harness]"
 """Begins whatever is said on the user's side by no person."""
+FILES_TITLE = "## Files as they were read"
+"""Begins the part of a first turn that holds texts of files."""
 
 
 def answered(turns: Sequence[Turn]) -> int:

@@ -9,8 +9,8 @@ from workers.context.state import Question, Reply, nobody
 from workers.llm.messages import Usage
 from workers.llm.provider import Request
 
-Before = Callable[[], None]
-"""Called when it is certain that a model will be asked, and before it is."""
+Before = Callable[[], bool]
+"""Called when it is certain that a model will be asked, and before it is; where it says no, none is."""
 Ask = Callable[[Question, Request, Before], Reply | str]
 """
 Asks a model about a conversation, which the request has as its own model is to be asked next. A sentence where nobody
@@ -29,8 +29,8 @@ class Questions:
     request: Request
     fired: Collection[str]
     """What was asked in this task already, of that which is asked once."""
-    write_down: Callable[[str], None]
-    """That this is about to be asked, for whoever goes on with the task."""
+    write_down: Callable[[str], bool]
+    """That this is about to be asked, for whoever goes on with the task; whether that is where he finds it."""
     usages: list[Usage] = field(default_factory=list)
     """Of each that a model was asked."""
 
@@ -43,6 +43,5 @@ class Questions:
         self.usages.append(answer.usage)
         return answer
 
-    def _before(self, question: Question) -> None:
-        if question.once:
-            self.write_down(question.once)
+    def _before(self, question: Question) -> bool:
+        return not question.once or self.write_down(question.once)

@@ -136,7 +136,7 @@ def test_a_profile_nobody_knows_is_for_a_person_to_mend(host: Host, serve: Serve
     server = serve(Course())
     host.settings = host.settings.model_copy(update={"context": "ledgre"})
     done = work(host, agent=agent)
-    assert done.outcome == "needs_human" and "did you mean 'ledger'" in done.detail, done
+    assert done.outcome == "needs_human" and "write 'ledger'" in done.detail, done
     assert "\n" not in done.detail and server.seen == []
 
 

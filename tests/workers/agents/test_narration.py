@@ -3,6 +3,7 @@
 import pytest
 
 from workers.agents.narration import Line, lines, narrated
+from workers.context.edit import Edit
 from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
 from workers.messages import Spent
 from workers.transcript import (
@@ -12,9 +13,12 @@ from workers.transcript import (
     Finished,
     Kept,
     Noted,
+    Profiled,
+    Rebuilt,
     Resumed,
     Said,
     Started,
+    Summoned,
     Tried,
     Verified,
 )
@@ -128,3 +132,49 @@ def test_what_was_told_before_is_left_out_and_turns_keep_their_numbers() -> None
 
 def test_as_plain_text_nothing_is_cut() -> None:
     assert narrated([answered("\n".join("x" * 40))]) == "< x\n" * 40
+
+
+REBUILT = Rebuilt(
+    at=1.0,
+    profile="ledger",
+    cause="call",
+    why="it pays",
+    edit=Edit(cut=3),
+    before_tokens=40_000,
+    after_tokens=10_000,
+    window_tokens=200_000,
+    dropped=(1, 2, 3, 4, 7, 9, 10),
+    archive="/x/outputs/steps",
+)
+
+
+def test_a_rebuild_says_what_it_saved_what_it_cost_and_where_the_rest_is() -> None:
+    usage = Usage(input_tokens=1_000, cached_tokens=900, output_tokens=50, cost_usd=0.002)
+    asked = REBUILT.model_copy(update={"calls": 1, "usage": usage, "dropped": (7,)})
+    kept = asked.model_copy(update={"edit": None, "calls": 2, "why": "it said nothing", "dropped": ()})
+    assert told(REBUILT, asked, kept) == [
+        "=== context rebuilt (ledger, call): 40,000 -> 10,000 tokens (20% -> 5% of the window): it pays; "
+        "steps 1-4, 7, 9-10 can be read in /x/outputs/steps",
+        "=== context rebuilt (ledger, call): 40,000 -> 10,000 tokens (20% -> 5% of the window): it pays; "
+        "step 7 can be read in /x/outputs/steps; "
+        "1 call to a model: 1,000 tokens in (90% cached), 50 out, 0.0020 USD",
+        "=== the context stays as it is (ledger, call): it said nothing; "
+        "2 calls to a model: 1,000 tokens in (90% cached), 50 out, 0.0020 USD",
+    ]
+
+
+def test_a_profile_and_a_shortened_result_are_told_beside() -> None:
+    """That a model is about to be asked is for whoever goes on."""
+    short = answered("[identical to the result of step 1 (read_file a.py)]")
+    short = short.model_copy(update={"whole": "x" * 1_200, "shortened": "identical"})
+    assert told(
+        Profiled(at=1.0, profile="pace"),
+        Profiled(at=1.0, profile="off", by="a person"),
+        short,
+        Summoned(at=1.0, once="pace-compress"),
+    ) == [
+        "    (context profile pace)",
+        "    (context profile off, chosen by a person)",
+        "< [identical to the result of step 1 (read_file a.py)]",
+        "    (shortened when it entered, identical: of 1,200 characters)",
+    ]

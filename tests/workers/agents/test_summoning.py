@@ -11,11 +11,12 @@ import pytest
 sys.path.append(str(Path(__file__).parent.parent / "context"))
 
 from alive import LIKE, Alive, long
-from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens
+from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
+from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
 from workers.agents.builtin import TableModels
-from workers.agents.summoning import Summoner
+from workers.agents.summoning import Asked, Summoner
 from workers.agents.words import TaskWords
 from workers.context.profiles.compact import Compact
 from workers.context.profiles.pace import Pace
@@ -295,6 +296,47 @@ def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path
         assert ground.server.invalid == []
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_question_begins_with_all_of_the_conversation_on_every_wire(tmp_path: Path, wire: Wire) -> None:
+    """And has the key of its cache, where there is one: these caches need no marks."""
+    said = "messages" if wire != "openai-responses" else "input"
+    with VendorServer(lambda seen: EMPTY) as server, Alive(tmp_path, "off") as alive:
+        for number in range(3):
+            alive.call(answer=long(number))
+        leading = Asked(provider=provider(wire, server), price=lambda given, answered: 0.0)
+        meter = Meter(limits=Limits())
+        summoner = Summoner(leading=lambda: leading, compact=lambda: None, meter=meter, stop=lambda: False)
+        leading.provider.ask(alive.context.request, stop=lambda: False)
+        summoner.ask(Question(kind="prose", instruction="Sum up."), alive.context.request, lambda: True)
+        first, question = (_unmarked(seen.body) for seen in server.seen)
+        assert server.invalid == []
+    added = _parts(question[said])[len(_parts(first[said])) :]
+    assert _parts(question[said])[: len(_parts(first[said]))] == _parts(first[said])
+    assert len(added) == 1 and "Sum up." in str(added[0])
+    others = [{key: value for key, value in body.items() if key not in (said, *_MOST)} for body in (first, question)]
+    assert others[0] == others[1] and "tools" in others[0]
+
+
+_MOST = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _unmarked(one) for key, one in value.items() if key != "cache_control"}
+    return value
+
+
+def _parts(messages: list[Body]) -> list[Any]:
+    """Each block with the side that it belongs to; results of calls are messages of their own on some wires."""
+    return [
+        (message.get("role"), block)
+        for message in messages
+        for block in (message["content"] if isinstance(message.get("content"), list) else [message])
+    ]
+
+
 def test_who_cannot_sum_it_up_still_leads_the_conversation(tmp_path: Path, serve: Serve) -> None:
     """A chain leaves out for good who refused a request of its conversation: the question is not one of these."""
 
@@ -315,6 +357,14 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
     question = Question(kind="prose", instruction="Sum up.", text="what was", max_output_tokens=700)
     for limits in (Limits(), Limits(tokens=600)):
         ground.meter = Meter(limits=limits)
-        ground.summoner.ask(question, LIKE, lambda: None)
+        ground.summoner.ask(question, LIKE, lambda: True)
     most = [seen.body["max_tokens"] for seen in ground.server.seen]
     assert most[0] == 700 and 512 <= most[1] < 600
+
+
+def test_nobody_is_asked_once_where_that_cannot_be_written_down(serve: Serve) -> None:
+    """Who goes on elsewhere would ask, and pay, again."""
+    ground = serve(lambda seen: Say(text=PROSE))
+    said = ground.summoner.ask(Question(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
+    assert said == "no model was asked: that it would be could not be written down in the hub"
+    assert ground.server.seen == []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from workers.context.birth import mended
 from workers.context.deeds import Deed, Read, Write
 from workers.context.edit import Edit, shown
 from workers.context.gauge import Gauge, turn_length
@@ -153,11 +154,12 @@ class Spoken:
         proposal = profile.propose(self.state, moment)
         if proposal is None:
             return None
-        assert wrong(self.turns, proposal.edit) is None
+        edit = mended(proposal.edit, self.deeds)
+        assert wrong(self.turns, edit, frozenset(edit.results.keys() - proposal.edit.results.keys())) is None
         if proposal.once:
             self.fired.add(proposal.once)
-        if proposal.edit != self.edit:
-            self.edit = proposal.edit
+        if edit != self.edit:
+            self.edit = edit
             self.rebuilds += 1
         return proposal
 

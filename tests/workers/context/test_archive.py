@@ -33,6 +33,14 @@ def test_a_call_is_kept_as_a_person_reads_it(tmp_path: Path) -> None:
     assert text == 'write_file\n--- path\na.py\n--- content\né\n\n--- tags\n["é", 1, null]\n' == called(led.deed(1))
 
 
+def test_what_was_said_is_kept_with_the_first_call_of_its_turn(tmp_path: Path) -> None:
+    kept, led = archive(tmp_path / "a"), Led()
+    led.model(ran("ls", "x"), ran("pwd", "y"), said="I found the cause.\nIt is here.")
+    kept.write(led.view.deeds)
+    texts = [Path(kept.folder, f"step-{step}.call.txt").read_text(encoding="utf-8") for step in (1, 2)]
+    assert texts[0].startswith("I found the cause.\nIt is here.\n\nbash\n") and texts[1].startswith("bash\n")
+
+
 def test_a_step_of_another_conversation_is_written_over(tmp_path: Path) -> None:
     kept = archive(tmp_path / "a")
     for text in ("the first, and longer", "second"):

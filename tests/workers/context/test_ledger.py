@@ -114,7 +114,7 @@ def test_all_decisions_of_a_turn_are_told() -> None:
 
 
 def test_what_a_person_says_meanwhile_is_told_word_for_word() -> None:
-    """And what the harness says is not; the card is above."""
+    """And what the harness says is not; the card is above. No line of it can look like one of the ledger's."""
     words = "Use UTC everywhere.\n\n  - also in the tests\n" + "and so on " * 500
     led = Led()
     led.hear("Said before anything happened; it stays where it is.")
@@ -122,8 +122,9 @@ def test_what_a_person_says_meanwhile_is_told_word_for_word() -> None:
     led.hear(words)
     led.hear("[the harness] You are going in circles: stop.")
     found = told(led)
-    assert found[1:] == [f"  the person said: {words.strip()}"]
-    assert short(led)[0] == f"  the person said: {words.strip()}"
+    folded = words.strip().replace("\n", "\n    | ")
+    assert found[1:] == [f"  the person said: {folded}"]
+    assert short(led)[0] == f"  the person said: {folded}"
 
 
 def test_a_persons_whole_log_is_cut() -> None:
@@ -148,7 +149,7 @@ def test_a_condensed_ledger_tells_how_often_and_when_last() -> None:
     led = Led()
     led.model(read("a.py", "x"), read("a.py", "x", start=3, end=4), read("b.py", "x"))
     led.model(edited("a.py"), ran("ls src", "x"), ran("grep -n x a.py", "x"))
-    assert short(led)[:2] == ["  a.py: read 2x, edited 1x, last at step 4", "  b.py: read 1x, last at step 3"]
+    assert short(led)[:2] == ["  b.py: read 1x, last at step 3", "  a.py: read 2x, edited 1x, last at step 4"]
     assert "  searches and other commands: 2, the last at step 6" in short(led)
 
 
@@ -209,6 +210,21 @@ def test_no_path_decision_or_requirement_is_lost_by_condensing(rounds: list[tupl
     paths = {read.path for deed in led.view.deeds for read in deed.reads}
     paths |= {write.path for deed in led.view.deeds for write in deed.writes}
     assert all(any(line.startswith(f"  {path}: ") for line in found) for path in paths)
+
+
+def test_a_condensed_ledger_keeps_to_its_room() -> None:
+    """However much there is: the oldest go first, decisions before paths, both before what persons said."""
+    led = Led()
+    for number in range(400):
+        led.model(read(f"src/module_{number}.py", "x"), said=f"I decided on plan number {number}, {'because ' * 20}.")
+        if number % 40 == 0:
+            led.hear(f"Wish number {number}. " + "please " * 50)
+    for room in (2_000, 8_000, 30_000):
+        found = list(condensed(led.view.turns, led.view.deeds, len(led.view.turns), room=room))
+        assert room / 2 < sum(len(line) + 1 for line in found) < room + 200
+        assert any("earlier decisions and wishes are left out" in line for line in found)
+        assert any("Wish number 360." in line for line in found) and any("module_399" in line for line in found)
+    assert sum("the person said" in line for line in found) == 10
 
 
 @pytest.mark.parametrize("count", [1, 40])

@@ -17,6 +17,7 @@ from led import CARD, Did, Led, code, edited, ran, read, wrote
 from workers.context.edit import Edit
 from workers.context.gauge import lengths, turn_length
 from workers.context.ledger import lines
+from workers.context.masks import FILES_TITLE
 from workers.context.profiles.ledger import KEEPS, Keep, Ledger, variant
 from workers.context.state import Cause
 from workers.llm.messages import Text, Turn, user
@@ -317,7 +318,7 @@ def long(led: Led, number: int) -> None:
 
 def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts() -> None:
     """Paths, decisions and what a person said; how the tests ended last, and what failed last."""
-    led = narrow(160)
+    led = narrow(90)
     assert "in short" in blocks(led)[0]
     head, last = led.head, max(deed.step for deed in led.view.deeds if deed.turn < led.view.edit.cut)
     dropped = led.view.deeds[:last]
@@ -331,10 +332,11 @@ def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts(
 
 
 def test_a_condensed_ledger_is_not_written_anew_at_every_rebuild() -> None:
-    """Though all that it has to keep is more than its share of the window."""
+    """Though there is far more to tell than its share of the window, which it keeps to."""
     led = narrow(400)
     shorts = [text for edit in led.kept for text in texts(edit.head[0])[:1] if "in short" in text]
-    assert led.view.gauge.tokens(len(shorts[-1])) > led.window_tokens * 0.25
+    assert led.view.gauge.tokens(sum(map(len, blocks(led)))) <= led.window_tokens * 0.25
+    assert "are left out here" in shorts[-1]
     assert len(shorts) > 10
     assert len(set(shorts)) < len(shorts) / 2
 
@@ -416,10 +418,16 @@ def test_hot_files_have_no_more_than_a_tenth_of_the_window() -> None:
 
 def test_the_texts_of_files_behind_the_plan_are_not_shown_any_longer_than_they_are_new() -> None:
     """They count as dropped, too."""
-    led = hot_led(card=(CARD, "the plan", "texts " * 5_000), planned=("src/p.py",))
+    led = hot_led(card=(CARD, "the plan", f"{FILES_TITLE}\n\n" + "texts " * 5_000), planned=("src/p.py",))
     grown(led, 4, 100)
     led.ask("cold")
     assert led.view.shown[0].parts == (Text(text=CARD), Text(text="the plan"))
+    moved = hot_led(
+        card=(CARD, "the plan", FILES_TITLE, "[the harness] The worktree is elsewhere now."), planned=("p",)
+    )
+    grown(moved, 5, 100)
+    moved.ask("cold")
+    assert len(moved.view.shown[0].parts) == 4, "what is behind them would go with them"
     plain = hot_led(card=(CARD, "more", "words " * 50))
     grown(plain, 5)
     plain.ask("cold")

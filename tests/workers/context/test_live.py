@@ -27,7 +27,7 @@ from workers.tools.red_phase import CONFIRM
 from workers.tools.tool import carry_out
 from workers.transcript import Noted, Profiled, Rebuilt, Said, Started, Summoned, now
 
-LONG_AGO = time.time() - 301.0
+LONG_AGO = time.time() - 400.0
 
 
 def read(alive: Alive, path: str) -> str:
@@ -132,7 +132,7 @@ def test_a_cold_cache_is_a_cause_and_a_warm_one_is_none(tmp_path: Path) -> None:
     with Alive(tmp_path, stand) as alive:
         alive.call(at=LONG_AGO)
         alive.context.prepare()
-        alive.call(at=LONG_AGO + 5)
+        alive.call(at=time.time() - 200.0)
         alive.context.prepare()
         assert stand.causes == ["cold", "cold", "call"]
     other = Stand()
@@ -213,7 +213,7 @@ def test_a_profile_nobody_knows_is_said_once_and_changes_nothing(tmp_path: Path)
         for _ in range(3):
             alive.call()
         noted = [entry.text for entry in alive.transcript.entries if isinstance(entry, Noted)]
-        assert len(noted) == 1 and "did you mean 'ledger'" in noted[0]
+        assert len(noted) == 1 and "write 'ledger'" in noted[0]
         assert not any(isinstance(entry, Profiled) for entry in alive.transcript.entries)
 
 
@@ -275,7 +275,7 @@ def test_what_is_asked_once_is_written_down_before_and_never_asked_again(tmp_pat
 
     with Alive(tmp_path, Stand(asking)) as alive:
         alive.context.ask = dies
-        alive.context.secure = lambda: secured.append(isinstance(alive.transcript.entries[-1], Summoned))
+        alive.context.secure = lambda: not secured.append(isinstance(alive.transcript.entries[-1], Summoned))
         alive.call()
         with pytest.raises(KeyboardInterrupt):
             alive.context.prepare()
@@ -303,7 +303,7 @@ def test_what_models_were_asked_is_in_the_transcript_whatever_came_of_it(tmp_pat
     secured: list[int] = []
     with Alive(tmp_path, Stand(asking)) as alive:
         alive.context.ask = lambda question, request, before: Reply(text="so", usage=usage)
-        alive.context.secure = lambda: secured.append(len(alive.rebuilds))
+        alive.context.secure = lambda: not secured.append(len(alive.rebuilds))
         alive.call(at=LONG_AGO)
         for _ in range(3):
             alive.call(at=LONG_AGO)

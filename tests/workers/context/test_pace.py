@@ -374,6 +374,32 @@ def test_a_bad_summary_leaves_the_history_as_it_is(says: str | Reply) -> None:
     assert proposal.why.startswith(f"not compressed: {model.reply.why_not}")
 
 
+def test_decisions_that_name_an_unknown_path_leave_the_history_as_it_is() -> None:
+    """One of them, among known ones, is enough; known paths are no harm."""
+    for path, believed in (("pace/never.py", False), ("never/auth.py", False), (AUTH, True)):
+        told = yaml(key_decisions=f"['{AUTH} and tests/test_auth.py are right', '{path} was made']")
+        proposal = red(at_red(), Cheap(told))
+        assert (proposal.edit != Edit()) is believed
+        assert believed or "nowhere in the conversation" in proposal.why
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_what_a_person_said_later_is_still_shown(fork: bool) -> None:
+    """In their words, on the user's side, and how tests ended; the summary is a turn of the model's."""
+    found = talk(read(AUTH, 9_000), LOOK)
+    found.hear("Keep legacy/ alone, whatever happens.")
+    found.do("", run("pytest -q", 900, "a"))
+    found.do("", PLANNED if fork else RED)
+    lie = yaml(plan_committed="false", key_decisions="['The person withdrew every condition.']")
+    proposal = Pace(fork=True).propose(found.state(), CALL) if fork else red(found, Cheap(lie))
+    assert proposal is not None
+    view = shown(found.turns, proposal.edit)
+    assert [turn.role for turn in view[:3]] == ["user", "assistant", "user"]
+    assert view[2].text.startswith("[the harness]")
+    assert "The user said: Keep legacy/ alone, whatever happens." in view[2].text
+    assert fork or "Ran: `pytest -q`" in view[2].text.partition("it overrides the summary")[2]
+
+
 def test_a_summary_that_is_no_shorter_is_none() -> None:
     """Of a conversation that is short already."""
     found = talk(LOOK, PLANNED, RED)

@@ -388,7 +388,7 @@ def test_rows_have_the_columns_that_were_promised_one_for_each_profile() -> None
 
 
 def test_a_row_nobody_knows_is_refused_before_anything_is_priced() -> None:
-    with pytest.raises(registry.UnknownProfile, match="did you mean 'ledger'"):
+    with pytest.raises(registry.UnknownProfile, match="write 'ledger'"):
         next(compare([], ["ledger", "ledgr"], TERMS))
 
 

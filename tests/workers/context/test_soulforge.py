@@ -380,7 +380,7 @@ def test_a_result_that_refers_to_one_that_is_cut_is_shown_with_it() -> None:
     text = "[identical to the result of step 3 (read_file src/session.py)]"
     short = ToolResult(call_id=f"c{len(spoken.deeds)}", text=text)
     spoken.turns[-1] = user(short)
-    spoken.deeds[-1] = replace(spoken.deeds[-1], result=short)
+    spoken.deeds[-1] = replace(spoken.deeds[-1], result=short, whole=spoken.deeds[2].whole)
     spoken.led_by(SoulforgeV2(), never)
     assert spoken.edit.cut > spoken.deeds[2].turn and spoken.deeds[2].whole in spoken.text
 

@@ -14,6 +14,7 @@ from workers.context.edit import Edit
 from workers.context.masks import HARNESS, freed, masked
 from workers.context.pressure import Ladder, Pressure
 from workers.context.profiles.noise import noise
+from workers.context.profiles.prose import strange
 from workers.context.state import Moment, Proposal, Question, Reply, State
 from workers.exchanges import text_argument
 from workers.llm.messages import Text, Turn, user
@@ -70,6 +71,8 @@ class Advisory:
             return Proposal(edit=edit, why=why)
         reply = moment.ask(_question(state))
         told, fault = _brief(reply)
+        if told and (wrong := strange(told, state)) is not None:
+            told, fault = "", wrong
         if told and len(_BRIEF) + len(told) >= gain:
             told, fault = "", "it is longer than what was removed"
         if not told:

@@ -42,7 +42,7 @@ class Compact:
             return None
         question = Question(kind="prose", instruction=_COMPACT, max_output_tokens=_OUTPUT_TOKENS, once=due.attempt)
         reply = moment.ask(question)
-        if (wrong := refusal(reply, question, state.gauge, state.turns)) is not None:
+        if (wrong := refusal(reply, question, state)) is not None:
             return unchanged(state, due, wrong, (reply,))
         text = with_facts(reply.text, state, due.cut)
         why = f"a model summarised {due.cut - state.edit.cut} messages after their cached beginning"

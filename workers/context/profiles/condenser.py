@@ -115,7 +115,7 @@ def _asked(state: State, moment: Moment, due: Due, forgotten: Sequence[Turn]) ->
             once=f"{due.attempt}, try {tried + 1}",
         )
         replies = (*replies, moment.ask(question))
-        fault = refusal(replies[-1], question, state.gauge, state.turns)
+        fault = refusal(replies[-1], question, state)
         if fault is None:
             break
         room = int(room * _SMALLER)

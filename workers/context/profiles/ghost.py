@@ -18,6 +18,7 @@ from workers.context.edit import Edit, shown
 from workers.context.facts import by_person
 from workers.context.gauge import length, lengths
 from workers.context.masks import answered, cut, freed, masked, needed, size, text_of
+from workers.context.profiles.prose import strange
 from workers.context.profiles.sections import Sections, instruction, sections
 from workers.context.state import Moment, Proposal, Question, Reply, State
 from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
@@ -148,6 +149,8 @@ def _read(state: State, edit: Edit, place: int, reply: Reply) -> tuple[Edit | No
         return None, found
     if len(reply.text) > _OUTPUT_CHARACTERS:
         return None, "it is longer than it may be"
+    if (wrong := strange(found.used, state)) is not None:
+        return None, wrong
     summary = cut(state, place, found.told(state, place))
     if size(state, summary) >= size(state, edit):
         return None, "it is longer than what it would replace"

@@ -36,6 +36,8 @@ class Keep:
     hot_tokens: int
     ratio: float
     """A rebuild waits until what it drops is so many times what it keeps."""
+    ledger_share: float = 0.25
+    """Of the window: a longer ledger is condensed."""
 
 
 KEEPS = (
@@ -48,8 +50,8 @@ KEEPS = (
 )
 """From the tightest to the widest."""
 _LEAST = (
-    Keep(turns=2, hot_turns=4, hot_tokens=2_000, ratio=0.0),
-    Keep(turns=1, hot_turns=4, hot_tokens=0, ratio=0.0),
+    Keep(turns=2, hot_turns=4, hot_tokens=2_000, ratio=0.0, ledger_share=0.15),
+    Keep(turns=1, hot_turns=4, hot_tokens=0, ratio=0.0, ledger_share=0.08),
 )
 
 
@@ -80,7 +82,9 @@ class Ledger:
         if cut < state.edit.cut or (not is_forced and young - recent < keep.ratio * recent):
             return None
         since = _cut(state, keep.hot_turns)
-        edit = rebuilt(state, moment, cut=cut, hot_since=since, hot_tokens=keep.hot_tokens)
+        edit = rebuilt(
+            state, moment, cut=cut, hot_since=since, hot_tokens=keep.hot_tokens, ledger_share=keep.ledger_share
+        )
         first = sum(map(length, state.turns[0].parts[: edit.opening]))
         kept = first + lengths(edit.head) + recent
         if is_forced:

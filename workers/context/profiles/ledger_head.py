@@ -13,7 +13,7 @@ from workers.context.deeds import Deed
 from workers.context.edit import Edit
 from workers.context.hot import Carrier, hot
 from workers.context.ledger import condensed, lines
-from workers.context.masks import HARNESS
+from workers.context.masks import FILES_TITLE, HARNESS
 from workers.context.state import Moment, State
 from workers.llm.messages import Text, user
 
@@ -23,16 +23,21 @@ _TITLE = f"{HARNESS} What happened so far"
 _CONDENSED = f"{_TITLE}, in short"
 _FILES = f"{HARNESS} Files you worked on lately, as you last saw them"
 _OPENING = 2
-_MOST_LEDGER, _MOST_HOT = 0.25, 0.10
+_MOST_HOT = 0.10
 """Of the window."""
+_LEAST_LEDGER = 1_200
+"""Tokens, however small the window is."""
+_SHORT, _NEW = 0.6, 0.2
+"""Of the ledger's room: what a condensed one takes, and the most that new lines beside it do."""
 
 
-def rebuilt(state: State, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int) -> Edit:
+def rebuilt(state: State, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float) -> Edit:
     """
-    The edit that shows the turns from the place `cut` on; and, of files touched from the place `hot_since` on, texts of
-    at most so many tokens.
+    The edit that shows the turns from the place `cut` on, after a ledger of about so much of the window at most; and,
+    of files touched from the place `hot_since` on, texts of at most so many tokens.
     """
-    blocks = _ledger(state, cut)
+    room = max(_LEAST_LEDGER, int(ledger_share * state.gauge.window_tokens))
+    blocks = _ledger(state, cut, room)
     carriers = _hot(state, moment, cut, hot_since, hot_tokens)
     texts = [f"=== {each.label} (step {each.step})\n{each.text}" for each in carriers]
     parts = [*blocks, Text(text="\n\n".join([f"{_FILES}:", *texts]))] if texts else blocks
@@ -41,32 +46,28 @@ def rebuilt(state: State, moment: Moment, *, cut: int, hot_since: int, hot_token
 
 
 def _opening(state: State) -> int | None:
-    """The card and the plan. Texts of files behind them are old by now: those that still matter are hot."""
-    return min(_OPENING, len(state.turns[0].parts)) if state.planned else state.edit.opening
+    """The card and the plan. Texts of files behind them, where nothing else is, are old by now: what matters is hot."""
+    parts = state.turns[0].parts
+    texts = parts[_OPENING] if len(parts) == _OPENING + 1 else None
+    if state.planned and isinstance(texts, Text) and texts.text.startswith(FILES_TITLE):
+        return _OPENING
+    return state.edit.opening
 
 
-def _ledger(state: State, cut: int) -> list[Text]:
-    """The blocks there are, and one for what has been cut since; condensed where they are too long."""
+def _ledger(state: State, cut: int, room: int) -> list[Text]:
+    """The blocks there are, and one for what has been cut since; condensed where they have more than so many tokens."""
     blocks = _blocks(state.edit)
     before = state.edit.cut if blocks else 1
     new = _of_turns(state.deeds, before, cut)
     told = _block(_title(state, _TITLE, new), lines(state.turns, new, before, cut))
-    if not _is_too_long(state, [*blocks, *told]):
+    if state.gauge.tokens(_size([*blocks, *told])) <= room:
         return [*blocks, *told]
-    # What is new stays as it is, where that is not too long by itself.
-    last, rest = (before, told) if blocks and not _is_too_long(state, told) else (cut, [])
+    # What is new stays as it is, where that is not too long by itself; what is condensed leaves room for more lines,
+    # or it would be written anew at each rebuild.
+    last, rest = (before, told) if blocks and state.gauge.tokens(_size(told)) <= room * _NEW else (cut, [])
     old = _of_turns(state.deeds, 1, last)
-    return [*_block(_title(state, _CONDENSED, old), condensed(state.turns, old, last)), *rest]
-
-
-def _is_too_long(state: State, blocks: Sequence[Text]) -> bool:
-    """
-    Beyond its share of the window. What is condensed cannot be condensed again: so much, and half as much again of
-    other lines, has to be there, or it would be written anew at each rebuild.
-    """
-    room = state.gauge.window_tokens * _MOST_LEDGER
-    others = [block for block in blocks if not block.text.startswith(_CONDENSED)]
-    return state.gauge.tokens(_size(blocks)) > room and state.gauge.tokens(_size(others)) > room / 2
+    short = int(room * _SHORT * state.gauge.characters_a_token)
+    return [*_block(_title(state, _CONDENSED, old), condensed(state.turns, old, last, room=short)), *rest]
 
 
 def _size(blocks: Sequence[Text]) -> int:

@@ -20,6 +20,7 @@ from workers.context.gauge import lengths
 from workers.context.masks import HARNESS, answered, cut
 from workers.context.profiles.pace_noise import Noise
 from workers.context.profiles.pace_summary import checked, known, question
+from workers.context.profiles.prose import OVERRIDES, ended, words
 from workers.context.state import Moment, Proposal, Reply, State
 from workers.exchanges import text_argument
 from workers.llm.messages import Text, Turn, user
@@ -27,7 +28,10 @@ from workers.summary import rendered
 
 COMPRESS = "pace-compress"
 FORK = "pace-fork"
-_GO_ON = f"{HARNESS} The summary above stands for the conversation before it. Go on from here."
+_GO_ON = (
+    f"{HARNESS} The summary above stands for the conversation before it. Its decisions are a model's words; all else "
+    "is what the harness saw. Go on from here."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,8 @@ class Pace:
         if planned is None or planned.turn < last:
             return None
         _, summary, told = forked(state, "", state.plan or text_argument(planned.call.arguments, "plan"))
-        edit = _from(state, last, summary, told.text)
+        heard = words(state, last)
+        edit = _from(state, last, summary, *(["\n".join([HARNESS, *heard])] if heard else []), told.text)
         why = "a plan was committed: what was explored gives way to a summary of it"
         return Proposal(edit=edit, why=why, once=FORK) if _is_shorter(state, edit) else None
 
@@ -122,10 +127,12 @@ def forked(state: State, summary: str, plan: str) -> tuple[Turn, ...]:
 def _compress(state: State, moment: Moment, last: int) -> Proposal:
     truth = known(state, red=True)
     reply = moment.ask(replace(question(state, truth), once=COMPRESS))
-    found = checked(reply, truth)
+    found = checked(reply, truth, state)
     if isinstance(found, str):
         return _unchanged(state, reply, found)
-    edit = _from(state, last, _summed_up(rendered(found)), _GO_ON)
+    facts = [*ended(state, last), *words(state, last)]
+    told = "\n".join([f"{_GO_ON}\n", OVERRIDES, *facts]) if facts else _GO_ON
+    edit = _from(state, last, _summed_up(rendered(found)), told)
     if not _is_shorter(state, edit):
         return _unchanged(state, reply, "the summary is no shorter than what it stands for")
     return Proposal(edit=edit, why="a first failing test was confirmed", once=COMPRESS, replies=(reply,))
@@ -135,12 +142,12 @@ def _unchanged(state: State, reply: Reply, why: str) -> Proposal:
     return Proposal(edit=state.edit, why=f"not compressed: {why}", once=COMPRESS, replies=(reply,))
 
 
-def _from(state: State, last: int, summary: Turn, told: str) -> Edit:
+def _from(state: State, last: int, summary: Turn, *told: str) -> Edit:
     """
     The model's last answer and what came of it stay as they are: nobody has seen that yet. The head ends with a turn of
     the user's side, since an answer that begins with a signed thought takes no text before it.
     """
-    edit = cut(state, last, told)
+    edit = cut(state, last, *told)
     return edit.model_copy(update={"head": (summary, *edit.head)})
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from workers.context.deeds import Deed
 from workers.context.edit import shown
+from workers.context.profiles.prose import honest, strange
 from workers.context.state import Question, Reply, State
 from workers.documents import load
 from workers.llm.messages import Part, Text, ToolCall, ToolResult
@@ -88,7 +89,7 @@ def question(state: State, truth: Summary) -> Question:
     )
 
 
-def checked(reply: Reply, truth: Summary) -> Summary | str:
+def checked(reply: Reply, truth: Summary, state: State) -> Summary | str:
     """The summary that the history may give way to, or one sentence: why it may not."""
     answer = reply.text
     if not answer.strip():
@@ -102,7 +103,9 @@ def checked(reply: Reply, truth: Summary) -> Summary | str:
     for fact in ("plan_committed", "red_phase_confirmed"):
         if getattr(claimed, fact) != getattr(truth, fact):
             return f"the answer says the contrary of what is known: {fact} is {_yes(getattr(truth, fact))}"
-    decisions = tuple(text for text in map(str.strip, claimed.key_decisions) if text)
+    decisions = tuple(text for each in claimed.key_decisions if (text := honest(each).strip()))
+    if (wrong := strange("\n".join(decisions), state)) is not None:
+        return wrong
     return truth.model_copy(update={"key_decisions": decisions})
 
 

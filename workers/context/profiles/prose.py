@@ -4,20 +4,38 @@ A conversation written out for a model that summarises it, and what is said agai
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from posixpath import normpath
 
+from workers.context.deeds import Deed
 from workers.context.facts import failures, files, outcomes, said
-from workers.context.gauge import Gauge
-from workers.context.masks import before
+from workers.context.masks import HARNESS, before
 from workers.context.profiles.outlines import ends
 from workers.context.profiles.replacement import characters
 from workers.context.state import Question, Reply, State
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+from workers.llm.messages import Text, ToolCall, ToolResult, Turn
 
 SHORTEST_SUMMARY = 50
 _TIGHTER = (16_000, 4_000, 1_000, 250)
-_PATH = re.compile(r"(?<![\w./:-])[\w.-]{1,80}(?:/[\w.-]{1,80}){1,12}\.[A-Za-z]\w{0,7}\b")
-_MOST_PATHS = 40
+_NAME = re.compile(r"[\w./~@+-]+")
+_ADDRESS = re.compile(r"https?://\S+")
+_ENDING = re.compile(r"[^/.]\.([A-Za-z]\w{0,7})$")
+_ENDINGS = re.compile(
+    r"bat|c|cc|cfg|cpp|css?|csv|cxx|dart|erl|exs?|go|gradle|h|hpp|hs|html?|ini|ipynb|java|jl|jsx?|jsonl?|kt|less|lua|mdx?"
+    r"|mjs|ml|patch|pdf|php|pl|png|proto|ps1|pyi?|rb|rs|rst|scala|scss|sh|sql|svelte|svg|swift|tf|toml|tsx?|tsv|txt|vue"
+    r"|xml|ya?ml|zig",
+    re.IGNORECASE,
+)
+"""Of names without a slash: most other words with a dot in them are attributes."""
+_NO_FILES = frozenset({"d3.js", "express.js", "next.js", "node.js", "nuxt.js", "react.js", "three.js", "vue.js"})
+_BEFORE = r"(?:(?<![\w.-])|(?<=\\[nrt]))"
+_ALONE = r"(?:(?<![\w./-])|(?<=\\[nrt])|(?<=\s\./))"
+_AFTER = r"(?![\w-])"
+_AFTER_FILE = r"(?![\w-]|\.\w)"
+_NO_MORE = r"(?![\w-]|\.\w|/[\w.])"
+_MOST_NAMED = 5
+_SAW = "the harness saw"
+OVERRIDES = "## What the harness saw; it overrides the summary"
 _SAID_TOKENS = 20_000
 """Of the users' own words, as in Codex."""
 _ROUGHLY = 1.5
@@ -57,9 +75,7 @@ def _lines(turn: Turn, result: int) -> Iterator[str]:
                 yield f"{'error' if wrong else 'result'}: {ends(text, result)}"
 
 
-def refusal(
-    reply: Reply, question: Question, gauge: Gauge, turns: Sequence[Turn], *, shortest: int = SHORTEST_SUMMARY
-) -> str | None:
+def refusal(reply: Reply, question: Question, state: State, *, shortest: int = SHORTEST_SUMMARY) -> str | None:
     """
     Why a summary is not used, as a clause: it is missing, hardly one, longer than it may be, or speaks of files that
     the conversation does not know.
@@ -69,25 +85,37 @@ def refusal(
         return reply.why_not or "the summary is empty"
     if len(text) < shortest:
         return f"the summary has {len(text)} characters, fewer than {shortest}"
-    if gauge.tokens(len(text)) > _ROUGHLY * question.max_output_tokens:
+    if state.gauge.tokens(len(text)) > _ROUGHLY * question.max_output_tokens:
         return f"the summary is longer than the {question.max_output_tokens} tokens it may have"
-    strange = _strange(text, turns)
-    return (
-        f"the summary speaks of files that are nowhere in the conversation: {', '.join(strange)}" if strange else None
-    )
+    return strange(text, state)
+
+
+def strange(text: str, state: State) -> str | None:
+    """Why a model's text, whatever its form, is not used at all: a clause."""
+    names = invented(text, state)
+    return f"the summary speaks of files that are nowhere in the conversation: {', '.join(names)}" if names else None
 
 
 def with_facts(summary: str, state: State, cut: int) -> str:
     """A model's summary of what comes before the cut, and beside it what the harness knows, which overrides it."""
+    known = [files(state.deeds[: before(state, cut)]), *ended(state, cut), *words(state, cut)]
+    return "\n".join([f"{honest(summary).strip()}\n", OVERRIDES, *known])
+
+
+def honest(text: str) -> str:
+    """A model's, without lines that pass for the harness'."""
+    return "\n".join(line for line in text.splitlines() if HARNESS not in line and _SAW not in line.casefold())
+
+
+def ended(state: State, cut: int) -> list[str]:
+    """How tests and builds ended, and what else failed, before the cut."""
     deeds = state.deeds[: before(state, cut)]
-    lines = [
-        files(deeds),
-        *(f"Ran: {line}" for line in outcomes(deeds)),
-        *(f"Failed: {line}" for line in failures(deeds)),
-        *_words(state.turns[1:cut], characters(state.gauge, _SAID_TOKENS)),
-    ]
-    known = "\n".join(lines)
-    return f"{summary.strip()}\n\n## What the harness saw; it overrides the summary\n{known}"
+    return [*(f"Ran: {line}" for line in outcomes(deeds)), *(f"Failed: {line}" for line in failures(deeds))]
+
+
+def words(state: State, cut: int) -> list[str]:
+    """What persons said before the cut, the card apart."""
+    return _words(state.turns[1:cut], characters(state.gauge, _SAID_TOKENS))
 
 
 def _words(turns: Sequence[Turn], room: int) -> list[str]:
@@ -101,24 +129,97 @@ def _words(turns: Sequence[Turn], room: int) -> list[str]:
     return found[::-1]
 
 
-def _strange(text: str, turns: Sequence[Turn]) -> list[str]:
-    """The paths it names that nobody named before; none where those are at most half of them."""
-    paths = list(dict.fromkeys(_PATH.findall(text)))[:_MOST_PATHS]
-    names = {path: path.rpartition("/")[2] for path in paths}
-    unknown = set(names.values())
-    for turn in turns:
+def invented(text: str, state: State) -> list[str]:
+    """
+    The first few paths in a model's text that occur nowhere in the conversation. A path is known where it stands as it
+    is or as the end of a longer one; a file that was listed, as what was listed with its folder before it. Addresses on
+    the web are none, and two plain words with a slash between them are one where the first is a known folder.
+    """
+    known = "\n".join(_everything(state))
+    found: list[str] = []
+    for name in dict.fromkeys(_names(text, known)):
+        path = _normal(name, state.root)
+        if path and not (_occurs(path, known) or _archived(name, state) or _listed(path, state.deeds)):
+            found.append(name)
+        if len(found) == _MOST_NAMED:
+            break
+    return found
+
+
+def _names(text: str, known: str) -> Iterator[str]:
+    text = _ADDRESS.sub(" ", text)
+    for found in _NAME.finditer(text):
+        name, around = found[0].rstrip(".-+@~"), text[max(0, found.start() - 1) : found.end() + 1]
+        if _is_path(name, known, called=around.endswith("("), quoted=around[0] == around[-1] == "`"):
+            yield name
+
+
+def _is_path(name: str, known: str, *, called: bool, quoted: bool) -> bool:
+    parts = [part for part in name.split("/") if part]
+    ending = _ENDING.search(name)
+    if "/" not in name:
+        known_ending = ending is not None and _ENDINGS.fullmatch(ending[1]) is not None
+        return known_ending and not called and name.lower() not in _NO_FILES
+    if max(map(len, parts), default=0) < len("ab") or not any(map(str.isalpha, name)):
+        return False
+    looks_so = quoted or name[0] in "/.~" or name.endswith("/") or "_" in name
+    return bool(looks_so or ending or len(parts) > len("ab") or _occurs(f"{parts[0]}/", known))
+
+
+def _normal(name: str, root: str) -> str:
+    path = normpath(name.removeprefix(f"{root.rstrip('/')}/") if root else name).lstrip("~/")
+    while path.startswith("../"):
+        path = path[len("../") :]
+    return path.removeprefix("..").removeprefix(".") if path in (".", "..") else path
+
+
+def _occurs(path: str, text: str, before: str = _BEFORE) -> bool:
+    """In whole parts; a name with an ending is not the beginning of a longer one."""
+    after = "" if path.endswith("/") else _AFTER_FILE if _ENDING.search(path) else _AFTER
+    return path in text and re.search(before + re.escape(path) + after, text) is not None
+
+
+def _archived(name: str, state: State) -> bool:
+    return bool(state.archive) and f"{name}/".startswith(f"{state.archive.rstrip('/')}/")
+
+
+def _listed(path: str, deeds: Sequence[Deed]) -> bool:
+    """Whether one call names its folder, and its result, or the call itself, the rest of it."""
+    parts = path.split("/")
+    splits = [("/".join(parts[:at]), "/".join(parts[at:])) for at in range(1, len(parts))]
+    for deed in deeds:
+        asked = "\n".join(_strings(dict(deed.call.arguments)))
+        for folder, rest in splits:
+            if _occurs(rest, f"{asked}\n{deed.whole}", _ALONE) and _ends_so(folder, asked):
+                return True
+    return False
+
+
+def _ends_so(folder: str, asked: str) -> bool:
+    return folder in asked and re.search(_BEFORE + re.escape(folder) + _NO_MORE, asked) is not None
+
+
+def _everything(state: State) -> Iterator[str]:
+    """That was said, called and answered; what the harness put in its place, too."""
+    yield from (state.root, state.plan, *state.planned, *state.edit.results.values())
+    for turn in (*state.turns, *state.edit.head):
         for part in turn.parts:
-            text = _text(part) if unknown else ""
-            unknown = {name for name in unknown if name not in text}
-    strange = [path for path in paths if names[path] in unknown]
-    return strange[:5] if 2 * len(strange) > len(paths) else []
+            match part:
+                case Text(text=text) | ToolResult(text=text):
+                    yield text
+                case ToolCall(name=name, arguments=arguments):
+                    yield from (name, *_strings(dict(arguments)))
+    for deed in state.deeds:
+        yield from (deed.whole if deed.whole != deed.result.text else "", *(each.path for each in deed.reads))
+        yield from (each.path for each in deed.writes)
 
 
-def _text(part: Part) -> str:
-    match part:
-        case Text(text=text) | ToolResult(text=text):
-            return text
-        case ToolCall(arguments=arguments):
-            return str(arguments)
-        case _:
-            return ""
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from (str(key), *_strings(each))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, str):
+        yield value

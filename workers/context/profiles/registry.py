@@ -30,8 +30,8 @@ class UnknownProfile(Exception):
 
     def __init__(self, name: str) -> None:
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
-        meant = f"; did you mean '{near[0]}'?" if near else ""
-        super().__init__(f"there is no profile '{name}'{meant} There are: {', '.join(names())}")
+        meant = f"write '{near[0]}', or another" if near else "write one"
+        super().__init__(f"there is no context profile '{name}'; {meant} of these: {', '.join(names())}")
         self.name = name
 
 

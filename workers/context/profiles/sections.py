@@ -5,8 +5,9 @@ The five sections of a summary: how they are asked for, read, and set right by w
 import re
 from dataclasses import dataclass
 
-from workers.context.facts import files, outcomes
+from workers.context.facts import files
 from workers.context.masks import HARNESS, before
+from workers.context.profiles.prose import OVERRIDES, ended, honest, words
 from workers.context.state import State
 
 _MEANINGS = {
@@ -19,11 +20,10 @@ _MEANINGS = {
 _HEADING = re.compile(
     rf"^ {{0,3}}#{{1,6}}[ \t]*\**({'|'.join(_MEANINGS)})\**:?\**[ \t]*$", re.MULTILINE | re.IGNORECASE
 )
-_SEEN = "the harness saw:"
 _WORD = re.compile(r"\w")
 _LABEL = (
-    f"{HARNESS} State of the work. A model wrote this summary of what came before this point; its files, and how tests "
-    "ended, are what the harness saw."
+    f"{HARNESS} State of the work. A model wrote this summary of what came before this point; its files, and what "
+    "follows its last section, are what the harness saw."
 )
 
 
@@ -35,15 +35,21 @@ class Sections:
     files: str
     context: str
 
+    @property
+    def used(self) -> str:
+        """All that is taken of the model's answer."""
+        return "\n".join((self.task, self.decisions, self.state, self.context))
+
     def told(self, state: State, place: int) -> str:
         """For the conversation's head, in place of what came before a turn. The model's list of files is not used."""
         deeds = state.deeds[: before(state, place)]
-        claimed = "\n".join(line for line in self.state.splitlines() if _SEEN not in line)
-        known = [claimed, *(f"- {_SEEN} {each}" for each in outcomes(deeds))]
-        if state.plan:
-            known.append(f"- {_SEEN} a plan was committed")
-        bodies = (self.task, self.decisions, "\n".join(known), files(deeds), self.context)
+        claimed = map(honest, (self.task, self.decisions, self.state, self.context))
+        bodies = [*claimed]
+        bodies.insert(len(bodies) - 1, files(deeds))
         told = [f"## {heading}\n{body}" for heading, body in zip(_MEANINGS, bodies, strict=True)]
+        planned = ["A plan was committed."] if state.plan else []
+        if known := [*planned, *ended(state, place), *words(state, place)]:
+            told.append("\n".join([OVERRIDES, *known]))
         if state.archive:
             told.append(f"The whole results of what was dropped are in {state.archive}.")
         return "\n\n".join([_LABEL, *told])

@@ -116,7 +116,7 @@ class SoulforgeV1:
             kind="prose", instruction=_PROSE, text=text, max_output_tokens=_SUMMARY_TOKENS, once=due.attempt
         )
         reply = moment.ask(question)
-        if (wrong := refusal(reply, question, state.gauge, state.turns)) is not None:
+        if (wrong := refusal(reply, question, state)) is not None:
             return unchanged(state, due, wrong, (reply,))
         why = f"a model summarised {len(older) - 1} messages"
         return settled(state, due, with_facts(reply.text, state, due.cut), why=why, replies=(reply,))
@@ -153,7 +153,7 @@ def _gaps(state: State, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
     reply = moment.ask(question)
     if not given([reply]):
         return _Gaps()
-    wrong = refusal(reply, question, state.gauge, state.turns, shortest=_SHORTEST_GAP)
+    wrong = refusal(reply, question, state, shortest=_SHORTEST_GAP)
     if wrong is not None or reply.text.strip().startswith("COMPLETE"):
         return _Gaps(told="a model that was asked added nothing", replies=(reply,))
     return _Gaps(text=reply.text.strip(), told="a model filled gaps", replies=(reply,))

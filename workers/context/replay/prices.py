@@ -10,16 +10,17 @@ from workers.context.replay.cost import ANTHROPIC, OPENAI, Prices
 from workers.documents import load, read_text
 from workers.messages import Message
 
+_MOST = 1_000_000
 LISTS = {each.name: each for each in (ANTHROPIC, OPENAI)}
 
 
 class _File(Message):
     """USD per million tokens."""
 
-    fresh: float = Field(gt=0)
-    written: float = Field(gt=0)
-    cached: float = Field(ge=0)
-    output: float = Field(gt=0)
+    fresh: float = Field(gt=0, le=_MOST)
+    written: float = Field(gt=0, le=_MOST)
+    cached: float = Field(ge=0, le=_MOST)
+    output: float = Field(gt=0, le=_MOST)
     automatic: bool = False
 
 
