@@ -58,7 +58,9 @@ def _said(turns: Sequence[Turn]) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:_SAID_CHARACTERS]
+    """Its beginning, cut between two words: half a path would be one that there is not."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SAID_CHARACTERS else line[:_SAID_CHARACTERS].rpartition(" ")[0]
 
 
 def _filled(lines: Iterable[str], room: int) -> str:
@@ -103,5 +105,5 @@ def _quoted(text: str) -> str:
 
 
 def _brief(turns: Sequence[Turn]) -> str:
-    words = " ".join(_said(turns)).replace(".", ",").split()
+    words = [word.rstrip(".") for word in " ".join(_said(turns)).split()]
     return f"{' '.join(words[:_BRIEF_WORDS])}."
