@@ -176,7 +176,18 @@ def _normal(name: str, root: str) -> str:
 def _occurs(path: str, text: str, before: str = _BEFORE) -> bool:
     """In whole parts; a name with an ending is not the beginning of a longer one."""
     after = "" if path.endswith("/") else _AFTER_FILE if _ENDING.search(path) else _AFTER
-    return path in text and re.search(before + re.escape(path) + after, text) is not None
+    return _stands(path, text, before, after)
+
+
+def _stands(path: str, text: str, before: str, after: str) -> bool:
+    """Found as plain text first: an expression that begins with what stands before would be tried at every place."""
+    pattern = re.compile(before + re.escape(path) + after)
+    at = text.find(path)
+    while at >= 0:
+        if pattern.match(text, at):
+            return True
+        at = text.find(path, at + 1)
+    return False
 
 
 def _archived(name: str, state: State) -> bool:
@@ -190,13 +201,11 @@ def _listed(path: str, deeds: Sequence[Deed]) -> bool:
     for deed in deeds:
         asked = "\n".join(_strings(dict(deed.call.arguments)))
         for folder, rest in splits:
-            if _occurs(rest, f"{asked}\n{deed.whole}", _ALONE) and _ends_so(folder, asked):
+            if _stands(folder, asked, _BEFORE, _NO_MORE) and any(
+                _occurs(rest, text, _ALONE) for text in (asked, deed.whole)
+            ):
                 return True
     return False
-
-
-def _ends_so(folder: str, asked: str) -> bool:
-    return folder in asked and re.search(_BEFORE + re.escape(folder) + _NO_MORE, asked) is not None
 
 
 def _everything(state: State) -> Iterator[str]:
