@@ -8,11 +8,11 @@ from then on, the attempt ends, and the next one starts when they are free: nobo
 
 from orchestrator.course import Course
 from orchestrator.events import EntryQueued, Event, LockExtended, PathsGranted, PathsQueued, PathsRefused
-from orchestrator.globs import normal
 from orchestrator.overlap import Globs
 from orchestrator.retries import again_or_stop, reason_of_scope
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, Ask, TaskState
+from workers.globs import normal
 
 
 def waits_for(course: Course, state: State, task: TaskState) -> str | None:

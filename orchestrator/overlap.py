@@ -1,5 +1,5 @@
 """
-Do two sets of globs meet? Pure: no tree is read here, no file opened. How a glob is read is told in `globs`.
+Do two sets of globs meet? Pure: no tree is read here, no file opened. How a glob is read is told in `workers.globs`.
 
 Two globs meet when some path is covered by both, whether such a file exists today or not: either task may
 make it. The answer is exact, with one addition on the careful side: a literal name that the other glob goes
@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Generic, Self, TypeVar
 
-from orchestrator import globs as reading
-from orchestrator.globs import Pattern, Tree, Way, escape, normal, parse
-from orchestrator.segments import DEEP, BadGlob, meet_in_order, names_meet
+from workers import globs as reading
+from workers.globs import Pattern, Tree, Way, escape, normal, parse
+from workers.segments import DEEP, BadGlob, meet_in_order, names_meet
 
 __all__ = [
     "NOTHING",

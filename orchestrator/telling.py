@@ -157,7 +157,7 @@ def _answered(event: e.OrderAnswered) -> str | None:
 def _checked(event: e.CheckAnswered) -> str | None:
     result = event.result
     if result.verdict == "green":
-        flaky = f", flaky: {', '.join(result.flaky)}" if result.flaky else ""
+        flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
         names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
         return f"{event.task}: green on the composed tree ({names}{flaky})"
     if result.verdict == "infrastructure":

@@ -29,6 +29,16 @@ class _CheckBody(Message):
     cache: tuple[CachedFolder, ...] = ()
     network: tuple[str, ...] = ()
     """Hosts that the check and its set-up may reach; none of them: no network."""
+    reports: tuple[str, ...] = ()
+    """Globs of the JUnit XML files that it writes into the checkout. pytest's is asked for without this."""
+    paths: tuple[str, ...] = ()
+    """Globs of what its outcome depends on; none of them: the whole tree."""
+    uses: tuple[Slug, ...] = ()
+    """Checks whose leavings it needs: it runs in their checkout, after them. Any other check finds a clean one."""
+    cost_s: Duration | None = None
+    """Seconds it takes, about: cheaper checks run first. Without it, what it took last on this host."""
+    waive: tuple[Literal["no_tests", "cannot_fail"], ...] = ()
+    """What is accepted of it: that no test runs, that its command cannot fail."""
 
 
 class CheckDefinition(_CheckBody):

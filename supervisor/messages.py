@@ -1,14 +1,25 @@
-"""What the supervisor is asked, and what it answers: checks of a composed tree, and landings."""
+"""What the supervisor is asked, and what it answers: checks of a composed tree, reviews of its diff, and landings."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from supervisor.definitions import CheckDefinition
-from workers.messages import Message
+from supervisor.findings import ReviewFinding, ScanFinding, Threshold
+from workers.messages import Limits, Message, Spent
 from workers.sandbox.confinement import Level
 
 LandingStyle = Literal["merge", "squash"]
+
+
+class Author(Message):
+    """Who made a candidate."""
+
+    agent: str = ""
+    """`command`, `scripted`, `builtin`, or the name of a CLI agent."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    """Of every model that had a hand in it; none for a command. `unknown` for one that no table names."""
 
 
 class EntryRef(Message):
@@ -21,6 +32,17 @@ class EntryRef(Message):
     """Where the hub keeps it."""
     message: str
     """The whole message of the commit that brings it into the target, trailers included."""
+    author: Author = Author()
+    holds: tuple[str, ...] | None = None
+    """Globs of what the task may write, paths that were granted it since included; None where it declares none."""
+    grants: tuple[str, ...] = ()
+    """Globs of protected paths and tests that a person lets this task change."""
+    waive: tuple[str, ...] = ()
+    """Rules of scans that a person waives for this task."""
+    planned: tuple[str, ...] = ()
+    """The paths its agent said it would change."""
+    claims: str = ""
+    """What its agent says of its work; quoted, never believed."""
 
 
 class Certificate(Message):
@@ -33,16 +55,26 @@ class Certificate(Message):
     """Digest of the check's definition."""
     environment: str
     tree: str
+    """Digest of the check's inputs: the tree itself, or of the part of it that its `paths` cover."""
     seconds: float
     host: str
+    tests: int | None = None
+    """How many tests ran, where that is known."""
+    known_failures: tuple[str, ...] = ()
+    """Tests that fail here, and failed on the target's tip before: not green, and no worse."""
+    reused: bool = False
+    """It was earned earlier, on the same inputs."""
 
 
 class CheckFailure(Message):
     """One check that was not green on the decisive tree."""
 
     check: str
-    how: Literal["exit", "timeout", "idle", "stopped", "not_started", "refused"]
-    """`refused`: it ended well, or never began, and is not taken for green; `reason` says why."""
+    how: Literal["exit", "timeout", "idle", "stopped", "not_started", "refused", "no_evidence"]
+    """
+    `refused`: it ended well, or never began, and is not taken for green; `reason` says why. `no_evidence`: it ended
+    well, and nothing shows that it did what it is there for.
+    """
     status: int | None
     log_tail: str
     reason: str = ""
@@ -51,6 +83,18 @@ class CheckFailure(Message):
     """It was the check's set-up that did not end well; the check itself never ran."""
     log: str
     """Where the full log lies on the host that ran it."""
+    tests: tuple[str, ...] = ()
+    """Ids of the tests that failed and did not fail on the tip, where the runner tells them."""
+    protected: bool = False
+    """It failed with the target's own version of the tests and settings that the entry changes."""
+
+
+class Flake(Message):
+    """Red, then green, on the same tree."""
+
+    check: str
+    tests: tuple[str, ...] = ()
+    """Which, where the runner tells them."""
 
 
 class Train(Message):
@@ -70,6 +114,8 @@ class Train(Message):
     """The plan says `checks: none` in so many words."""
     had_gate_file: bool = False
     """When the run began, the target had a `forgepool.yaml`; without one now, nothing is let in."""
+    reviewed: bool = False
+    """Nothing of these entries lands without an approval: of a reviewer, or of a person."""
     issued_at: float
     start_by: float
 
@@ -82,31 +128,140 @@ class CheckResult(Message):
     """
     The answer to a check request.
 
-    `green` carries a certificate for every check. `red` is the entry's own doing: the base is green on what the
-    entry breaks, and the failure came twice. `base_red` blames nobody. `stale` blames nobody either: the commit that
-    the entry was made on is no longer in the target, which it would bring back.
+    `green` carries a certificate for every check. `findings`: a scan found what keeps the entry out. `red` is the
+    entry's own doing: the base is green on what the entry breaks, and the failure came twice. `base_red` blames nobody.
+    `stale` blames nobody either: the commit that the entry was made on is no longer in the target, which it would bring
+    back.
     """
 
     kind: Literal["check"] = "check"
     request_id: str
     token: str
-    verdict: Literal["green", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
+    verdict: Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
     commit: str | None = None
     tree: str | None = None
+    patch_id: str = ""
+    """Of the composed diff: equal diffs have equal ones, whatever else moved on the target."""
     certificates: tuple[Certificate, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
+    """All that the scans found, also where none of it keeps the entry out."""
     failures: tuple[CheckFailure, ...] = ()
     reproduce: str = ""
     """A command that shows a red check or a conflict again, in any clone of the hub."""
     conflict_paths: tuple[str, ...] = ()
     partner: str | None = None
     """Task id of a landed entry with which this one conflicts or is red together, though each alone is green."""
-    flaky: tuple[str, ...] = ()
-    """Checks that were red, then green, on this same tree."""
+    flaky: tuple[Flake, ...] = ()
+    """What was red, then green, on this same tree."""
+    red_base: tuple[str, ...] = ()
+    """Tests that fail on the tip itself; the entry was judged by what it breaks besides."""
+    diff_tail: str = ""
+    """The last 100 lines of the composed diff, of an entry that is not let in."""
     detail: str = ""
     seconds: float = 0.0
     host: str = ""
     sandbox: Level | None = None
     """What held the commands; None where none was run."""
+
+
+class ReviewPolicy(Message):
+    """Who reviews, and how; as the plan has it."""
+
+    by: tuple[str, ...] = ()
+    """Models of the reviewing host's table, in this order; none of them: its route `review`."""
+    script: str | None = None
+    """The YAML text of a scripted reviewer, which takes the place of models; of several, one after `---`."""
+    reviewers: int = Field(default=1, ge=1, le=5)
+    """More than one review independently, then debate; each of another family."""
+    rounds: int = Field(default=1, ge=1, le=5)
+    """Of the debate, the first included."""
+    threshold: Threshold = "fix_if_easy"
+    limits: Limits = Limits(wall_s=1800.0, idle_s=600.0, turns=60)
+    """Of one reviewer's conversation."""
+
+
+class Sibling(Message):
+    """Another task under way: what it changes is missing from this diff on purpose."""
+
+    task: str
+    title: str = ""
+    files: tuple[str, ...] = ()
+
+
+class ReviewRequest(Train):
+    """Compose these entries on this tip, and have the diff reviewed by another family than the author's."""
+
+    policy: ReviewPolicy
+    title: str = ""
+    description: str = ""
+    acceptance: tuple[str, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
+    checked: tuple[str, ...] = ()
+    """What the checks said, a sentence each; none where they have not been run yet."""
+    findings: tuple[ScanFinding, ...] = ()
+    """Of the scans: what the reviewer is to look at."""
+    cost_usd: float | None = None
+    """The most that it may cost in all; None is no limit."""
+    tokens: int | None = None
+
+
+class Review(Message):
+    """
+    The answer to a review request.
+
+    `passed` and `failed` are verdicts: the reviewer has read what it must, and said what it found by the tool for that.
+    `void`: twice it gave no verdict that counts. `unreachable`: nobody of another family can be asked. With
+    `not_before`, `infrastructure` waits for a limit of the models'.
+    """
+
+    kind: Literal["review"] = "review"
+    request_id: str
+    token: str
+    outcome: Literal["passed", "failed", "void", "unreachable", "limits", "conflict", "stale", "infrastructure"]
+    tree: str | None = None
+    """That of the composed commit, which is what was reviewed."""
+    patch_id: str = ""
+    changed: tuple[str, ...] = ()
+    """Paths of the composed diff."""
+    read: tuple[str, ...] = ()
+    """Of these, what the reviewer has read, by the tools' own account."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
+    """All of them, also those that are held against nobody."""
+    confidence: float | None = None
+    summary: str = ""
+    """What the reviewer says in the end; a claim."""
+    voids: tuple[str, ...] = ()
+    """Why verdicts did not count, a sentence each."""
+    spent: Spent = Spent()
+    not_before: float | None = None
+    detail: str = ""
+    log: str = ""
+    """Where the conversation lies on the host that led it."""
+    seconds: float = 0.0
+    host: str = ""
+
+
+class ReviewApproval(Message):
+    """A reviewer of another family has passed this diff."""
+
+    kind: Literal["review"] = "review"
+    patch_id: str
+    families: tuple[str, ...]
+    models: tuple[str, ...] = ()
+
+
+class PersonApproval(Message):
+    """A person has looked at this candidate, and lets it land."""
+
+    kind: Literal["person"] = "person"
+    commit: str
+    """The candidate's."""
+    by: str = Field(min_length=1)
+
+
+Approval = Annotated[ReviewApproval | PersonApproval, Field(discriminator="kind")]
 
 
 class LandRequest(Train):
@@ -115,6 +270,8 @@ class LandRequest(Train):
     commit: str
     tree: str
     certificates: tuple[Certificate, ...] = ()
+    approval: Approval | None = None
+    """Without one, nothing lands of what is `reviewed`."""
 
 
 class Landing(Message):

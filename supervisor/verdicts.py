@@ -102,5 +102,5 @@ def _said(failure: CheckFailure, where: str) -> str:
             return f"was ended before it was done{where}"
         case "not_started":
             return f"could not be started{where}"
-        case "refused":
+        case "refused" | "no_evidence":
             return f"is not taken for green{where}: {failure.reason}"

@@ -71,8 +71,10 @@ class ScriptedAgent(Message):
     """The YAML text of the script (the plan names a file; its text travels, so that any host can run it)."""
 
 
-PhaseName = Literal["plan", "execute"]
-"""The phases a model has a conversation in. VERIFY and COMMIT are the harness's own."""
+PhaseName = Literal["plan", "execute", "review"]
+"""
+What a model has a conversation for. PLAN and EXECUTE are an attempt's; REVIEW is another's, about its candidate.
+"""
 
 
 class BuiltinAgent(Message):
@@ -139,11 +141,18 @@ ReasonKind = Literal[
     "agent_failed",
     "refused",
     "limits",
+    "findings",
+    "review_failed",
+    "rejected",
 ]
+"""`findings`: of scans; `review_failed`: of a reviewer; `rejected`: by a person."""
 
 
 class ReasonPack(Message):
-    """Why an earlier attempt came back, for the next one. Facts from the harness; no model wrote them."""
+    """
+    Why an earlier attempt came back, for the next one. Facts from the harness; only of `findings` of a reviewer, of
+    `tried` and of a rejection's words others are the authors.
+    """
 
     attempt: int
     kind: ReasonKind
@@ -155,6 +164,14 @@ class ReasonPack(Message):
     paths: tuple[str, ...] = ()
     reproduce: str = ""
     """A command that shows the failure again on a clone of the hub."""
+    findings: tuple[str, ...] = ()
+    """What has to be mended, a sentence each with file and line; at most ten."""
+    tests: tuple[str, ...] = ()
+    """Ids of the tests that failed."""
+    diff_tail: str = ""
+    """The last 100 lines of what was judged."""
+    tried: str = ""
+    """What the attempt said it had done."""
 
 
 class CachedFolder(Message):
@@ -270,6 +287,10 @@ class WorkResult(Message):
     """What the agent asks a person. Empty where the outcome is `needs_human` because something has to be mended."""
     models: tuple[str, ...] = ()
     """Who answered, in the order in which they first did; empty where no model worked."""
+    families: tuple[str, ...] = ()
+    """Of these, by the worker's table; `unknown` for one that is not in it. No reviewer is of one of them."""
+    planned: tuple[str, ...] = ()
+    """The paths that its agent said it would change, where it said so."""
     spent: Spent = Spent()
     includes: tuple[int, ...] = ()
     """Earlier attempts, gone on with by this one, whose use is counted in `spent`."""

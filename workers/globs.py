@@ -1,5 +1,5 @@
 """
-One glob, read: which paths does it cover? Pure; no tree is looked at. Whether two meet is told in `overlap`.
+One glob, read: which paths does it cover? Pure; no tree is looked at. Whether two meet is `orchestrator.overlap`'s.
 
 Paths are relative to the repository's root, separated by `/`; case matters, as it does to git. In a glob
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Self
 
-from orchestrator.segments import ATOM, DEEP, SPECIAL, BadGlob, Segment, has_extension, segment
+from workers.segments import ATOM, DEEP, SPECIAL, BadGlob, Segment, has_extension, segment
 
 _MOST_ALTERNATIVES = 1024
 _LEADING = re.compile(r"(?:\.?/)+")

@@ -1,0 +1,103 @@
+"""
+What is wrong with a change, as findings: a scan's by rule, a reviewer's by category; and which of them must be mended.
+
+A reviewer's finding goes through the **ROI filter**: a table over category and severity says `fix`, `fix_if_easy` or
+`drop`. It decides what is held against a candidate and what the next attempt is told; nothing of what it drops is lost,
+the report has it. Nothing to fix is an answer like any other.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from workers.messages import Message
+
+Weight = Literal["blocks", "attention", "note"]
+"""
+Of a scan's finding. `blocks`: the entry is not let in. `attention`: it is let in only after somebody has looked at it,
+a reviewer of another family or a person. `note`: it is told, and holds nothing up.
+"""
+
+
+class ScanFinding(Message):
+    """Something that a deterministic scan found in the composed diff."""
+
+    rule: str
+    """By which it is waived: `placeholder`, `test-removed`, `protected-path`, ..."""
+    path: str
+    line: int = 0
+    """Of the new file, of the old one where the line was removed; 0 is the file as a whole, or the whole change."""
+    text: str = ""
+    """The line, shortened; empty where none is meant. Never a secret."""
+    weight: Weight
+    said: str
+    """One sentence: what is wrong; what would be right."""
+
+
+Severity = Literal["critical", "high", "medium", "low"]
+Category = Literal[
+    "security",
+    "data_loss",
+    "bug",
+    "scaling",
+    "reliability",
+    "test_gap",
+    "requirement",
+    "style",
+    "theory",
+    "pattern",
+]
+"""
+`bug` breaks what a user does; `requirement`: what the task asked for is not done; `theory` could not be shown to
+happen; `pattern` is a wish for another way of doing the same.
+"""
+
+
+class ReviewFinding(Message):
+    """What a reviewer found, as it says. Where `file` is no file of the composed tree, the verdict is void."""
+
+    severity: Severity
+    category: Category
+    file: str = Field(min_length=1)
+    line: int = Field(default=0, ge=0)
+    claim: str = Field(min_length=1)
+    """What goes wrong."""
+    evidence: str = Field(min_length=1)
+    """The input, the steps or the lines that show it."""
+    fix: str = ""
+    """What the reviewer would do."""
+
+
+Treatment = Literal["fix", "fix_if_easy", "drop"]
+Threshold = Literal["fix", "fix_if_easy"]
+"""What is held against a candidate: `fix` alone, or `fix_if_easy` as well."""
+
+_TABLE: dict[Category, tuple[Treatment, Treatment, Treatment, Treatment]] = {
+    "security": ("fix", "fix", "fix", "fix_if_easy"),
+    "data_loss": ("fix", "fix", "fix", "fix_if_easy"),
+    "bug": ("fix", "fix", "fix_if_easy", "drop"),
+    "scaling": ("fix", "fix", "fix_if_easy", "drop"),
+    "requirement": ("fix", "fix", "fix_if_easy", "drop"),
+    "reliability": ("fix_if_easy", "fix_if_easy", "fix_if_easy", "drop"),
+    "test_gap": ("fix_if_easy", "fix_if_easy", "drop", "drop"),
+    "style": ("drop", "drop", "drop", "drop"),
+    "theory": ("drop", "drop", "drop", "drop"),
+    "pattern": ("drop", "drop", "drop", "drop"),
+}
+"""By severity, worst first. Security and loss of data are never dropped."""
+_SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
+
+
+def treatment(finding: ReviewFinding) -> Treatment:
+    """
+    What is to become of a finding; by category and severity alone.
+
+    Source: the ROI filter of Project Forge 1.2, section 4.1, made a table.
+    """
+    return _TABLE[finding.category][_SEVERITIES.index(finding.severity)]
+
+
+def blocking(findings: tuple[ReviewFinding, ...], threshold: Threshold) -> tuple[ReviewFinding, ...]:
+    """Those that are held against the candidate, in their order."""
+    held = {"fix"} if threshold == "fix" else {"fix", "fix_if_easy"}
+    return tuple(one for one in findings if treatment(one) in held)
