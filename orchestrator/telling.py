@@ -64,7 +64,7 @@ def _budget(event: e.BudgetSet) -> str:
 
 def counted(number: int, noun: str) -> str:
     """`1 path`, `2 paths`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _subject(message_id: str) -> str:

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, requires, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -147,3 +148,49 @@ def test_no_two_modules_that_tests_import_have_one_name() -> None:
     tests = Path(__file__).parent
     names = [path.name for path in tests.rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
     assert sorted(names) == sorted(set(names))
+
+
+_IMPORTED = """
+import sys, importlib
+for name in (
+    "orchestrator.cli", "workers.entry", "supervisor.entry", "workers.llm.anthropic", "workers.llm.openai_chat",
+    "workers.mcp.session", "workers.lsp.conversation", "kombu.transport.redis", "celery.bin.celery",
+):
+    importlib.import_module(name)
+print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_what_a_run_imports_is_declared_and_does_not_only_lie_there_for_developers() -> None:
+    declared = {canonical(name) for name in required("forgepool")}
+    loaded = run(sys.executable, "-c", _IMPORTED, cwd=ROOT)
+    assert loaded.returncode == 0, loaded.stderr
+    of = packages_distributions()
+    undeclared = {
+        module: of[module]
+        for module in loaded.stdout.split()
+        if module in of and not {canonical(each) for each in of[module]} & declared
+    }
+    assert undeclared == {}
+
+
+def canonical(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def required(name: str) -> set[str]:
+    """A distribution, and all that a plain installation of it brings along on this platform."""
+    found: set[str] = set()
+    left = [Requirement(name)]
+    while left:
+        wanted = left.pop()
+        key = canonical(wanted.name) + str(sorted(wanted.extras))
+        if key in found:
+            continue
+        found |= {key, canonical(wanted.name)}
+        for line in requires(wanted.name) or ():
+            further = Requirement(line)
+            wishes = [{"extra": extra} for extra in wanted.extras] or [{"extra": ""}]
+            if further.marker is None or any(further.marker.evaluate(wish) for wish in wishes):
+                left.append(further)
+    return found

@@ -9,6 +9,7 @@ import typer
 
 from orchestrator.cli import switching
 from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.telling import counted
 from workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from workers.context.replay.cost import ANTHROPIC
 from workers.context.replay.formats import read_recordings
@@ -192,8 +193,9 @@ def _terms(rows: Sequence[Row], found: _Found, terms: Terms) -> str:
     kept = "for ever" if terms.ttl_s is None else f"for {terms.ttl_s:g} s"
     assumed = sum(not recording.system for recording in recordings)
     system = f", system prompts of {SYSTEM_TOKENS:,} tokens assumed in {assumed:,}" if assumed else ""
+    measured = f"{counted(len(recordings), 'recording')}, {counted(rows[0].bill.calls, 'call')}"
     return (
-        f"{len(recordings):,} recordings, {rows[0].bill.calls:,} calls; a token is 4 characters{system}.\n"
+        f"{measured}; a token is 4 characters{system}.\n"
         f"Prices {prices.name}, USD per million tokens: {per}; {cache} that keeps things {kept}.\n"
         f"Window of the model: {terms.window_tokens:,} tokens."
     )

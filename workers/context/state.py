@@ -12,7 +12,7 @@ from workers.context.gauge import Gauge
 from workers.context.losses import Losses
 from workers.llm.messages import Turn, Usage
 
-Cause = Literal["call", "cold", "phase", "red", "overflow", "switch", "resume", "wish"]
+Cause = Literal["call", "cold", "red", "overflow", "switch", "wish"]
 """
 Why a profile is asked: before a call to the model; before one that the provider's cache has forgotten (no call for
 longer than it keeps things); at a change of phase; when a first failing test was confirmed; after the provider said
@@ -71,7 +71,6 @@ class Question:
     max_output_tokens: int = 2048
     once: str = ""
     """A name, where this is asked once in a task: written down before it is."""
-    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

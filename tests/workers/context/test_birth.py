@@ -504,7 +504,7 @@ def test_a_difference_makes_the_new_text_out_of_the_old(old: list[str], new: lis
 
 
 PASSED = "\n".join(
-    ["=" * 29 + " test session starts " + "=" * 30, "rootdir: /work"]
+    ["=" * 29 + " test session starts " + "=" * 30, "rootdir: /repo"]
     + [f"tests/test_module.py::test_number_{number} PASSED   [ {number}%]" for number in range(40)]
     + ["=" * 30 + " 40 passed in 0.50s " + "=" * 30]
 )

@@ -92,7 +92,7 @@ def test_every_view_is_whole(rounds: Sequence[Round], keep: int, at_least: int) 
     endure(Clear(trigger_tokens=500, keep=keep, at_least_tokens=at_least), rounds, window_tokens=3_000)
 
 
-@pytest.mark.parametrize("cause", ["call", "cold", "phase", "red", "overflow", "switch", "resume", "wish"])
+@pytest.mark.parametrize("cause", ["call", "cold", "red", "overflow", "switch", "wish"])
 def test_off_changes_nothing_whatever_happens(cause: Cause) -> None:
     """Not even when the conversation does not fit any more."""
     assert talk(40).ask(Off(), cause) is None

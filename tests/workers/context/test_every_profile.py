@@ -233,7 +233,7 @@ _DID = st.one_of(
     st.just(Did(tool="commit_plan", arguments={"plan": "First this.", "files_to_modify": ["src/a.py"]}, answer="OK")),
 )
 _CAUSES: st.SearchStrategy[Cause] = st.sampled_from(
-    ["call", "call", "call", "cold", "phase", "red", "overflow", "switch", "resume", "wish"]
+    ["call", "call", "call", "cold", "red", "overflow", "switch", "wish"]
 )
 
 

@@ -25,7 +25,7 @@ from workers.llm.messages import Text, Turn, user
 KEEP = Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=3.0)
 """No hot files: what is kept are two turns."""
 WIDE = Keep(turns=6, hot_turns=12, hot_tokens=4_000, ratio=3.0)
-FREE: list[Cause] = ["cold", "resume", "switch", "wish", "phase", "overflow"]
+FREE: list[Cause] = ["cold", "switch", "wish", "overflow"]
 
 
 def one(keep: Keep = KEEP, least_tokens: int = 0) -> Ledger:
@@ -517,7 +517,6 @@ def test_why_is_told() -> None:
         "overflow": lambda why: why.startswith("the window was full: about "),
         "wish": lambda why: why.startswith("the agent wished it: about "),
         "switch": lambda why: why.startswith("the profile was changed: about "),
-        "phase": lambda why: why.startswith("what is dropped outweighs what is kept: about "),
     }
     for cause, is_right in whys.items():
         led = grown(Led(profile=one()), 6)

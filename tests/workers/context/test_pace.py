@@ -214,7 +214,7 @@ def test_one_profile_may_be_asked_about_several_conversations() -> None:
     assert results(talk(LOOK, LOOK), pace) == {}
 
 
-@pytest.mark.parametrize("cause", ["cold", "phase", "resume", "switch", "overflow", "wish"])
+@pytest.mark.parametrize("cause", ["cold", "switch", "overflow", "wish"])
 def test_a_batch_waits_until_there_is_enough_or_it_is_free(cause: Cause) -> None:
     """Below the limit nothing is rewritten before a call; where the cache is lost anyway, all that can be is."""
     found = talk(read(AUTH, 8_000), edited(), LOOK)

@@ -253,12 +253,12 @@ def little(rounds: int = 11) -> Spoken:
 
 
 def test_gaps_are_filled_only_under_fifteen_slots() -> None:
-    """Asked once, with the published numbers: 2,048 tokens, temperature 0, 12,000 characters from the oldest on."""
+    """Asked once, with the published numbers: 2,048 tokens, 12,000 characters from the oldest on."""
     spoken = little()
     proposal = spoken.led_by(SoulforgeV2(), answering("- the parts come in the order of their numbers"))
     assert proposal is not None and len(proposal.replies) == 1
     (question,) = spoken.asked
-    assert (question.kind, question.max_output_tokens, question.temperature) == ("gaps", 2_048, 0.0)
+    assert (question.kind, question.max_output_tokens) == ("gaps", 2_048)
     talk = question.text.partition("# Conversation\n\n")[2]
     assert len(talk) <= 12_000 and talk.startswith("[user]\n# Task T7") and "<0>" in talk
     messages = talk.split("\n\n")

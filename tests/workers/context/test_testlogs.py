@@ -30,7 +30,7 @@ class Run:
 PYTEST_HEAD = """\
 ============================= test session starts ==============================
 platform linux -- Python 3.12.1, pytest-8.3.3, pluggy-1.5.0
-rootdir: /work
+rootdir: /repo
 configfile: pyproject.toml
 plugins: cov-5.0.0, hypothesis-6.1
 collected 4 items
@@ -58,7 +58,7 @@ inner.py::test_one PASSED                                                [ 50%]
 
 =============================== warnings summary ===============================
 inner.py:1
-  /work/inner.py:1: DeprecationWarning: inner
+  /repo/inner.py:1: DeprecationWarning: inner
 
 -- Docs: https://docs.pytest.org/en/stable/how-to/capture-warnings.html
 =========================== short test summary info ============================
@@ -68,7 +68,7 @@ FAILED inner.py::test_two
 PYTEST_WARNINGS = """\
 =============================== warnings summary ===============================
 tests/test_a.py::test_one
-  /work/a.py:3: DeprecationWarning: outer is going away
+  /repo/a.py:3: DeprecationWarning: outer is going away
     import outer
 
 -- Docs: https://docs.pytest.org/en/stable/how-to/capture-warnings.html
@@ -99,7 +99,7 @@ VERBOSE = Run(
 UNITTEST = Run(
     name="unittest",
     before="Creating test database for alias 'default'...\nSystem check identified no issues (0 silenced).\n"
-    "/work/a.py:5: RemovedInNextWarning: going away\n  import a\n"
+    "/repo/a.py:5: RemovedInNextWarning: going away\n  import a\n"
     "test_first (tests.test_a.Tests) ... ok\n"
     "test_described (tests.test_a.Tests)\nIt adds one and one. ... ok\n"
     "test_second (tests.test_a.Tests) ... FAIL\n..s....\n\n\n\n",
@@ -142,7 +142,7 @@ GO = Run(
 )
 CARGO = Run(
     name="cargo test",
-    before="   Compiling a v0.1.0 (/work)\n     Running unittests src/lib.rs (target/debug/deps/a-1)\n\n"
+    before="   Compiling a v0.1.0 (/repo)\n     Running unittests src/lib.rs (target/debug/deps/a-1)\n\n"
     "running 3 tests\ntest tests::one ... ok\ntest tests::two ... ok\ntest tests::three ... FAILED\n\n",
     failure="failures:\n\n---- tests::three stdout ----\nthread 'tests::three' panicked at src/lib.rs:9:9:\n"
     "assertion `left == right` failed\n  left: 1\n right: 2\nrunning 1 test\ntest inner ... ok\n"

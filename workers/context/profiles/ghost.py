@@ -27,7 +27,6 @@ _MASK = "[tool_result: "
 _INPUT_CHARACTERS = 50_000
 _OUTPUT_TOKENS = 2_048
 _OUTPUT_CHARACTERS = 8 * _OUTPUT_TOKENS
-_TEMPERATURE = 0.3
 _LEAST_CHARACTERS = 1_000
 """Of what a summary would replace; less is not worth a question."""
 _APART = 16
@@ -111,7 +110,6 @@ class Ghost:
             text="\n\n".join(_told(shown(state.turns[:place], edit)))[-_INPUT_CHARACTERS:],
             max_output_tokens=_OUTPUT_TOKENS,
             once=once,
-            temperature=_TEMPERATURE,
         )
 
 

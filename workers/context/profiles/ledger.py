@@ -21,7 +21,7 @@ _GUARD, _EMERGENCY = 0.70, 0.90
 """Shares of the window: from the first on a rebuild does not wait for its price, from the second on little is kept."""
 _LEAST_GAIN = 0.10
 """Of what is kept: what a rebuild that does not wait has to drop, save after an overflow."""
-_FREE = frozenset({"cold", "resume", "switch", "wish", "phase", "overflow"})
+_FREE = frozenset({"cold", "switch", "wish", "overflow"})
 """Causes for which a rebuild costs nothing that is not spent anyway, or has to be."""
 
 

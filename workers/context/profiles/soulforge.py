@@ -147,7 +147,6 @@ def _gaps(state: State, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
         instruction=_GAPS,
         text=f"# Record\n\n{record}\n\n# Conversation\n\n{conversation}",
         max_output_tokens=_GAP_TOKENS,
-        temperature=0.0,
         once=f"{due.attempt}, gaps",
     )
     reply = moment.ask(question)
