@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from orchestrator.budget import Budget, Ledger
-from orchestrator.overlap import Globs
+from orchestrator.overlap import Globs, escape
 from orchestrator.plan import Plan, Task
 from orchestrator.readiness import Graph, TaskNeeds
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, TaskState
-from workers.messages import BuiltinAgent, CliAgent, ScriptedAgent
+from supervisor.messages import ReviewPolicy
+from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,24 @@ class Course:
     def paid(self) -> frozenset[str]:
         """Tasks done by models that somebody pays for."""
         return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent))
+
+    @cached_property
+    def reviewed(self) -> frozenset[str]:
+        """Tasks whose candidates may not land without an approval."""
+        review = self.plan.review
+        if review == "none":
+            return frozenset()
+        commands = review is not None and review.commands
+        return frozenset(
+            task.id
+            for task in self.plan.tasks
+            if task.review != "none" and (commands or not isinstance(task.agent, CommandAgent))
+        )
+
+    @cached_property
+    def review_policy(self) -> ReviewPolicy:
+        review = self.plan.review
+        return ReviewPolicy() if review is None or review == "none" else review.policy
 
     @cached_property
     def conversing(self) -> frozenset[str]:
@@ -70,6 +89,11 @@ class Course:
         extra = Globs.exactly(task.extra)
         return extra if declared is None else declared | extra
 
+    def holds(self, task: TaskState) -> tuple[str, ...] | None:
+        """What it may write, as globs: what it declares, and the paths it holds besides; None where it is silent."""
+        declared = self.tasks[task.id].files
+        return None if declared is None else (*declared, *(escape(path) for path in task.extra))
+
     def touches(self, task: TaskState) -> Globs:
         """What an interrupted task may have changed, as far as that is known, and what it is to hold next."""
         known = Globs.exactly((*task.interrupted_paths, *task.wanted))
@@ -88,4 +112,4 @@ class Course:
         return self.plan.budget if state.budget is None else state.budget
 
     def ledger(self, state: State) -> Ledger:
-        return Ledger.of(self.budget(state), (use for task in state.tasks.values() for use in task.uses.values()))
+        return Ledger.of(self.budget(state), state.uses())

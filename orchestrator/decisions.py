@@ -7,39 +7,58 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Iterator
 
+from orchestrator import reviews, waves
+from orchestrator.approvals import restored
 from orchestrator.course import Course
-from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
+from orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    ReviewAwaited,
+    RunEnded,
+    TaskBlocked,
+    TaskParked,
+    WaveSent,
+)
 from orchestrator.locks import admitted, answered_asks
 from orchestrator.retries import again_or_stop, reason_of_check, reason_of_work
 from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget, token
 from orchestrator.state import State
 from orchestrator.task_state import AT_GATE, MOST_TROUBLES, TERMINAL, TaskState
+from supervisor.messages import CheckResult
 from workers.messages import WorkResult
 
 
-def decide(course: Course, state: State, *, now: float, order_slots: int, draining: bool) -> list[Event]:
+def decide(
+    course: Course, state: State, *, now: float, order_slots: int, draining: bool, review_slots: int = 1
+) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
-    `order_slots` is how many orders may be in workers' hands at once; `draining` starts nothing new, and neither does a
-    gate that is shut.
+    `order_slots` and `review_slots` are how many orders and reviews may be in workers' hands at once; `draining` starts
+    nothing new, and neither does a gate that is shut.
     """
     if state.finished:
         return []
     decided = (
         _settled(course, state)
+        or restored(course, state)
         or admitted(course, state)
         or answered_asks(course, state)
         or _blocked(course, state)
         or out_of_budget(course, state)
+        or reviews.out_of_budget_for_review(course, state)
+        or waves.given_up(state)
     )
     if decided:
         return [*decided]
     if not draining:
-        started = [*_next_check(state, now), *next_orders(course, state, now, order_slots)]
+        asked = reviews.next_reviews(course, state, now, review_slots)
+        # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
+        started = [*_next_at_gate(course, state, now), *(asked or next_orders(course, state, now, order_slots))]
         if started:
             return started
-    if all(task.phase in TERMINAL for task in state.tasks.values()):
+    if all(task.phase in TERMINAL for task in state.tasks.values()) and not waves.is_due(course, state):
         landed = len(state.in_phase("landed"))
         return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
     return []
@@ -48,19 +67,35 @@ def decide(course: Course, state: State, *, now: float, order_slots: int, draini
 def _settled(course: Course, state: State) -> list[Event]:
     """What follows from answers: once more, failed, to a person, or on to the landing."""
     events: list[Event] = []
-    for task in state.in_phase("answered", "judged", "pending", "queued"):
-        attempts = course.tasks[task.id].attempts
-        if task.phase in ("pending", "queued"):
-            if task.troubles >= MOST_TROUBLES:
+    for task in state.tasks.values():
+        match task.phase:
+            case "pending" | "queued" if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
-        elif task.phase == "answered" and task.result is not None:
-            events.append(_after_work(course, state, task, task.result))
-        elif task.verdict is not None and task.verdict.verdict == "green":
-            events.append(_landing(state, task))
-        elif task.verdict is not None:
-            reason = reason_of_check(task.verdict, attempt=_attempt_at_gate(task))
-            events.append(again_or_stop(task, reason, attempts=attempts))
+            case "queued":
+                events += reviews.to_be_awaited(course, task)
+            case "answered" if task.result is not None:
+                events.append(_after_work(course, state, task, task.result))
+            case "judged" if task.verdict is not None:
+                events.append(_after_check(course, state, task, task.verdict))
+            case "reviewing":
+                events += reviews.given_up(state, task)
+            case "reviewed" if task.review.answer is not None:
+                events.append(reviews.after_review(course, state, task, task.review.answer))
+            case _:
+                pass
     return events
+
+
+def _after_check(course: Course, state: State, task: TaskState, verdict: CheckResult) -> Event:
+    if verdict.verdict != "green":
+        return again_or_stop(task, reason_of_check(verdict, task), attempts=course.tasks[task.id].attempts)
+    if _may_land(course, task):
+        return _landing(state, task)
+    return ReviewAwaited(task=task.id)
+
+
+def _may_land(course: Course, task: TaskState) -> bool:
+    return task.id not in course.reviewed or task.approval is not None
 
 
 def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:
@@ -74,11 +109,6 @@ def _after_work(course: Course, state: State, task: TaskState, result: WorkResul
         return parked
     reason = reason_of_work(result, attempt=result.attempt)
     return again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)
-
-
-def _attempt_at_gate(task: TaskState) -> int:
-    """The attempt whose candidate is judged: not the latest, where a late one was adopted in its place."""
-    return task.result.attempt if task.result else task.attempt
 
 
 def _trouble_question(task: TaskState) -> str:
@@ -98,22 +128,38 @@ def _blocked(course: Course, state: State) -> list[Event]:
     return events
 
 
-def _next_check(state: State, now: float) -> Iterator[Event]:
-    """The serial train: one entry at the gate at a time, in the order in which they first came."""
-    if state.halted or any(task.phase in AT_GATE for task in state.tasks.values()):
+def _next_at_gate(course: Course, state: State, now: float) -> Iterator[CheckSent | LandingIntended | WaveSent]:
+    """
+    The serial train: one entry at the gate at a time, in the order in which they first came; but those first that need
+    not be checked again, since they were green on this very tip before their approval came.
+    """
+    if state.halted or state.wave.message is not None or any(task.phase in AT_GATE for task in state.tasks.values()):
         return
-    queued = sorted(state.in_phase("queued"), key=lambda task: task.queued_at)
+    if waves.is_due(course, state):
+        yield from waves.next_wave(state, now)
+        return
+    queued = sorted(state.in_phase("queued"), key=lambda task: (not _is_green(course, task), task.queued_at))
     for task in queued:
         if task.not_before <= now:
-            message_id = f"{state.run}.{task.id}.{task.attempt}.check-{task.checks + 1}"
-            yield CheckSent(
-                task=task.id,
-                message_id=message_id,
-                token=token(message_id, now),
-                base=state.tip,
-                issued_at=now,
-            )
+            landing = _is_green(course, task) and task.base == state.tip
+            yield _landing(state, task) if landing else _check(state, task, now)
             return
+
+
+def _is_green(course: Course, task: TaskState) -> bool:
+    """Whether all it wants was said of it; perhaps of an earlier tip."""
+    return task.verdict is not None and task.verdict.verdict == "green" and _may_land(course, task)
+
+
+def _check(state: State, task: TaskState, now: float) -> CheckSent:
+    message_id = f"{state.run}.{task.id}.{task.attempt}.check-{task.checks + 1}"
+    return CheckSent(
+        task=task.id,
+        message_id=message_id,
+        token=token(message_id, now),
+        base=state.tip,
+        issued_at=now,
+    )
 
 
 def _landing(state: State, task: TaskState) -> LandingIntended:
@@ -129,5 +175,6 @@ def _landing(state: State, task: TaskState) -> LandingIntended:
         commit=verdict.commit,
         tree=verdict.tree,
         certificates=verdict.certificates,
+        approval=task.approval,
         issued_at=state.at,
     )

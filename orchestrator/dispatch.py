@@ -2,19 +2,29 @@
 From an event of the journal to the message it stands for. Pure, so that a message is sent again as it was.
 """
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
 from orchestrator.budget import Use
 from orchestrator.course import Course
 from orchestrator.locks import may_ask
 from orchestrator.outputs import priors
+from orchestrator.outstanding import Outstanding
+from orchestrator.plan import Task
+from orchestrator.proofs import checked_words
 from orchestrator.state import State
-from orchestrator.task_state import Outstanding, TaskState
+from orchestrator.task_state import IN_FLIGHT, TaskState
 from supervisor.definitions import CheckDefinition
-from supervisor.messages import CheckRequest, EntryRef, LandRequest
-from workers.messages import Limits, WorkOrder
+from supervisor.messages import Author, CheckRequest, EntryRef, LandRequest, ReviewRequest, Sibling
+from workers.messages import CliAgent, CommandAgent, Limits, WorkOrder, WorkResult
 from workers.refs import candidate_ref
 
 _MAY_LIE_S = 3600.0
 """Seconds a message may lie in a queue before it is stale. Counted from each sending."""
+_MOST_SIBLINGS = 100
+_MOST_FILES = 50
+_MOST_CLAIMED = 20_000
 
 
 def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
@@ -70,20 +80,61 @@ def _less(own: float | None, reserved: float | None) -> float | None:
 
 def check_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> CheckRequest:
     return CheckRequest(
-        request_id=sent.message_id,
-        token=sent.token,
-        run=state.run,
-        hub=state.hub,
-        target=state.target,
+        **_train(course, state, sent, now),
         base=task.base,
         entries=(_entry(course, state, task),),
-        style=course.plan.landing,
-        plan_checks=_plan_checks(course),
-        checks_waived=course.plan.checks == "none",
-        had_gate_file=state.gate_file,
-        issued_at=sent.issued_at,
-        start_by=now + _MAY_LIE_S,
+        reviewed=task.id in course.reviewed,
     )
+
+
+def wave_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+    """All checks, on the target itself."""
+    return CheckRequest(**_train(course, state, sent, now), base=state.wave.base, entries=(), whole=True)
+
+
+def review_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
+    planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
+    return ReviewRequest(
+        **_train(course, state, sent, now),
+        base=task.review.base,
+        entries=(_entry(course, state, task),),
+        reviewed=True,
+        policy=course.review_policy,
+        title=planned.title,
+        description=planned.description,
+        acceptance=planned.acceptance,
+        siblings=tuple(_siblings(course, state, task)),
+        checked=checked_words(task.verdict) if task.verdict else (),
+        findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
+        cost_usd=use.reserved_usd,
+        tokens=use.reserved_tokens,
+    )
+
+
+def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[str, Any]:
+    """What every request to the supervisor says."""
+    return {
+        "request_id": sent.message_id,
+        "token": sent.token,
+        "run": state.run,
+        "hub": state.hub,
+        "target": state.target,
+        "style": course.plan.landing,
+        "plan_checks": _plan_checks(course),
+        "checks_waived": course.plan.checks == "none",
+        "had_gate_file": state.gate_file,
+        "issued_at": sent.issued_at,
+        "start_by": now + _MAY_LIE_S,
+    }
+
+
+def _siblings(course: Course, state: State, task: TaskState) -> Iterator[Sibling]:
+    """The other tasks under way of which it is known what they change."""
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    for other in islice(others, _MOST_SIBLINGS):
+        declared = course.tasks[other.id].files or ()
+        files = tuple(dict.fromkeys((*declared, *other.extra)))
+        yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
 def land_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> LandRequest:
@@ -94,6 +145,7 @@ def land_request(course: Course, state: State, task: TaskState, sent: Outstandin
         commit=task.verdict.commit,
         tree=task.verdict.tree,
         certificates=task.certificates,
+        approval=task.approval,
     )
 
 
@@ -105,14 +157,28 @@ def _plan_checks(course: Course) -> tuple[CheckDefinition, ...]:
 def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
     if task.result is None or task.result.commit is None:
         raise ValueError(f"'{task.id}' stands in the train without a candidate")
-    attempt = task.result.attempt
+    attempt, planned = task.result.attempt, course.tasks[task.id]
     return EntryRef(
         task=task.id,
         attempt=attempt,
         commit=task.result.commit,
         ref=candidate_ref(state.run, task.id, attempt),
         message=_landing_message(course, state, task, attempt),
+        author=author_of(planned, task.result),
+        holds=course.holds(task),
+        grants=planned.grants,
+        waive=planned.waive,
+        planned=task.result.planned,
+        claims=task.result.claimed_summary[:_MOST_CLAIMED],
     )
+
+
+def author_of(planned: Task, result: WorkResult) -> Author:
+    """Who made the candidate. A model of which the worker tells no family may be anybody's."""
+    agent = planned.agent
+    name = agent.program if isinstance(agent, CliAgent) else agent.kind
+    unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
 def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:

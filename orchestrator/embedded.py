@@ -36,6 +36,8 @@ class Embedded:
     workers: int
     place: Scratch
     """Holds the socket, and all temporary files of the parts."""
+    reviews: int = 0
+    """At once, in a process of their own, for they take long; without any, the gate's would do them."""
     redis: Service | None = None
     hosts: dict[str, Service] = field(default_factory=dict)
 
@@ -83,10 +85,10 @@ class Embedded:
             self.redis.stop(within_s=5.0)
 
     def _posts(self) -> tuple[tuple[str, tuple[str, ...], int], ...]:
-        return (
-            ("orders", (ORDERS,), self.workers),
-            ("gate", (CHECKS, LANDINGS, REVIEWS), 1),
-        )
+        orders = ("orders", (ORDERS,), self.workers)
+        if not self.reviews:
+            return (orders, ("gate", (CHECKS, LANDINGS, REVIEWS), 1))
+        return (orders, ("gate", (CHECKS, LANDINGS), 1), ("reviews", (REVIEWS,), self.reviews))
 
     def _own_pids(self) -> set[int]:
         return {part.pid for part in (self.redis, *self.hosts.values()) if part is not None}
@@ -141,15 +143,16 @@ class Embedded:
         )
 
 
-def start(settings: Settings, *, logs: Path, workers: int) -> Embedded:
+def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0) -> Embedded:
     """
-    Starts Redis, `workers` order processes and the gate's process. Must be called from the main thread.
+    Starts Redis, `workers` order processes, the gate's process and that of so many reviews at once, where any are
+    wanted. Must be called from the main thread.
 
     Raises:
         NoRedis: there is none to start.
     """
     tree.become_subreaper()
-    parts = Embedded(settings=settings, logs=logs, workers=workers, place=scratch())
+    parts = Embedded(settings=settings, logs=logs, workers=workers, reviews=reviews, place=scratch())
     try:
         parts.mend()
     except BaseException:

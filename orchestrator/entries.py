@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from orchestrator.budget import Budget
-from orchestrator.fanout import CannotFanOut, TaskEntry, TaskFields, for_each, merged
+from orchestrator.fanout import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merged
 from orchestrator.overlap import BadGlob
 from supervisor.definitions import WrittenChecksOrNone
 from workers.documents import Located
@@ -22,6 +22,44 @@ from workers.sandbox.network.hosts import BadHost, read_rule
 from workers.scalars import Slug, slug
 
 _MOST_TASKS = 100_000
+
+
+class Wave(Message):
+    """When all checks are run on the target itself. At the end of the run, too, in any case."""
+
+    every: int | None = Field(default=None, ge=1)
+    """Landings; None: at the end alone."""
+
+
+class Gate(Message):
+    """In which order a candidate meets checks and review."""
+
+    order: Literal["cheap_first", "side_by_side", "review_first"] = "cheap_first"
+    wave: Wave | None = None
+    """None: the target is not checked again as a whole."""
+
+
+class ReviewEntry(Message):
+    """Who reviews, as it is written."""
+
+    by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    scripted: Annotated[str, Field(min_length=1)] | None = None
+    """A file with a scripted reviewer's turns."""
+    reviewers: int = Field(default=1, ge=1, le=5)
+    rounds: int = Field(default=1, ge=1, le=5)
+    fix: Literal["must", "easy"] = "easy"
+    limits: LimitsEntry = LimitsEntry()
+    commands: bool = False
+    """The candidates of commands are reviewed, too."""
+
+
+def _review_form(value: object) -> str:
+    return "a mapping" if isinstance(value, dict | ReviewEntry) else "none"
+
+
+WrittenReview = Annotated[
+    Annotated[ReviewEntry, Tag("a mapping")] | Annotated[Literal["none"], Tag("none")], Discriminator(_review_form)
+]
 
 
 class Policy(Message):
@@ -37,6 +75,7 @@ class Policy(Message):
     landing: Literal["merge", "squash"] = "merge"
     budget: Budget = Budget()
     """What the whole run may use."""
+    gate: Gate = Gate()
 
 
 class PlanSource(Policy):
@@ -45,6 +84,7 @@ class PlanSource(Policy):
     version: Literal[1]
     target: str | None = None
     checks: WrittenChecksOrNone | None = None
+    review: WrittenReview | None = None
     defaults: TaskFields = TaskFields()
     tasks: tuple[TaskEntry, ...]
 

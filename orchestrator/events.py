@@ -10,12 +10,15 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from orchestrator.budget import Budget, Seen
-from supervisor.messages import Certificate, CheckResult, Landing
+from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
 from workers.messages import Message, ReasonPack, Reply, WorkResult
 from workers.sandbox.confinement import Level
 
-ParkedFor = Literal["trouble", "question", "budget"]
-"""What a person is wanted for: infrastructure that fails on and on, an agent's question, a budget that is used."""
+ParkedFor = Literal["trouble", "question", "budget", "review"]
+"""
+What a person is wanted for: infrastructure that fails on and on, an agent's question, a budget that is used, a review
+that nobody else can give.
+"""
 
 
 class RunStarted(Message):
@@ -78,7 +81,7 @@ class OrderSent(Message):
 
 
 class MessageTaken(Message):
-    """A worker holds the lease of an order, a check or a landing."""
+    """A worker holds the lease of a message."""
 
     kind: Literal["message.taken"] = "message.taken"
     message_id: str
@@ -158,6 +161,8 @@ class EntryQueued(Message):
 
     kind: Literal["entry.queued"] = "entry.queued"
     task: str
+    reviewed: bool = False
+    """It may not land without an approval."""
 
 
 class CheckSent(Message):
@@ -175,6 +180,33 @@ class CheckAnswered(Message):
     result: CheckResult
 
 
+class ReviewAwaited(Message):
+    """The entry waits for its approval, and holds no slot at the gate meanwhile; it keeps its lock."""
+
+    kind: Literal["review.awaited"] = "review.awaited"
+    task: str
+
+
+class ReviewSent(Message):
+    kind: Literal["review.sent"] = "review.sent"
+    task: str
+    number: int
+    """Of all reviews that were asked for the task."""
+    message_id: str
+    token: str
+    base: str
+    issued_at: float
+    reserved_usd: float | None = None
+    """Of the run's budget, as for an order; None for a scripted reviewer."""
+    reserved_tokens: int | None = None
+
+
+class ReviewAnswered(Message):
+    kind: Literal["review.answered"] = "review.answered"
+    task: str
+    result: Review
+
+
 class LandingIntended(Message):
     """Durable before the target may move: from here on, recovery asks the hub what became of it."""
 
@@ -186,6 +218,8 @@ class LandingIntended(Message):
     commit: str
     tree: str
     certificates: tuple[Certificate, ...]
+    approval: Approval | None = None
+    """Whose word lets it land; None where nobody's is wanted."""
     issued_at: float
 
 
@@ -248,6 +282,55 @@ class TaskReplied(Message):
     kind: Literal["task.replied"] = "task.replied"
     task: str
     reply: Reply
+
+
+class TaskApproved(Message):
+    """A person lets this candidate land, whatever a reviewer said or did not say; it wants its certificates still."""
+
+    kind: Literal["task.approved"] = "task.approved"
+    task: str
+    by: str
+    commit: str
+    """The candidate's: another one is not approved."""
+
+
+class TaskRejected(Message):
+    """A person does not let this candidate land."""
+
+    kind: Literal["task.rejected"] = "task.rejected"
+    task: str
+    by: str
+    reason: ReasonPack
+    again: bool
+    """Whether it has an attempt left; else it has failed."""
+
+
+class CandidateRestored(Message):
+    """An approved candidate that had been given up, or waited for a person, holds its lock again."""
+
+    kind: Literal["candidate.restored"] = "candidate.restored"
+    task: str
+
+
+class WaveSent(Message):
+    """All checks are run on the target itself; nothing is let in meanwhile."""
+
+    kind: Literal["wave.sent"] = "wave.sent"
+    number: int
+    message_id: str
+    token: str
+    base: str
+    """The target's tip, which is checked."""
+    since: str
+    """The tip at which it was found green last, or at which the run began."""
+    tasks: tuple[str, ...]
+    """Those that have landed since, in that order."""
+    issued_at: float
+
+
+class WaveAnswered(Message):
+    kind: Literal["wave.answered"] = "wave.answered"
+    result: CheckResult
 
 
 class ProfileChosen(Message):
@@ -321,6 +404,9 @@ Event = Annotated[
     | EntryQueued
     | CheckSent
     | CheckAnswered
+    | ReviewAwaited
+    | ReviewSent
+    | ReviewAnswered
     | LandingIntended
     | LandingAnswered
     | TaskReturned
@@ -330,6 +416,11 @@ Event = Annotated[
     | TaskCancelled
     | TaskRetried
     | TaskReplied
+    | TaskApproved
+    | TaskRejected
+    | CandidateRestored
+    | WaveSent
+    | WaveAnswered
     | ProfileChosen
     | ContextRebuilt
     | GateHalted

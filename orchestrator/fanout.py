@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -128,6 +128,11 @@ class TaskFields(Message):
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
     """Hosts its commands may reach."""
+    grants: tuple[str, ...] = ()
+    """Globs of protected paths and tests that it may change."""
+    waive: tuple[Name, ...] = ()
+    """Rules of the gate's scans that do not hold for it."""
+    review: Literal["none"] | None = None
     disable_file_hints: bool = False
     duration_s: Duration | None = None
 
@@ -221,6 +226,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "description": _filled(entry.description, values),
         "files": entry.files and tuple(_filled(glob, globs) for glob in entry.files),
         "reads": tuple(_filled(glob, globs) for glob in entry.reads),
+        "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "acceptance": commands(entry.acceptance, "acceptance"),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }

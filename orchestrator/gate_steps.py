@@ -5,7 +5,8 @@ Each function is given a task in a phase in which its event may happen; `state` 
 """
 
 from orchestrator import events as e
-from orchestrator.task_state import IllegalStep, Outstanding, TaskState
+from orchestrator.outstanding import Outstanding
+from orchestrator.task_state import IllegalStep, TaskState
 
 
 def lock_extended(task: TaskState, event: e.LockExtended, at: float) -> None:
@@ -13,6 +14,7 @@ def lock_extended(task: TaskState, event: e.LockExtended, at: float) -> None:
 
 
 def queued(task: TaskState, event: e.EntryQueued, at: float) -> None:
+    task.reviewed = event.reviewed
     task.enter("queued", at)
 
 
@@ -37,7 +39,7 @@ def check_answered(task: TaskState, event: e.CheckAnswered, at: float) -> None:
             task.fall_into_trouble(event.result.detail, at)
             task.enter("queued", at)
         case "stale":
-            task.detail = event.result.detail
+            task.detail, task.result = event.result.detail, None
             task.enter("pending", at)
         case "base_red" | "not_configured":
             task.detail = event.result.detail
@@ -50,6 +52,8 @@ def check_answered(task: TaskState, event: e.CheckAnswered, at: float) -> None:
 def landing_intended(task: TaskState, event: e.LandingIntended, at: float) -> None:
     if task.verdict is None or task.verdict.verdict != "green" or task.verdict.commit != event.commit:
         raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: that is not what was found green")
+    if task.reviewed and (event.approval is None or event.approval != task.approval):
+        raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: nobody has approved that very change")
     task.enter("landing", at)
     task.landings += 1
     task.certificates = event.certificates
@@ -68,6 +72,8 @@ def landing_answered(task: TaskState, event: e.LandingAnswered, at: float) -> No
     if task.phase != "landing" and result.outcome != "landed":
         raise IllegalStep(f"a late answer to the landing of '{task.id}' that is not 'landed' changes nothing")
     task.message = None
+    if result.outcome != "landed":
+        task.verdict = None
     match result.outcome:
         case "landed":
             task.commit, task.landed_on_host = result.commit or "", result.host

@@ -16,12 +16,12 @@ from workers.messages import Message
 class Request(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
-    do: Literal["cancel", "retry", "answer", "context"]
+    do: Literal["cancel", "retry", "answer", "context", "approve", "reject"]
     task: str | None = None
     text: str = ""
-    """Of an answer; of `context`, the profile."""
+    """Of an answer; of `context`, the profile; of `reject`, the reason."""
     by: str = ""
-    """Who gives the answer."""
+    """Who answers, approves or rejects."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

@@ -14,7 +14,7 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from orchestrator.reception import Answer
-from supervisor.messages import CheckResult, Landing
+from supervisor.messages import CheckResult, Landing, Review
 from workers import answers, asking, leases, presence, wire
 from workers.answers import Started
 from workers.asking import PathsAnswer, PathsAsked
@@ -26,7 +26,9 @@ from workers.wire import Redis
 log = structlog.get_logger()
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(
-    Annotated[Started | PathsAsked | ContextTold | WorkResult | CheckResult | Landing, Field(discriminator="kind")]
+    Annotated[
+        Started | PathsAsked | ContextTold | WorkResult | CheckResult | Review | Landing, Field(discriminator="kind")
+    ]
 )
 _EPOCH_S = 30 * 24 * 3600
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024

@@ -17,7 +17,7 @@ import structlog
 from orchestrator import inbox, recovery
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, order
+from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
 from orchestrator.embedded import Embedded
 from orchestrator.events import (
     CheckSent,
@@ -30,23 +30,26 @@ from orchestrator.events import (
     PathsQueued,
     PathsRefused,
     ProfileChosen,
+    ReviewSent,
     RunPaused,
     TaskCancelled,
+    WaveSent,
     WorkersMissing,
 )
 from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
 from orchestrator.locks import beyond
-from orchestrator.reception import asked_by, received
+from orchestrator.outstanding import Outstanding
+from orchestrator.reception import answered_by, asked_by, received
 from orchestrator.requests import granted
 from orchestrator.state import State
-from orchestrator.task_state import IllegalStep, Outstanding, TaskState
+from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
-from supervisor.entry import check, land
+from supervisor.entry import check, land, review
 from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
 from workers.presence import slots
-from workers.wire import ORDERS, BrokerAway, send
+from workers.wire import ORDERS, REVIEWS, BrokerAway, send
 from worktrees.git import GitFailed
 from worktrees.mirror import Mirror
 
@@ -54,6 +57,7 @@ log = structlog.get_logger()
 
 _WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
+_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent)
 
 Ending = Literal["ended", "interrupted", "halted"]
 
@@ -82,6 +86,8 @@ class Loop:
     wishes: Wishes
     listener: Callable[[State, Sequence[Recorded]], None]
     watch: Watch = field(default_factory=Watch)
+    unfenced: set[str] = field(default_factory=set)
+    """Messages whose answers nobody waits for any more, which those who have them are to be told."""
     away: bool = False
 
     def run(self, *, resumed: bool) -> Ending:
@@ -102,16 +108,34 @@ class Loop:
                 return stopped
 
     def record(self, events: Sequence[Event]) -> None:
-        """Takes events into the state and the journal; what cannot be is refused before it is kept."""
+        """
+        Takes events into the state and the journal; what cannot be is refused before it is kept.
+
+        A message that is owed no more without having been answered is to be fenced.
+        """
         now = time.time()
         taken: list[Event] = []
         try:
             for event in events:
+                owed = self.state.messages_about(event)
                 self.state.apply(event, number=self.state.number + 1, at=now)
                 taken.append(event)
+                self._note_needless(event, owed)
         finally:
             if taken:
                 self.listener(self.state, self.journal.append(taken, at=now))
+
+    def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
+        if not owed:
+            return
+        left, said = self.state.messages_about(event), answered_by(event)
+        self.unfenced.update(one.message_id for one in owed if one not in left and one.message_id != said)
+
+    def _fence(self) -> None:
+        """After the events are journaled: a message that is fenced is never sent again."""
+        while self.unfenced:
+            self.link.fence(next(iter(self.unfenced)))
+            self.unfenced.pop()
 
     def _turn(self) -> None:
         self._mend()
@@ -121,6 +145,7 @@ class Loop:
             self._look_after_leases()
             self._take_requests()
             self._decide()
+            self._fence()
             self._miss_workers()
         except BrokerAway:
             self._redis_away()
@@ -139,7 +164,7 @@ class Loop:
 
     def _untaken(self) -> set[str]:
         """Messages nobody was seen to take: with Redis gone, gone too."""
-        return {one for one, sent in self.state.outstanding().items() if not self.state.tasks[sent.task].holder}
+        return {one for one, sent in self.state.outstanding().items() if not self.state.holder(sent)}
 
     def _redis_away(self) -> None:
         if not self.away:
@@ -154,14 +179,11 @@ class Loop:
             if isinstance(answer, PathsAsked):
                 self._reply_at_once(answer)
             for event in received(self.course, self.state, answer):
-                superseded = self._superseded_by(event)
+                self._note_reviewer(event)
                 try:
                     self.record([event])
                 except IllegalStep as refused:
                     log.warning("answer.refused", run=self.state.run, why=str(refused))
-                    continue
-                if superseded:
-                    self.link.fence(superseded)
 
     def _reply_at_once(self, question: PathsAsked) -> None:
         """To one that was answered before, and whose answer got lost; and where nothing new is asked for."""
@@ -179,37 +201,33 @@ class Loop:
         if ask.verdict is not None and message is not None:
             self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
 
-    def _superseded_by(self, event: Event) -> str | None:
-        """The message under way that a late answer to an earlier one makes needless."""
-        if event.kind != "order.answered":
-            return None
-        message = self.state.tasks[event.task].message
-        return message.message_id if message and message.message_id != event.result.order_id else None
+    def _note_reviewer(self, event: Event) -> None:
+        """What happens to a task may make its review needless: whoever has that has begun to use something."""
+        task = self.state.tasks.get(getattr(event, "task", ""))
+        if task is not None and task.review.message is not None:
+            self._note_holder(task.review.message)
 
     def _look_after_leases(self) -> None:
         findings = self.watch.look(self.state, self.link)
         self.record(findings.taken)
-        for task in findings.unsent:
-            self._send(task, resent=True)
-        for task in findings.lost:
-            self._lose(task)
+        for message in findings.unsent:
+            self._send(message, resent=True)
+        for message in findings.lost:
+            self._lose(message)
 
-    def _lose(self, task: TaskState) -> None:
+    def _lose(self, message: Outstanding) -> None:
         """A holder is gone: ask the hub whether it finished; if not, fence it and try anew. May raise GitFailed."""
-        message = task.message
-        if message is None:
-            return
         used = None
+        events: list[Event] = []
         if message.kind == "order":
+            task = self.state.tasks[message.task]
             events = recovery.worked(self.state, self.mirror, task)
             used = None if events else recovery.seen(self.course, self.state, self.mirror, task)
         elif message.kind == "landing":
-            events = recovery.landed(self.state, self.mirror, task)
-        else:
-            events = []
+            events = recovery.landed(self.state, self.mirror, self.state.tasks[message.task])
         self.link.fence(message.message_id)
         if not events:
-            lost = self.watch.lost_event(message.message_id, task)
+            lost = self.watch.lost_event(message, self.state.holder(message))
             events = [lost.model_copy(update={"used": used})]
         self.record(events)
 
@@ -217,55 +235,54 @@ class Loop:
         for path, request in inbox.waiting(self.folder):
             asked = granted(self.course, self.state, request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
-            running = {
-                event.task: message.message_id
-                for event in events
-                if isinstance(event, TaskCancelled) and (message := self.state.tasks[event.task].message)
-            }
+            for event in events:
+                self._note_reviewer(event)
             self.record(events)
             # Before the request is gone: an attempt under way hears of it in no other way.
             for event in events:
                 if isinstance(event, ProfileChosen):
                     self.link.wish_profile(event.task, event.profile)
             path.unlink()
-            for message_id in running.values():
-                self.link.fence(message_id)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
         """What the attempt that it ends has used, where there is one, and the hub can be asked."""
         task = self.state.tasks[event.task]
         if task.phase != "running" or task.message is None:
             return event
-        self._note_holder(task, task.message)
+        self._note_holder(task.message)
         try:
             used = recovery.seen(self.course, self.state, self.mirror, task)
         except GitFailed:
             return event
         return event.model_copy(update={"used": used})
 
-    def _note_holder(self, task: TaskState, message: Outstanding) -> None:
+    def _note_holder(self, message: Outstanding) -> None:
         """Who has taken it a moment ago has begun to use something."""
+        if self.state.holder(message):
+            return
         holder = self.link.holders([message.message_id]).get(message.message_id)
-        if holder is not None and holder.token == message.token and not task.holder:
+        if holder is not None and holder.token == message.token:
             self.record([MessageTaken(message_id=message.message_id, host=holder.host, pid=holder.pid)])
 
     def _decide(self) -> None:
-        order_slots = slots(self.link.workers(), ORDERS)
+        order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
         while events := decide(
             self.course,
             self.state,
             now=time.time(),
             order_slots=order_slots,
+            review_slots=review_slots,
             draining=self.wishes.drain,
         ):
             events = recovery.unless_landed(self.state, self.mirror, events)
+            for event in events:
+                self._note_reviewer(event)
             self.record(events)
+            sent = [event.message_id for event in events if isinstance(event, _SENDINGS)]
+            self.watch.unsent.update(sent)
             for event in events:
-                if isinstance(event, OrderSent | CheckSent | LandingIntended):
-                    self.watch.unsent.add(event.message_id)
-            for event in events:
-                if isinstance(event, OrderSent | CheckSent | LandingIntended):
-                    self._send(self.state.tasks[event.task], resent=False)
+                if isinstance(event, _SENDINGS):
+                    self._send(self.state.outstanding()[event.message_id], resent=False)
                 elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
                     self._reply(self.state.tasks[event.task], event.number)
 
@@ -275,26 +292,30 @@ class Loop:
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not self.state.outstanding() and self.state.in_phase("pending") and not self.wishes.drain:
             wanted.add(ORDERS)
+        if self.state.in_phase("reviewing"):
+            wanted.add(REVIEWS)
         missing = self.watch.missing_workers(wanted - listened, now=time.monotonic())
         self.record([WorkersMissing(queue=queue) for queue in missing])
 
-    def _send(self, task: TaskState, *, resent: bool) -> None:
-        """Sends the message a task waits for the answer to; until that has worked it counts as unsent."""
-        sent = task.message
-        if sent is None:
-            return
+    def _send(self, sent: Outstanding, *, resent: bool) -> None:
+        """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
-        now = time.time()
+        now, course, state = time.time(), self.course, self.state
+        if sent.kind == "wave":
+            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
+            self.watch.sent(sent.message_id)
+            return
+        task = state.tasks[sent.task]
         match sent.kind:
             case "order":
-                message = order(self.course, self.state, task, sent, now=now, resent=resent)
+                message = order(course, state, task, sent, now=now, resent=resent)
                 send(run_order, message, message_id=sent.message_id)
             case "check":
-                request = check_request(self.course, self.state, task, sent, now=now)
-                send(check, request, message_id=sent.message_id)
+                send(check, check_request(course, state, task, sent, now=now), message_id=sent.message_id)
+            case "review":
+                send(review, review_request(course, state, task, sent, now=now), message_id=sent.message_id)
             case "landing":
-                landing = land_request(self.course, self.state, task, sent, now=now)
-                send(land, landing, message_id=sent.message_id)
+                send(land, land_request(course, state, task, sent, now=now), message_id=sent.message_id)
         self.watch.sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:
@@ -309,12 +330,13 @@ class Loop:
 
     def _held(self) -> bool:
         """Whether a worker has a message in its hands; one that nobody has taken yet is sent again on resume."""
-        return any(self.state.tasks[sent.task].holder for sent in self.state.outstanding().values())
+        return any(self.state.holder(sent) for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:
         now = time.time()
-        return all(task.not_before <= now for task in self.state.in_phase("pending", "queued")) and not decide(
-            self.course, self.state, now=now, order_slots=1, draining=False
+        waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
+        return all(until <= now for until in waiting) and not decide(
+            self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
         )
 
     def _forget(self) -> None:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from orchestrator import events as e
 from orchestrator.budget import Seen, Use, carried_into, given_up, settled
-from orchestrator.task_state import Ask, IllegalStep, Outstanding, TaskState
+from orchestrator.outstanding import Outstanding
+from orchestrator.task_state import Ask, IllegalStep, TaskState
 from workers.messages import ReasonPack
 
 
@@ -24,6 +25,8 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
         task.interrupted_paths = ()
     task.extra = task.wanted
     task.verdict, task.certificates = None, ()
+    task.review.forget_candidate()
+    task.kept = False
     task.first_started = task.first_started or at
     task.overtaken = 0
     task.limit_until = 0.0
@@ -51,7 +54,9 @@ def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
     """
     kind = task.message.kind if task.message else "order"
     task.message = None
-    task.landing_in_doubt = task.landing_in_doubt or kind == "landing"
+    if kind == "landing":
+        # It is checked again: what was green is asked for again only if it is still to land.
+        task.landing_in_doubt, task.verdict = True, None
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
     if first:
@@ -155,16 +160,16 @@ def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
-    _charge(task, event.reason)
+    charge(task, event.reason)
     task.enter("pending", at)
 
 
 def failed(task: TaskState, event: e.TaskFailed, at: float) -> None:
-    _charge(task, event.reason)
+    charge(task, event.reason)
     task.enter("failed", at)
 
 
-def _charge(task: TaskState, reason: ReasonPack) -> None:
+def charge(task: TaskState, reason: ReasonPack) -> None:
     """The next attempt, if there is one, begins afresh: it is to do better, not to go on."""
     task.charged += 1
     task.reasons = (*task.reasons, reason)
@@ -193,7 +198,7 @@ def cancelled(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
     if task.message is not None and task.message.kind == "order":
         _give_up_use(task, event.used)
-    task.message, task.detail, task.over = None, "cancelled", task.attempt
+    task.message, task.detail, task.over, task.kept = None, "cancelled", task.attempt, False
     task.enter("cancelled", at)
 
 
@@ -204,11 +209,13 @@ def _give_up_use(task: TaskState, seen: Seen | None) -> None:
 
 
 def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
+    task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
         task.charged, task.over = 0, task.attempt
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
+        task.review.forget_candidate()
     task.detail = "tried again by hand" if event.afresh else ""
-    _reopen(task, at)
+    reopen(task, at)
 
 
 def replied(task: TaskState, event: e.TaskReplied, at: float) -> None:
@@ -216,11 +223,17 @@ def replied(task: TaskState, event: e.TaskReplied, at: float) -> None:
         raise IllegalStep(f"task '{task.id}' asks nothing")
     task.replies = (*task.replies, event.reply)
     task.detail = "answered by a person"
-    _reopen(task, at)
+    reopen(task, at)
 
 
-def _reopen(task: TaskState, at: float) -> None:
+def stands(task: TaskState) -> bool:
+    """Whether it has a candidate that nobody has judged against."""
+    return bool(task.candidate) and all(reason.attempt != task.made_by for reason in task.reasons)
+
+
+def reopen(task: TaskState, at: float) -> None:
     task.troubles = task.waits = 0
+    task.review.calm()
     task.not_before = task.limit_until = task.ended = 0.0
     task.parked_for, task.question = None, ""
     task.enter("pending", at)

@@ -28,6 +28,7 @@ from orchestrator.entries import (
 from orchestrator.fanout import BuiltinEntry, TaskEntry
 from orchestrator.needs import check_cycles, needs_of_all
 from orchestrator.overlap import BadGlob, parse
+from orchestrator.reviewing import PlanReview, check_silences, review_of, script_in
 from supervisor.definitions import CheckDefinition, check_mistakes, definitions
 from workers.documents import Located, read, read_text, validate
 from workers.messages import (
@@ -77,6 +78,12 @@ class Task(Message):
     policy: tuple[RuleEntry, ...] = ()
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    """Globs of protected paths and tests that it may change."""
+    waive: tuple[str, ...] = ()
+    """Rules of the gate's scans that do not hold for it."""
+    review: Literal["none"] | None = None
+    """None: as the plan has it."""
     duration_s: Duration | None = None
     """How long its author thinks it takes; only the order of tasks follows from it."""
 
@@ -87,6 +94,8 @@ class Plan(Policy):
     target: str = Field(default_factory=lambda given: f"forgepool/{given.get('name', '')}")
     checks: tuple[CheckDefinition, ...] | Literal["none"] | None = None
     """None: the plan is silent, and the target's own `forgepool.yaml` must speak."""
+    review: PlanReview | Literal["none"] | None = None
+    """None: the candidates of models are reviewed by whom the reviewing host has for it."""
     tasks: tuple[Task, ...]
 
 
@@ -119,6 +128,8 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     _check_globs(reading, written)
     check_policies(reading)
     check_hosts(reading, written)
+    check_silences(reading)
+    review = review_of(reading, folder)
     agents = _agents(reading, written, folder)
     needs = needs_of_all(reading, written)
     check_cycles(reading, written, needs)
@@ -128,7 +139,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     policy = {name: getattr(source, name) for name in Policy.model_fields}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
-    return Plan(**policy, **target, checks=checks, tasks=tasks)
+    return Plan(**policy, **target, checks=checks, review=review, tasks=tasks)
 
 
 def plan_digest(plan: Plan) -> str:
@@ -184,10 +195,11 @@ def _about_plan(document: Located, source: PlanSource) -> Iterator[Mistake]:
 
 def _check_globs(reading: Reading, written: Iterable[Written]) -> None:
     for each in written:
-        for key, globs in (("files", each.entry.files or ()), ("reads", each.entry.reads)):
+        entry = each.entry
+        for key, globs in (("files", entry.files or ()), ("reads", entry.reads), ("grants", entry.grants)):
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
-                    reading.refuse(each.index, (key, at), f"'{key}' of task '{each.entry.id}' has the {wrong}")
+                    reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
 
 
 @lru_cache(maxsize=65536)
@@ -218,7 +230,7 @@ def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[
             found[each.entry.id] = CommandAgent(run=agent.command)
         elif agent.scripted is not None:
             if agent.scripted not in scripts:
-                scripts[agent.scripted] = _script(folder, agent.scripted)
+                scripts[agent.scripted] = script_in(folder, agent.scripted)
             match scripts[agent.scripted]:
                 case DocumentWrong() as wrong:
                     sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
@@ -238,14 +250,6 @@ def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
         skill=written.skill,
         context=written.context,
     )
-
-
-def _script(folder: Path, name: str) -> str | DocumentWrong:
-    try:
-        text = read_text(folder / name, name)
-    except DocumentWrong as wrong:
-        return wrong
-    return text if text.strip() else DocumentWrong(name, [Mistake(1, "is empty")])
 
 
 def _one_line(title: str) -> str:
@@ -271,5 +275,8 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         policy=entry.policy,
         unattended=entry.unattended,
         network=entry.network,
+        grants=entry.grants,
+        waive=entry.waive,
+        review=entry.review,
         duration_s=entry.duration_s,
     )

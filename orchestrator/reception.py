@@ -14,18 +14,22 @@ from orchestrator.events import (
     MessageTaken,
     OrderAnswered,
     PathsAsked,
+    ReviewAnswered,
+    WaveAnswered,
 )
 from orchestrator.locks import beyond
+from orchestrator.outstanding import Outstanding
 from orchestrator.readiness import ready
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
-from supervisor.messages import CheckResult, Landing
+from orchestrator.waves import landings_of
+from supervisor.messages import CheckResult, Landing, Review
 from workers import asking
 from workers.answers import Started
 from workers.context.wishes import ContextTold
 from workers.messages import WorkResult
 
-Answer = Started | asking.PathsAsked | ContextTold | WorkResult | CheckResult | Landing
+Answer = Started | asking.PathsAsked | ContextTold | WorkResult | CheckResult | Review | Landing
 
 
 def received(course: Course, state: State, answer: Answer) -> list[Event]:
@@ -41,6 +45,8 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
             return _worked(course, state, answer)
         case CheckResult():
             return _checked(state, answer)
+        case Review():
+            return _reviewed(state, answer)
         case Landing():
             return _landed(state, answer)
 
@@ -54,10 +60,10 @@ def _rebuilt(state: State, note: ContextTold) -> list[Event]:
 
 
 def _taken(state: State, note: Started) -> list[Event]:
-    task = state.task_of(note.message_id)
-    if task is None or task.message is None or task.message.token != note.token:
+    message = state.outstanding().get(note.message_id)
+    if message is None or message.token != note.token:
         return []
-    if task.holder == f"{note.host}/{note.pid}":
+    if state.holder(message) == f"{note.host}/{note.pid}":
         return []
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
@@ -118,20 +124,53 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
 
 
 def _checked(state: State, result: CheckResult) -> list[Event]:
-    task = state.task_of(result.request_id)
-    if task is None or task.message is None or task.message.token != result.token:
+    message = _owed(state, result)
+    if message is None:
         return []
-    answered: list[Event] = [CheckAnswered(task=task.id, result=result)]
+    if message.kind == "wave":
+        return _wave(state, result)
+    answered: list[Event] = [CheckAnswered(task=message.task, result=result)]
     if result.verdict in ("base_red", "not_configured"):
         answered.append(GateHalted(why=result.detail))
     return answered
 
 
+def _wave(state: State, result: CheckResult) -> list[Event]:
+    """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
+    answered: list[Event] = [WaveAnswered(result=result)]
+    if result.verdict not in ("green", "infrastructure"):
+        answered.append(GateHalted(why=f"{landings_of(state.wave)}: {result.detail or result.verdict}"))
+    return answered
+
+
+def _reviewed(state: State, result: Review) -> list[Event]:
+    message = _owed(state, result)
+    return [] if message is None else [ReviewAnswered(task=message.task, result=result)]
+
+
+def _owed(state: State, result: CheckResult | Review | Landing) -> Outstanding | None:
+    message = state.outstanding().get(result.request_id)
+    return message if message is not None and message.token == result.token else None
+
+
 def _landed(state: State, result: Landing) -> list[Event]:
-    task = state.task_of(result.request_id)
-    if task is None or task.message is None or task.message.token != result.token:
+    message = _owed(state, result)
+    if message is None:
         return []
-    answered: list[Event] = [LandingAnswered(task=task.id, result=result)]
+    answered: list[Event] = [LandingAnswered(task=message.task, result=result)]
     if result.outcome == "refused":
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered
+
+
+def answered_by(event: Event) -> str | None:
+    """The message to which this event is the answer."""
+    match event:
+        case OrderAnswered(result=result):
+            return result.order_id
+        case CheckAnswered(result=result) | ReviewAnswered(result=result) | WaveAnswered(result=result):
+            return result.request_id
+        case LandingAnswered(result=result):
+            return result.request_id
+        case _:
+            return None

@@ -22,7 +22,7 @@ from workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 
-_MAY_HAVE_LANDED = ("queued", "testing", "judged", "landing")
+_MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
 
 
 def recovered(state: State, mirror: Mirror) -> list[Event]:

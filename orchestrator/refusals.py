@@ -7,16 +7,18 @@ that cannot be written.
 
 import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
 
 from orchestrator import embedded, runs
+from orchestrator.course import Course
 from orchestrator.hub import CannotRun, Hub
 from orchestrator.plan import Plan
 from supervisor.definitions import read_gate_file
 from supervisor.gate import GATE_FILE
 from workers.llm.open import keys_present
-from workers.llm.router import Question, choose
-from workers.llm.table import Table, read_table
-from workers.messages import BuiltinAgent, CliAgent, PhaseName
+from workers.llm.router import Candidate, Question, choose
+from workers.llm.table import Table, read_table, unknown
+from workers.messages import AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from workers.policy.layers import Policy
 from workers.policy.network import require_hosts
 from workers.policy.sources import policy_of
@@ -88,6 +90,7 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
     _prove_hosts(plan, policy_of(person=settings.policy_file))
+    _prove_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
         match task.agent:
@@ -136,6 +139,15 @@ def _prove_hosts(plan: Plan, policy: Policy) -> None:
         require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
 
 
+def _prove_reviewers(plan: Plan, table: Table) -> None:
+    review = plan.review
+    for name in review.policy.by if review is not None and review != "none" else ():
+        if name not in table.models:
+            raise CannotRun(
+                f"'by' of 'review' asks for a model that is not known: {unknown('model', name, table.models)}"
+            )
+
+
 def _prove_model(table: Table, task: str, question: Question) -> None:
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
@@ -168,3 +180,49 @@ def prove_writable(mirror: Mirror, run: str) -> None:
     if not isinstance(said, Pushed):
         raise CannotReach(f"the hub {mirror.hub} takes no refs from us: {said}; get permission to push there")
     mirror.push([RefUpdate(ref=probe, new=None, expected=blob)])
+
+
+def unreviewable(plan: Plan, settings: Settings) -> str | None:
+    """
+    One sentence where candidates will want a review, and nobody here can give it to some of them; the run goes on, and
+    a person can. Elsewhere than on one machine the hosts know best.
+
+    Authors are known beforehand of the built-in agent alone; of others it is only asked whether there is a reviewer.
+    """
+    course = Course(plan, {})
+    policy = course.review_policy
+    if settings.broker_url is not None or policy.script is not None or not course.reviewed:
+        return None
+    table = read_table(settings.models_file)
+    reviewers = {one.family for one in _askable(table, "review", "review", policy.by or (None,))}
+    stuck = [
+        task.id
+        for task in plan.tasks
+        if task.id in course.reviewed and not reviewers - _families(table, task.agent, task.type)
+    ]
+    if not stuck:
+        return None
+    shown = ", ".join(stuck[:5]) + (f" and {len(stuck) - 5} more" if len(stuck) > 5 else "")
+    return (
+        f"nobody of another family than its author's can review {shown}: there is no key here for such a model; what "
+        f"is green will wait for `forgepool approve`. Set another vendor's key, or say `review: none` in the plan"
+    )
+
+
+def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
+    """Of the models that an agent may be led by, as far as that is known here."""
+    if not isinstance(agent, BuiltinAgent):
+        return set()
+    named = {phase: agent.models.get(phase) or agent.model for phase in _PHASES}
+    # The first of each phase will do the work as long as it can be asked.
+    first = [next(iter(_askable(table, task_type, phase, (model,))), None) for phase, model in named.items()]
+    return {one.family for one in first if one is not None}
+
+
+def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[str | None]) -> Iterator[Candidate]:
+    """Those with a key, in the order in which they would be asked."""
+    keys = keys_present(table)
+    for model in models:
+        choice = choose(table, Question(task_type=task_type, phase=phase, model=model), keys=keys)
+        if not isinstance(choice, str):
+            yield from (one for one in choice.candidates if one.wants_key is None)

@@ -5,8 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator import events as e
 from orchestrator.bill import bill, bill_words, budget_words
+from orchestrator.course import Course
+from orchestrator.dispatch import author_of
 from orchestrator.journal import Recorded
+from orchestrator.proofs import author_words, finding_lines, reviewer_words
+from orchestrator.retries import finding_words
 from orchestrator.runs import KeptRun
+from orchestrator.seen_flakes import flake_lines
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.telling import answer_with, counted
@@ -24,6 +29,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
         yield from ("", "## Landed, in this order", "")
         for task in landed:
             yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
+            yield from _looked_at(kept.course, task)
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
@@ -32,21 +38,62 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)
+            yield from _looked_at(kept.course, task)
             yield from _used(task)
+    yield from _target(state, recorded)
+    yield from flake_lines(recorded)
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
     yield from _hosts(recorded)
 
 
+def _looked_at(course: Course, task: TaskState) -> Iterator[str]:
+    """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
+    if task.result is not None:
+        yield f"  - by {author_words(author_of(course.tasks[task.id], task.result))}"
+    for found in task.verdict.findings if task.verdict else ():
+        yield f"  - scan, {found.weight}: {finding_words(found)}"
+    answer, person = task.review.answer, task.review.person
+    if answer is not None and answer.outcome in ("passed", "failed"):
+        yield f"  - review: {answer.outcome} by {reviewer_words(answer)}"
+    elif answer is not None:
+        yield f"  - review: {answer.outcome}, {answer.detail or '; '.join(answer.voids)}"
+    for line in finding_lines(answer, course.review_policy.threshold) if answer else ():
+        yield f"    - {line}"
+    if person is not None:
+        yield f"  - approved by {person.by}, for {person.commit[:12]}"
+
+
+def _target(state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """What is known of the target itself: tests that were red before us, and what it is as a whole."""
+    checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
+    red = dict.fromkeys(test for result in checked for test in result.red_base)
+    waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
+    if not red and not waves:
+        return
+    yield from ("", "## The target", "")
+    if red:
+        yield f"- {counted(len(red), 'test')} red on it before, held against nobody: {', '.join(list(red)[:20])}"
+    for wave in waves:
+        answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
+        result = next((one for one in answers if one.request_id == wave.message_id), None)
+        said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
+        landings = counted(len(wave.tasks), "landing")
+        yield f"- all checks on {wave.base[:12]}, after {landings} since {wave.since[:12]}: {said}"
+
+
 def _used(task: TaskState) -> Iterator[str]:
-    said = bill_words(bill(task.uses.values()))
+    said = bill_words(bill((*task.uses.values(), *task.review.uses.values())))
     if said:
         yield f"  - {said}"
+    by_reviews = bill(task.review.uses.values())
+    if by_reviews.counts:
+        yield f"    - of that, by reviews: {bill_words(by_reviews)}"
 
 
 def _bill(kept: KeptRun, state: State) -> Iterator[str]:
     """What the run used in all, and how its budget stands; nothing where neither says anything."""
-    whole = bill(use for task in state.tasks.values() for use in task.uses.values())
+    whole = bill(state.uses())
     budget = list(budget_words(kept.course.ledger(state)))
     said = bill_words(whole)
     if said or budget:
@@ -82,6 +129,10 @@ def _history(task: TaskState) -> str:
 def _reasons(task: TaskState) -> Iterator[str]:
     for reason in task.reasons:
         yield f"  - attempt {reason.attempt}: {reason.summary}"
+        for found in reason.findings:
+            yield f"    - {found}"
+        if reason.tests:
+            yield f"    red: {', '.join(reason.tests[:10])}"
         if reason.reproduce:
             yield f"    see it again: {reason.reproduce}"
         for line in reason.log_tail.strip().splitlines()[-6:]:
@@ -100,6 +151,10 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
             case e.CheckAnswered(result=result):
                 did[result.host]["check run"] += 1
                 held[result.host] |= {result.sandbox} if result.sandbox else set()
+            case e.WaveAnswered(result=result):
+                did[result.host]["check run"] += 1
+            case e.ReviewAnswered(result=result):
+                did[result.host]["review"] += 1
             case e.LandingAnswered(result=result):
                 did[result.host]["landing"] += 1
             case e.MessageLost():
@@ -107,7 +162,8 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
             case _:
                 pass
     for host in sorted(set(did) - {""}):
-        work = ", ".join(counted(did[host][noun], noun) for noun in ("order", "check run", "landing"))
+        nouns = ("order", "check run", *(("review",) if did[host]["review"] else ()), "landing")
+        work = ", ".join(counted(did[host][noun], noun) for noun in nouns)
         yield f"- {host}: {work}" + "".join(f"; {LEVEL_WORDS[level]}" for level in sorted(held[host]))
     if lost:
         yield f"- lost with their workers and done again: {counted(lost, 'message')}"

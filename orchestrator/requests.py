@@ -2,9 +2,18 @@
 
 from collections.abc import Iterator
 
+from orchestrator.approvals import approve, reject
 from orchestrator.budget import Budget
 from orchestrator.course import Course
-from orchestrator.events import BudgetSet, Event, ProfileChosen, TaskCancelled, TaskReplied, TaskRetried
+from orchestrator.events import (
+    BudgetSet,
+    Event,
+    ProfileChosen,
+    TaskCancelled,
+    TaskRejected,
+    TaskReplied,
+    TaskRetried,
+)
 from orchestrator.inbox import Request
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
@@ -28,6 +37,8 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
         case "answer":
             return [*_answered(course, state, request)]
+        case "approve" | "reject":
+            return _spoken(course, state, request)
 
 
 def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
@@ -52,6 +63,21 @@ def _answered(course: Course, state: State, request: Request) -> Iterator[Event]
     reply = Reply(question=task.question, answer=request.text, by=request.by)
     for one in _together(course, state, [task.id]):
         yield TaskReplied(task=one, reply=reply) if one == task.id else TaskRetried(task=one, afresh=False)
+
+
+def _spoken(course: Course, state: State, request: Request) -> list[Event]:
+    """A person's word about a candidate; what was blocked for want of it may go on where it does."""
+    if request.task is None or request.task not in state.tasks:
+        return []
+    if request.do == "approve":
+        said = approve(course, state, request.task, by=request.by)
+    else:
+        said = reject(course, state, request.task, by=request.by, why=request.text)
+    over = any(isinstance(one, TaskRejected) and not one.again for one in said)
+    if not said or over:
+        return said
+    blocked = _with_blocked(course, state, {request.task}) - {request.task}
+    return [*said, *(TaskRetried(task=one.id, afresh=False) for one in course.plan.tasks if one.id in blocked)]
 
 
 def _named(state: State, request: Request) -> list[str]:

@@ -1,13 +1,21 @@
 """Again, or stop: pure. What a failed attempt leads to, and the reason pack the next one is given."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import assert_never
 
 from orchestrator.events import TaskFailed, TaskReturned
 from orchestrator.task_state import TaskState
-from supervisor.messages import CheckResult
+from supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
+from supervisor.messages import CheckResult, Review
 from workers.messages import ReasonKind, ReasonPack, WorkResult
 
 LOG_TAIL_CHARS = 6000
+DIFF_TAIL_CHARS = 8000
+TRIED_CHARS = 2000
+SENTENCE_CHARS = 1500
+MOST_FINDINGS = 10
+MOST_TESTS = 50
 
 
 def again_or_stop(task: TaskState, reason: ReasonPack, *, attempts: int) -> TaskReturned | TaskFailed:
@@ -44,26 +52,82 @@ def _kind_of_work(result: WorkResult) -> ReasonKind:
             assert_never(result.outcome)
 
 
-def reason_of_check(result: CheckResult, *, attempt: int) -> ReasonPack:
-    """Why a candidate was not let in: a conflict, or a check that is red because of it."""
-    if result.verdict == "conflict":
-        return ReasonPack(
-            attempt=attempt,
-            kind="conflict",
-            summary=result.detail,
-            conflicting_entry=result.partner,
-            paths=result.conflict_paths,
-            reproduce=result.reproduce,
-        )
+def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
+    """Why a candidate was not let in: a conflict, findings of the scans, or a check that is red because of it."""
     failure = result.failures[0] if result.failures else None
     return ReasonPack(
-        attempt=attempt,
-        kind="check_failed",
-        summary=result.detail,
+        attempt=task.made_by,
+        kind=_kind_of_check(result),
+        summary=result.detail or f"the gate found it {result.verdict}",
         log_tail=failure.log_tail[-LOG_TAIL_CHARS:] if failure else "",
         conflicting_entry=result.partner,
+        paths=result.conflict_paths,
         reproduce=result.reproduce,
+        findings=_first(finding_words(one) for one in _held(result, task)),
+        tests=tuple(dict.fromkeys(test for one in result.failures for test in one.tests))[:MOST_TESTS],
+        diff_tail=result.diff_tail[-DIFF_TAIL_CHARS:],
+        tried=_tried(task),
     )
+
+
+def _kind_of_check(result: CheckResult) -> ReasonKind:
+    match result.verdict:
+        case "conflict" | "findings":
+            return result.verdict
+        case _:
+            return "check_failed"
+
+
+def _held(result: CheckResult, task: TaskState) -> list[ScanFinding]:
+    """What kept it out: what blocks, and what nobody was to look at."""
+    weights = {"blocks"} if task.reviewed else {"blocks", "attention"}
+    return [one for one in result.findings if one.weight in weights]
+
+
+def reason_of_review(review: Review, threshold: Threshold, task: TaskState) -> ReasonPack:
+    """Why a reviewer has not let a candidate through: what has to be mended, by the plan's threshold."""
+    if review.outcome == "conflict":
+        return ReasonPack(attempt=task.made_by, kind="conflict", summary=review.detail, tried=_tried(task))
+    held = blocking(review.findings, threshold) or review.findings
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    first = f"{review_finding_words(held[0])}{more}" if held else review.detail or review.summary
+    return ReasonPack(
+        attempt=task.made_by,
+        kind="review_failed",
+        summary=f"its review ({', '.join(review.models) or 'by a script'}) failed it: {first}",
+        paths=tuple(dict.fromkeys(one.file for one in held)),
+        findings=_first(review_finding_words(one) for one in held),
+        diff_tail=task.verdict.diff_tail[-DIFF_TAIL_CHARS:] if task.verdict else "",
+        tried=_tried(task),
+    )
+
+
+def reason_of_rejection(task: TaskState, *, by: str, why: str) -> ReasonPack:
+    said = f": {why}" if why else ", without a reason"
+    return ReasonPack(
+        attempt=task.made_by, kind="rejected", summary=f"{by} does not let it land{said}", tried=_tried(task)
+    )
+
+
+def finding_words(one: ScanFinding) -> str:
+    """`src/a.py:3: placeholder: ...`; the file alone where no line is meant."""
+    place = f"{one.path}:{one.line}" if one.line else one.path
+    text = f" (`{one.text}`)" if one.text else ""
+    return f"{place}: {one.rule}: {one.said}{text}"
+
+
+def review_finding_words(one: ReviewFinding) -> str:
+    """`src/a.py:3: claim; evidence; fix`."""
+    place = f"{one.file}:{one.line}" if one.line else one.file
+    return f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part)
+
+
+def _first(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(one[:SENTENCE_CHARS] for one in islice(sentences, MOST_FINDINGS))
+
+
+def _tried(task: TaskState) -> str:
+    return task.result.claimed_summary[:TRIED_CHARS] if task.result else ""
 
 
 def reason_of_scope(outside: tuple[str, ...], *, attempt: int) -> ReasonPack:

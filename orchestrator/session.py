@@ -28,6 +28,7 @@ from orchestrator.refusals import (
     prove_transport,
     prove_writable,
     refuse_unready,
+    unreviewable,
 )
 from orchestrator.requests import granted
 from orchestrator.runs import KeptRun, Options
@@ -41,7 +42,13 @@ from worktrees.mirror import Mirror
 from worktrees.prune import prune_run
 from worktrees.target import create_target
 
+_MOST_REVIEWS_AT_ONCE = 4
 Listener = Callable[[State, Sequence[Recorded]], None]
+Warn = Callable[[str], None]
+
+
+def _unheard(sentence: str) -> None:
+    """Nobody is told."""
 
 
 def start_run(
@@ -54,8 +61,9 @@ def start_run(
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
+    warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
-    """Runs a plan from its beginning."""
+    """Runs a plan from its beginning. `warn` is told of what will stop some of it and need not stop the rest."""
     has_gate_file = refuse_unready(plan, hub)
     prove_agents(plan, settings)
     level = prove_sandbox(plan, settings)
@@ -63,6 +71,8 @@ def start_run(
     prove_home(settings)
     run = runs.new_run_id(plan.name)
     prove_writable(hub.mirror, run)
+    if (unseen := unreviewable(plan, settings)) is not None:
+        warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     options = Options(
         run=run,
@@ -86,7 +96,15 @@ def start_run(
     return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
 
-def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes: Wishes, listener: Listener) -> Ending:
+def resume_run(
+    kept: KeptRun,
+    settings: Settings,
+    *,
+    workers: int | None,
+    wishes: Wishes,
+    listener: Listener,
+    warn: Warn = _unheard,
+) -> Ending:
     """Goes on with a run where its journal ends."""
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
@@ -102,6 +120,8 @@ def resume_run(kept: KeptRun, settings: Settings, *, workers: int | None, wishes
     left = _left(kept)
     prove_agents(left, settings)
     beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings))
+    if (unseen := unreviewable(left, settings)) is not None:
+        warn(unseen)
     if workers is not None:
         kept = runs.with_workers(kept, workers)
     return _go(kept, hub.mirror, settings, beginning, wishes, listener)
@@ -181,7 +201,9 @@ def _transport(settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedde
         ping(client, settings.broker_url)
         yield settings.broker_url, None
         return
-    parts = embedded.start(settings, logs=kept.folder / "logs", workers=kept.options.workers)
+    workers = kept.options.workers
+    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if kept.course.reviewed else 0
+    parts = embedded.start(settings, logs=kept.folder / "logs", workers=workers, reviews=reviews)
     try:
         yield parts.url, parts
     finally:

@@ -6,8 +6,11 @@ from functools import cached_property
 from orchestrator.bill import Bill, bill
 from orchestrator.budget import Ledger
 from orchestrator.course import Course
+from orchestrator.dispatch import author_of
 from orchestrator.locks import waits_for
+from orchestrator.proofs import author_words, finding_lines, flaky_words
 from orchestrator.readiness import Waiting, why_waiting
+from orchestrator.reviews import short_of_budget_for_review
 from orchestrator.starts import short_of_budget
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
@@ -28,7 +31,36 @@ class TaskStanding:
     detail: str
     question: str
     """What an agent asks a person; empty where none does."""
+    wanted: str
+    """What a person is wanted for: `trouble`, `question`, `budget`, `review`; empty where none is."""
+    author: str
+    """Who made its candidate: agent, models, families."""
+    review: "ReviewStanding | None"
+    """None where nobody has looked at its candidate, and nobody is to."""
+    flaky: tuple[str, ...]
+    """Checks that were red, then green on the tree that was to land, with the tests where these are known."""
+    red_base: tuple[str, ...]
+    """Tests that fail on the target itself."""
     used: Bill
+    """Reviews included."""
+    used_by_reviews: Bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStanding:
+    """Who has looked at a candidate, and what came of it."""
+
+    outcome: str
+    """As the reviewer answered; `approved` by a person; empty as long as nobody has answered."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    person: str = ""
+    read: int = 0
+    changed: int = 0
+    """Files; of these `read` were read."""
+    held: tuple[str, ...] = ()
+    """Findings that are held against the candidate."""
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +89,7 @@ def standing(course: Course, state: State, *, now: float, live: bool) -> Standin
         tip=state.tip,
         outcome=_outcome(state, live=live),
         tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
-        used=bill(use for task in state.tasks.values() for use in task.uses.values()),
+        used=bill(state.uses()),
         budget=course.ledger(state),
     )
 
@@ -80,7 +112,32 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         host=task.result.host if task.result else host,
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
-        used=bill(task.uses.values()),
+        wanted=task.parked_for or "",
+        author=author_words(author_of(waits.course.tasks[task.id], task.result)) if task.result else "",
+        review=_review(waits.course, task),
+        flaky=flaky_words(task.verdict) if task.verdict else (),
+        red_base=task.verdict.red_base if task.verdict else (),
+        used=bill((*task.uses.values(), *task.review.uses.values())),
+        used_by_reviews=bill(task.review.uses.values()),
+    )
+
+
+def _review(course: Course, task: TaskState) -> ReviewStanding | None:
+    answer, person = task.review.answer, task.review.person
+    if answer is None:
+        outcome = "approved" if person else ""
+        wanted = task.id in course.reviewed and bool(task.candidate)
+        return ReviewStanding(outcome=outcome, person=person.by if person else "") if wanted or person else None
+    lines = list(finding_lines(answer, course.review_policy.threshold))
+    return ReviewStanding(
+        outcome="approved" if person else answer.outcome,
+        models=answer.models,
+        families=answer.families,
+        person=person.by if person else "",
+        read=len(set(answer.read) & set(answer.changed)),
+        changed=len(answer.changed),
+        held=tuple(line.removeprefix("held: ") for line in lines if line.startswith("held: ")),
+        dropped=tuple(line.removeprefix("dropped: ") for line in lines if line.startswith("dropped: ")),
     )
 
 
@@ -92,7 +149,8 @@ class Waits:
     """What tasks wait for in one state. What holds for all of them is looked up once."""
 
     def __init__(self, course: Course, state: State) -> None:
-        self._course, self._state = course, state
+        self.course = self._course = course
+        self._state = state
         self.run = state.run
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
@@ -112,6 +170,8 @@ class Waits:
             case "candidate":
                 other = waits_for(self._course, self._state, task)
                 return f"waits for '{other}', which holds what it changed undeclared" if other else ""
+            case "reviewing":
+                return self._reviewing(task)
             case "queued":
                 shut = self._state.halted
                 return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
@@ -122,7 +182,22 @@ class Waits:
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 
+    def _reviewing(self, task: TaskState) -> str:
+        review = task.review
+        if review.message is not None:
+            return f"is reviewed on {review.holder}" if review.holder else "no reviewer has taken it yet"
+        if self._state.halted:
+            return f"the gate is shut: {self._state.halted}"
+        if review.limit_until > self._state.at:
+            return f"its review waits until {clock(review.limit_until, self._state.at)} for a model's limit"
+        if short_of_budget_for_review(self._course, self._state):
+            return "its review waits for what others will leave of the budget"
+        again = f", again after trouble: {review.detail}" if review.troubles else ""
+        return f"waits for a reviewer{again}"
+
     def _pending(self, task: TaskState) -> str:
+        if task.restorable:
+            return f"{task.detail}; waits for its lock"
         if task.limit_until > self._state.at:
             return f"waits until {clock(task.limit_until, self._state.at)} for the model's limit"
         waiting = self._why(task)

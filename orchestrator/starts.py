@@ -21,7 +21,7 @@ def next_orders(course: Course, state: State, now: float, slots: int) -> list[Or
     free = slots - len(state.in_phase("running"))
     if free <= 0 or state.halted:
         return []
-    waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now]
+    waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now and not task.restorable]
     if not waiting:
         return []
     orders = list(_started(course, state, now, waiting, free))
@@ -33,18 +33,20 @@ def next_orders(course: Course, state: State, now: float, slots: int) -> list[Or
 
 def out_of_budget(course: Course, state: State) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
-    if not course.budget(state).capped or _may_come_back(state):
+    if not course.budget(state).capped or may_come_back(state):
         return []
     ledger = course.ledger(state)
     landed = {task.id for task in state.in_phase("landed")}
     parked = []
     for task in state.in_phase("pending"):
+        if task.restorable:
+            continue
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, landed):
             continue
         kind = ledger.used_up(course.tasks[task.id].limits, carried(course, state, task))
         if kind is not None:
-            parked.append(TaskParked(task=task.id, question=_budget_question(state, ledger, kind), why="budget"))
+            parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
     return parked
 
 
@@ -60,7 +62,7 @@ def stopped_by_budget(course: Course, state: State, task: TaskState, result: Wor
         return None
     if not course.budget(state).capped or _own_limit_reached(own, result):
         return None
-    cut = _cut(use, own)
+    cut = cut_limits(use, own)
     if task.id not in course.conversing:
         cut = [(kind, limit) for kind, limit in cut if _amount(result.spent, kind) >= limit]
     if not cut:
@@ -76,7 +78,7 @@ def stopped_by_budget(course: Course, state: State, task: TaskState, result: Wor
 
 def short_of_budget(course: Course, state: State, task: TaskState) -> str | None:
     """What of the budget a task waits for that could start otherwise, in a few words; None where there is enough."""
-    if task.id not in course.paid or not course.budget(state).capped:
+    if task.id not in course.paid or not course.budget(state).capped or task.restorable:
         return None
     if _Purse(course, state, 1).take(task) is not None:
         return None
@@ -84,7 +86,7 @@ def short_of_budget(course: Course, state: State, task: TaskState) -> str | None
     usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
     tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
     left = " and ".join(one for one in (usd, tokens) if one)
-    if _may_come_back(state):
+    if may_come_back(state):
         return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
     return f"waits for more budget; {left} are left, too little for it"
 
@@ -99,7 +101,7 @@ def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
     return turns or result.finished_at - result.started_at >= own.wall_s
 
 
-def _cut(use: Use, own: Limits) -> list[tuple[Kind, float]]:
+def cut_limits(use: Use, own: Limits) -> list[tuple[Kind, float]]:
     """The limits it was told that are less than its task's own, with what it was told."""
     usd, tokens = use.limit_usd, use.limit_tokens
     cut: list[tuple[Kind, float]] = []
@@ -185,7 +187,7 @@ class _Purse:
         self._ledger = course.ledger(state) if course.budget(state).capped else None
         pending = sum(task.id in course.paid for task in state.in_phase("pending"))
         self._useful = min(free, pending)
-        self._last = not _may_come_back(state)
+        self._last = not may_come_back(state)
 
     def take(self, task: TaskState) -> Reservation | None:
         """What the task's next order may use; None where that is not to be had now."""
@@ -204,13 +206,14 @@ class _Purse:
         return reserved
 
 
-def _may_come_back(state: State) -> bool:
-    """Whether an order is under way whose reservation may turn out to be more than it used."""
-    running = (task for task in state.in_phase("running"))
-    return any((use := task.uses.get(task.attempt)) is not None and use.open for task in running)
+def may_come_back(state: State) -> bool:
+    """Whether an order or a review is under way whose reservation may turn out to be more than it used."""
+    orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
+    reviews = (task.review.uses.get(task.review.sent) for task in state.tasks.values() if task.review.message)
+    return any(use is not None and use.open for use in (*orders, *reviews))
 
 
-def _budget_question(state: State, ledger: Ledger, kind: str) -> str:
+def budget_question(state: State, ledger: Ledger, kind: str) -> str:
     if kind == "usd":
         of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
     else:

@@ -5,14 +5,16 @@ The state of a run: a fold over its events, and the only steps a task may take.
 before it is journaled. What is derived (which tasks are ready, what is in flight) is computed, never kept.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from orchestrator import events as e
-from orchestrator import gate_steps, order_steps
-from orchestrator.budget import Budget
-from orchestrator.task_state import TERMINAL, IllegalStep, Outstanding, Phase, TaskState
+from orchestrator import gate_steps, order_steps, review_steps
+from orchestrator.budget import Budget, Use
+from orchestrator.outstanding import Outstanding
+from orchestrator.task_state import TERMINAL, IllegalStep, Phase, TaskState
+from orchestrator.wave_state import WaveState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class State:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    wave: WaveState = field(default_factory=WaveState)
     budget: Budget | None = None
     """As a person has set it since; None is the plan's."""
     halted: str = ""
@@ -55,14 +58,36 @@ class State:
 
     def outstanding(self) -> dict[str, Outstanding]:
         """By message id, what somebody owes an answer to."""
-        return {task.message.message_id: task.message for task in self.tasks.values() if task.message}
+        owed = {one.message_id: one for task in self.tasks.values() for one in task.messages}
+        return owed if self.wave.message is None else owed | {self.wave.message.message_id: self.wave.message}
+
+    def holder(self, message: Outstanding) -> str:
+        """`host/pid` of the worker that has it, once one is seen to."""
+        if message.kind == "wave":
+            return self.wave.holder
+        task = self.tasks[message.task]
+        return task.review.holder if message.kind == "review" else task.holder
+
+    def messages_about(self, event: e.Event) -> tuple[Outstanding, ...]:
+        """What is owed of that of which the event tells, of which alone it can make answers needless."""
+        task = self.tasks.get(getattr(event, "task", ""))
+        if task is not None:
+            return task.messages
+        return tuple(self.outstanding().values()) if isinstance(event, e.MessageLost) else ()
+
+    def uses(self) -> Iterator[Use]:
+        """What everything that models do in this run was promised, and has used."""
+        for task in self.tasks.values():
+            yield from task.uses.values()
+            yield from task.review.uses.values()
 
     def in_phase(self, *phases: Phase) -> list[TaskState]:
         return [task for task in self.tasks.values() if task.phase in phases]
 
     def task_of(self, message_id: str) -> TaskState | None:
         """The task whose answer is awaited under this message id."""
-        return next((one for one in self.tasks.values() if one.message and one.message.message_id == message_id), None)
+        owed = ((task, one) for task in self.tasks.values() for one in task.messages)
+        return next((task for task, one in owed if one.message_id == message_id), None)
 
     def step(self, task_id: str, *allowed: Phase) -> TaskState:
         task = self.tasks.get(task_id)
@@ -79,6 +104,10 @@ TaskStep = Callable[[TaskState, Any, float], None]
 _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
 )
+_MAY_BE_APPROVED: tuple[Phase, ...] = (
+    *("candidate", "queued", "testing", "judged", "reviewing", "reviewed"),
+    *("pending", "failed", "needs_human"),
+)
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
@@ -92,16 +121,25 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.EntryQueued: (gate_steps.queued, ("candidate",)),
     e.CheckSent: (gate_steps.check_sent, ("queued",)),
     e.CheckAnswered: (gate_steps.check_answered, ("testing",)),
-    e.LandingIntended: (gate_steps.landing_intended, ("judged",)),
-    e.LandingAnswered: (gate_steps.landing_answered, ("landing", "queued", "testing", "judged")),
-    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "judged")),
-    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "judged")),
+    e.ReviewAwaited: (review_steps.awaited, ("judged", "queued")),
+    e.ReviewSent: (review_steps.sent, ("queued", "testing", "judged", "reviewing")),
+    e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "judged", "reviewing")),
+    e.LandingIntended: (gate_steps.landing_intended, ("judged", "queued")),
+    e.LandingAnswered: (
+        gate_steps.landing_answered,
+        ("landing", "queued", "testing", "judged", "reviewing", "reviewed"),
+    ),
+    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "judged", "reviewed")),
+    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "judged", "reviewed")),
     e.TaskBlocked: (order_steps.blocked, ("pending",)),
-    e.TaskParked: (order_steps.parked, ("pending", "queued", "answered")),
+    e.TaskParked: (order_steps.parked, ("pending", "queued", "answered", "judged", "reviewing", "reviewed")),
     e.TaskCancelled: (
         order_steps.cancelled,
-        ("pending", "running", "answered", "candidate", "queued", "testing", "judged"),
+        ("pending", "running", "answered", "candidate", "queued", "testing", "judged", "reviewing", "reviewed"),
     ),
+    e.TaskApproved: (review_steps.approved, _MAY_BE_APPROVED),
+    e.TaskRejected: (review_steps.rejected, _MAY_BE_APPROVED),
+    e.CandidateRestored: (review_steps.restored, ("pending",)),
     e.TaskRetried: (order_steps.retried, ("failed", "blocked", "cancelled", "needs_human")),
     e.TaskReplied: (order_steps.replied, ("needs_human",)),
 }
@@ -118,6 +156,7 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.wave.since = event.tip
 
 
 def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
@@ -125,11 +164,14 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
         raise IllegalStep("a run that never began cannot go on")
     state.tip, state.halted, state.finished = event.tip, "", False
     state.halted_by_infrastructure = False
+    state.wave.troubles, state.wave.not_before = 0, 0.0
 
 
 def _run_ended(state: State, event: e.RunEnded, at: float) -> None:
     if any(task.phase not in TERMINAL for task in state.tasks.values()):
         raise IllegalStep("a run does not end while a task may still go on")
+    if state.wave.message is not None:
+        raise IllegalStep("a run does not end while its target is checked")
     state.finished = True
 
 
@@ -158,24 +200,44 @@ def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None
         state.tip = event.result.commit or state.tip
 
 
-def _reopened(state: State, event: e.TaskRetried | e.TaskReplied, at: float) -> None:
+def _reopened(state: State, event: e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected, at: float) -> None:
     _of_task(state, event, at)
-    state.finished = False
+    state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
 
 
 def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
-    _owed(state, event.message_id).holder = f"{event.host}/{event.pid}"
+    message, holder = _owed(state, event.message_id), f"{event.host}/{event.pid}"
+    if message.kind == "wave":
+        state.wave.holder = holder
+    elif message.kind == "review":
+        state.tasks[message.task].review.holder = holder
+    else:
+        state.tasks[message.task].holder = holder
 
 
 def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
-    order_steps.lost(_owed(state, event.message_id), event, at)
+    message = _owed(state, event.message_id)
+    if message.kind == "wave":
+        state.wave.lost(event, at)
+    elif message.kind == "review":
+        review_steps.lost(state.tasks[message.task], event, at)
+    else:
+        order_steps.lost(state.tasks[message.task], event, at)
 
 
-def _owed(state: State, message_id: str) -> TaskState:
-    task = state.task_of(message_id)
-    if task is None:
+def _owed(state: State, message_id: str) -> Outstanding:
+    message = state.outstanding().get(message_id)
+    if message is None:
         raise IllegalStep(f"no answer is owed to {message_id}")
-    return task
+    return message
+
+
+def _wave_sent(state: State, event: e.WaveSent, at: float) -> None:
+    state.wave.sent(event, state.number + 1)
+
+
+def _wave_answered(state: State, event: e.WaveAnswered, at: float) -> None:
+    state.wave.answered(event, at)
 
 
 def _gate_halted(state: State, event: e.GateHalted, at: float) -> None:
@@ -197,6 +259,10 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.LandingAnswered: _landing_answered,
     e.TaskRetried: _reopened,
     e.TaskReplied: _reopened,
+    e.TaskApproved: _reopened,
+    e.TaskRejected: _reopened,
+    e.WaveSent: _wave_sent,
+    e.WaveAnswered: _wave_answered,
     e.MessageTaken: _message_taken,
     e.MessageLost: _message_lost,
     e.GateHalted: _gate_halted,

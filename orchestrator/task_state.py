@@ -7,7 +7,9 @@ from typing import Literal
 
 from orchestrator.budget import Use
 from orchestrator.events import ParkedFor
-from supervisor.messages import Certificate, CheckResult
+from orchestrator.outstanding import Outstanding, pause_s
+from orchestrator.review_state import ReviewState
+from supervisor.messages import Approval, Certificate, CheckResult
 from workers.messages import ReasonPack, Reply, WorkResult
 
 Phase = Literal[
@@ -18,6 +20,8 @@ Phase = Literal[
     "queued",
     "testing",
     "judged",
+    "reviewing",
+    "reviewed",
     "landing",
     "landed",
     "failed",
@@ -26,12 +30,17 @@ Phase = Literal[
     "needs_human",
 ]
 """
-`pending` holds no lock and waits for needs, locks or a slot. `answered` and `judged` last no longer than one turn of
-the loop, until it is decided what follows. `candidate` waits for a lock on paths it touched undeclared.
+`pending` holds no lock and waits for needs, locks or a slot. `answered`, `judged` and `reviewed` last no longer than
+one turn of the loop, until it is decided what follows; in the last a reviewer has not let it through. `candidate` waits
+for a lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate.
 """
 
-IN_FLIGHT: frozenset[Phase] = frozenset(("running", "answered", "candidate", "queued", "testing", "judged", "landing"))
+IN_FLIGHT: frozenset[Phase] = frozenset(
+    ("running", "answered", "candidate", "queued", "testing", "judged", "reviewing", "reviewed", "landing")
+)
 AT_GATE: frozenset[Phase] = frozenset(("testing", "judged", "landing"))
+MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "judged", "reviewing"))
+"""In which a review may be under way."""
 TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
 
 MOST_TROUBLES = 12
@@ -40,17 +49,6 @@ MOST_TROUBLES = 12
 
 class IllegalStep(Exception):
     """An event that cannot happen to this task now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outstanding:
-    """A message somebody owes an answer to."""
-
-    message_id: str
-    token: str
-    kind: Literal["order", "check", "landing"]
-    task: str
-    issued_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +100,7 @@ class TaskState:
     over: int = 0
     """The newest attempt that a person has ended, or that asked one: it and those before it bring no candidate more."""
     message: Outstanding | None = None
+    """An order, a check or a landing; a review may be outstanding beside a check."""
     holder: str = ""
     """`host/pid` of the worker that has the message, once one is seen to."""
     result: WorkResult | None = None
@@ -113,6 +112,11 @@ class TaskState:
     """By number, what the attempt under way has asked for."""
     queued_at: int = 0
     """Number of the event that first put it into the train; kept over requeues."""
+    kept: bool = False
+    """It was given up or waited for a person, and its candidate is to go on when its lock is free again."""
+    reviewed: bool = False
+    """Its candidate may not land without an approval."""
+    review: ReviewState = field(default_factory=ReviewState)
     verdict: CheckResult | None = None
     certificates: tuple[Certificate, ...] = ()
     commit: str = ""
@@ -137,9 +141,36 @@ class TaskState:
     ended: float = 0.0
     landed_on_host: str = ""
 
+    @property
+    def messages(self) -> tuple[Outstanding, ...]:
+        """What is owed to it."""
+        return tuple(one for one in (self.message, self.review.message) if one is not None)
+
+    @property
+    def candidate(self) -> str:
+        """The commit of its last candidate; empty where its last attempt made none, and while another is under way."""
+        return (self.result.commit or "") if self.result is not None and self.result.outcome == "candidate" else ""
+
+    @property
+    def made_by(self) -> int:
+        """The attempt that made its candidate: not the latest, where a late one was adopted in its place."""
+        return self.result.attempt if self.result is not None else self.attempt
+
+    @property
+    def approval(self) -> Approval | None:
+        """What lets its candidate land as its checks have composed it."""
+        return self.review.approval(self.candidate, self.verdict) if self.candidate else None
+
+    @property
+    def restorable(self) -> bool:
+        """It waits for its lock alone, and for no attempt: its candidate goes on."""
+        return self.phase == "pending" and self.kept
+
     def enter(self, phase: Phase, at: float) -> None:
         """Out of flight, whatever it held besides its declared globs is another's to take."""
         self.phase, self.since, self.holder = phase, at, ""
+        if phase not in MAY_BE_REVIEWED:
+            self.review.let_go()
         if phase not in IN_FLIGHT:
             self.extra, self.asks = (), {}
         if phase in ("landed", "failed"):
@@ -151,14 +182,10 @@ class TaskState:
         """Infrastructure failed it: nobody's fault, tried again after a pause that doubles up to a minute."""
         self.troubles += 1
         self.detail = detail
-        self.not_before = at + _pause_s(self.troubles)
+        self.not_before = at + pause_s(self.troubles)
 
     def wait_for_limit(self, until: float, detail: str, at: float) -> None:
         """A model's usage limit: no trouble. A reset that was stated wrongly, again and again, is asked less often."""
         self.waits += 1
         self.detail = detail
-        self.not_before = self.limit_until = max(until, at + _pause_s(self.waits))
-
-
-def _pause_s(times: int) -> float:
-    return min(60.0, 0.5 * 2.0 ** min(times, 10))
+        self.not_before = self.limit_until = max(until, at + pause_s(self.waits))

@@ -4,6 +4,7 @@ import time
 
 from orchestrator import events as e
 from orchestrator.journal import Recorded
+from orchestrator.proofs import reviewer_words
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -15,7 +16,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
         case e.MessageLost():
             return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
         case _:
-            return _of_run(event) or _of_task(event)
+            return _of_run(event) or _of_waves(event) or _of_task(event)
 
 
 def _held(level: Level | None) -> str:
@@ -41,6 +42,20 @@ def _of_run(event: e.Event) -> str | None:
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
+        case _:
+            return None
+
+
+def _of_waves(event: e.Event) -> str | None:
+    match event:
+        case e.WaveSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"all checks are run on the target at {event.base[:12]}, after {landings} since {event.since[:12]}"
+        case e.WaveAnswered(result=result) if result.verdict == "green":
+            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            return f"the target is green as a whole ({names})"
+        case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
+            return f"the target could not be checked, {result.detail}"
         case _:
             return None
 
@@ -95,6 +110,8 @@ def _of_task(event: e.Event) -> str | None:
             return _of_paths(event)
         case e.CheckAnswered():
             return _checked(event)
+        case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
+            return _of_review(event)
         case e.LandingAnswered():
             return _landed(event)
         case e.ProfileChosen():
@@ -103,6 +120,37 @@ def _of_task(event: e.Event) -> str | None:
             return f"{event.task}: {_rebuilt(event)}"
         case _:
             return _ended(event)
+
+
+def _of_review(
+    event: e.ReviewSent | e.ReviewAnswered | e.TaskApproved | e.TaskRejected | e.CandidateRestored,
+) -> str | None:
+    match event:
+        case e.ReviewSent():
+            return f"{event.task}: a review is asked for"
+        case e.ReviewAnswered():
+            return _reviewed(event)
+        case e.TaskApproved():
+            return f"{event.task}: {event.by} lets {event.commit[:12]} land, if its checks do"
+        case e.TaskRejected():
+            return f"{event.task}: {'returned' if event.again else 'failed'}, {event.reason.summary}"
+        case e.CandidateRestored():
+            return f"{event.task}: its candidate goes on"
+
+
+def _reviewed(event: e.ReviewAnswered) -> str | None:
+    """What is no verdict is told with what follows from it."""
+    result = event.result
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"{event.task}: its review waits for a model's limit, {result.detail}"
+        case "infrastructure":
+            return f"{event.task}: its review could not be had, {result.detail}"
+        case _:
+            return None
 
 
 def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
@@ -173,8 +221,10 @@ def _landed(event: e.LandingAnswered) -> str:
 
 
 def telling_line(recorded: Recorded) -> str:
-    """A failing check's own last words; empty for any other event."""
+    """A failing check's own last words, or the first of what a scan found; empty for any other event."""
     event = recorded.event
+    if isinstance(event, e.TaskReturned | e.TaskFailed) and event.reason.kind == "findings" and event.reason.findings:
+        return event.reason.findings[0]
     if isinstance(event, e.TaskReturned | e.TaskFailed) and event.reason.log_tail:
         lines = [line for line in event.reason.log_tail.splitlines() if line.strip()]
         telling = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR", "error"))]

@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 
 from orchestrator.events import Event, MessageLost, MessageTaken
 from orchestrator.link import Link
+from orchestrator.outstanding import Outstanding
 from orchestrator.state import State
-from orchestrator.task_state import Outstanding, TaskState
-from workers.wire import CHECKS, LANDINGS, ORDERS
+from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS
 
 _LOOK_S = 0.5
 _SEND_AGAIN_S = 10.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
 _MISSED_S = 5.0
-QUEUE = {"order": ORDERS, "check": CHECKS, "landing": LANDINGS}
+QUEUE = {"order": ORDERS, "check": CHECKS, "wave": CHECKS, "review": REVIEWS, "landing": LANDINGS}
 
 
 @dataclass(slots=True)
 class Findings:
-    """What one look has shown. Tasks are those whose message it is about."""
+    """What one look has shown."""
 
     taken: list[Event] = field(default_factory=list)
-    unsent: list[TaskState] = field(default_factory=list)
-    lost: list[TaskState] = field(default_factory=list)
+    unsent: list[Outstanding] = field(default_factory=list)
+    lost: list[Outstanding] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -67,37 +67,36 @@ class Watch:
         holders = link.holders(list(outstanding))
         patient = link.patient()
         for message_id, message in outstanding.items():
-            task = state.tasks[message.task]
-            holder = holders.get(message_id)
+            known, holder = state.holder(message), holders.get(message_id)
             if holder is not None and holder.token == message.token:
-                self._note_holder(message_id, task, f"{holder.host}/{holder.pid}", findings)
+                self._note_holder(message_id, known, f"{holder.host}/{holder.pid}", findings)
             elif message_id in self.unsent:
-                findings.unsent.append(task)
-            elif task.holder or message_id in self._seen:
-                self._note_missing(message_id, task, patient, findings)
+                findings.unsent.append(message)
+            elif known or message_id in self._seen:
+                self._note_missing(message, patient, findings)
             elif self._overdue(message, link):
-                findings.unsent.append(task)
+                findings.unsent.append(message)
         return findings
 
-    def lost_event(self, message_id: str, task: TaskState) -> MessageLost:
-        where = task.holder or "a worker"
-        return MessageLost(message_id=message_id, why=f"{where} took it and is gone")
+    def lost_event(self, message: Outstanding, holder: str) -> MessageLost:
+        where = holder or "a worker"
+        return MessageLost(message_id=message.message_id, why=f"{where} took it and is gone")
 
-    def _note_holder(self, message_id: str, task: TaskState, holder: str, findings: Findings) -> None:
+    def _note_holder(self, message_id: str, known: str, holder: str, findings: Findings) -> None:
         self.unsent.discard(message_id)
         self._seen.add(message_id)
         self._missing.discard(message_id)
-        if task.holder != holder:
+        if known != holder:
             host, _, pid = holder.rpartition("/")
             findings.taken.append(MessageTaken(message_id=message_id, host=host, pid=int(pid)))
 
-    def _note_missing(self, message_id: str, task: TaskState, patient: bool, findings: Findings) -> None:
+    def _note_missing(self, message: Outstanding, patient: bool, findings: Findings) -> None:
         if patient:
-            self._missing.discard(message_id)
-        elif message_id in self._missing:
-            findings.lost.append(task)
+            self._missing.discard(message.message_id)
+        elif message.message_id in self._missing:
+            findings.lost.append(message)
         else:
-            self._missing.add(message_id)
+            self._missing.add(message.message_id)
 
     def _overdue(self, message: Outstanding, link: Link) -> bool:
         sent_at = self._sent_at.get(message.message_id, 0.0)

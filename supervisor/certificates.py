@@ -1,45 +1,106 @@
-"""Certificates: what they are bound to, and whether a set of them proves a tree."""
+"""
+Certificates: what they are bound to, and whether a set of them proves a tree.
+
+A check's **inputs** are the tree, or, where its definition says by `paths` what its outcome depends on, that part of
+it, together with every path that no check's `paths` cover: what nobody has thought of counts for all. With a check
+count those it uses, their definitions as well as their inputs.
+"""
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from supervisor.definitions import CheckDefinition
+from supervisor.lines import line_of
 from supervisor.messages import Certificate
+from workers.globs import parse
 from workers.kept_folders import environment_fingerprint
+from workers.sandbox.confinement import Level
+from workers.settings import inherited_environment
+from worktrees.git import Git, TreeId
+
+_NO_SAY = frozenset({"cost_s"})
+"""What of a definition says nothing about what is run."""
 
 
-def definition_digest(check: CheckDefinition) -> str:
-    return _digest(check.model_dump(mode="json"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What checks of one tree depend on. The tree is listed at most once, and only where some check has `paths`."""
+
+    git: Git
+    tree: TreeId
+    checks: Sequence[CheckDefinition]
+    _listed: list[tuple[str, bytes]] = field(default_factory=list, repr=False, compare=False)
+
+    def of(self, check: CheckDefinition) -> str:
+        """The tree's id, or a digest of the part of it that the check depends on."""
+        line = line_of(check, self.checks)
+        if not all(each.paths for each in line):
+            return self.tree
+        mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
+        anybodys = [parse(glob) for each in self.checks for glob in each.paths]
+        digest = hashlib.sha256()
+        for path, record in self._paths():
+            if any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys):
+                digest.update(b"%d:" % len(record) + record)
+        return f"part-{digest.hexdigest()}"
+
+    def _paths(self) -> Sequence[tuple[str, bytes]]:
+        if not self._listed:
+            listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.tree).stdout.split(b"\0")[:-1]
+            self._listed.extend((os.fsdecode(record.partition(b"\t")[2]), record) for record in listed)
+        return self._listed
 
 
-def certificate_key(check: str, definition: str, environment: str, tree: str) -> str:
-    return _digest([check, definition, environment, tree])
+def definition_digest(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> str:
+    """Of the check and of all it uses."""
+    line = line_of(check, checks)
+    return _digest([each.model_dump(mode="json", exclude=set(_NO_SAY)) for each in line])
 
 
-def certify(check: CheckDefinition, *, tree: str, seconds: float, host: str) -> Certificate:
-    """The certificate of a check that was just seen green on `tree`, on this host."""
-    definition = definition_digest(check)
-    environment = environment_fingerprint()
+def environment(level: Level) -> str:
+    """What of this host may change a check's answer, what holds its commands and which programs they find included."""
+    lent = _digest(sorted(inherited_environment().items()))
+    return f"{environment_fingerprint()}-{level}-{lent[:12]}"
+
+
+def certificate_key(check: str, definition: str, environment: str, inputs: str) -> str:
+    return _digest([check, definition, environment, inputs])
+
+
+def certify(
+    check: CheckDefinition,
+    checks: Sequence[CheckDefinition],
+    *,
+    inputs: str,
+    environment: str,
+    seconds: float,
+    host: str,
+) -> Certificate:
+    """The certificate of a check that was seen green on these inputs, in this environment."""
+    definition = definition_digest(check, checks)
     return Certificate(
-        key=certificate_key(check.name, definition, environment, tree),
+        key=certificate_key(check.name, definition, environment, inputs),
         check=check.name,
         definition=definition,
         environment=environment,
-        tree=tree,
+        tree=inputs,
         seconds=seconds,
         host=host,
     )
 
 
-def unproven(checks: Sequence[CheckDefinition], tree: str, certificates: Sequence[Certificate]) -> tuple[str, ...]:
-    """Names of the checks that no valid certificate covers for this tree; empty means proven."""
+def unproven(checks: Sequence[CheckDefinition], inputs: Inputs, certificates: Sequence[Certificate]) -> tuple[str, ...]:
+    """Names of the checks that no valid certificate covers for these inputs; empty means proven."""
     valid = {
-        (one.check, one.definition)
+        (one.check, one.definition, one.tree)
         for one in certificates
-        if one.tree == tree and one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
+        if one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
     }
-    return tuple(check.name for check in checks if (check.name, definition_digest(check)) not in valid)
+    wanted = ((check.name, definition_digest(check, checks), inputs.of(check)) for check in checks)
+    return tuple(name for name, *rest in wanted if (name, *rest) not in valid)
 
 
 def _digest(value: object) -> str:

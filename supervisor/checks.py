@@ -1,28 +1,36 @@
 """
-Runs checks: each in its own process tree, with a time limit, one after the other in one clean checkout of a commit.
+Runs checks: each in its own process tree, with a time limit, each **line** of them in a clean checkout of its own.
+
+A line is a check behind those it uses (`lines`). It has private folders of its own, too: whatever a candidate's tests
+leave, in the checkout, at home or in the folder for temporary files, no other line finds it.
 
 Green means the command ran, exited 0, and left every file of the commit as it was: what a check finds is true of
-the commit's tree only if that is still what lies there. What checks leave beside it (a build's output) stays for
-the checks behind them. Everything else is a failure that says how it ended.
+the commit's tree only if that is still what lies there. Everything else is a failure that says how it ended. Whose it
+is, and whether green is to be believed, is judged elsewhere (`trial`, `judging`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.certificates import certify
+from supervisor.certificates import Inputs, certify, environment
 from supervisor.definitions import CheckDefinition
+from supervisor.evidence import of_run
+from supervisor.judging import Ran
+from supervisor.lines import lines_of
 from supervisor.messages import Certificate, CheckFailure
+from supervisor.reports import ask, collect
 from supervisor.setups import Bench, keep_folders, set_up
 from workers.policy.sources import hosts_for_check
+from workers.sandbox.layers import chosen
 from workers.sandbox.private import let_out, private
-from workers.sandbox.process import Command, run, shell
+from workers.sandbox.process import Command, Ended, run, shell
 from workers.sandbox.shelter import Shelter
 from workers.settings import Settings
 from worktrees.checkout import lease_checkout
 from worktrees.compose import tree_of
-from worktrees.git import CommitId, TreeId
+from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 
 Stop = Callable[[], bool]
@@ -40,39 +48,76 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One check that was run on one commit; `failure` is None where it was green by itself."""
+
+    check: CheckDefinition
+    ran: Ran
+    failure: CheckFailure | None
+    seconds: float
+    tail: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What running checks on one commit gave: a certificate for each green one, at most one failure."""
+    """What running all checks on one commit gave: a certificate for each green one, the first failure."""
 
     certificates: tuple[Certificate, ...]
     failure: CheckFailure | None
 
 
-def run_checks(
-    checks: Sequence[CheckDefinition],
+def run_line(
+    line: Sequence[CheckDefinition],
     commit: CommitId,
     place: Place,
     *,
     label: str,
-    tree: TreeId | None = None,
     base: CommitId | None = None,
-) -> Outcome:
+    past: Collection[str] = (),
+) -> tuple[Tried, ...]:
     """
-    Runs the checks in their order on a clean checkout of `commit`, until one is not green.
+    Runs checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
-    `label` names the log files; `tree` is the commit's, where the caller knows it. `base` is the target's tip, of
-    which set-up folders are kept; without it every set-up is run. Raises GitFailed, OSError or Unusable for trouble
-    that is nobody's failure.
+    `label` names the log files. `base` is the target's tip, of which set-up folders are kept; without it every set-up
+    is run. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
     """
-    tree = tree or tree_of(place.mirror.git, commit)
-    earned: list[Certificate] = []
+    tried: list[Tried] = []
     with _bench(commit, place, label, base) as bench:
-        keep_folders(checks, bench)
-        for check in checks:
-            answer = _run_one(check, bench, tree, place.settings.host)
-            if isinstance(answer, CheckFailure):
-                return Outcome(certificates=tuple(earned), failure=answer)
-            earned.append(answer)
-    return Outcome(certificates=tuple(earned), failure=None)
+        keep_folders(line, bench)
+        for check in line:
+            tried.append(_run_one(check, bench))
+            if tried[-1].failure is not None and check.name not in past:
+                break
+    return tuple(tried)
+
+
+def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place, *, label: str) -> Outcome:
+    """All checks on one commit, judged by nothing but how they end; what uses a red one is not run."""
+    tried: dict[str, Tried] = {}
+    for line in lines_of(checks):
+        for one in run_line(line.checks, commit, place, label=label_of(label, line.checks)):
+            tried.setdefault(one.check.name, one)
+    inputs = Inputs(git=place.mirror.git, tree=tree_of(place.mirror.git, commit), checks=checks)
+    certificates = tuple(
+        certify(
+            one.check,
+            checks,
+            inputs=inputs.of(one.check),
+            environment=environment(chosen(place.settings.sandbox)),
+            seconds=one.seconds,
+            host=place.settings.host,
+        )
+        for one in tried.values()
+        if one.failure is None
+    )
+    failures = (one.failure for one in tried.values() if one.failure is not None)
+    return Outcome(certificates=certificates, failure=next(failures, None))
+
+
+def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
+    """Logs of a line of several bear the name of what it is run for: one of them may be run in another line too."""
+    return label if len(line) == 1 else f"{label}-for-{line[-1].name}"
 
 
 @contextmanager
@@ -98,20 +143,34 @@ def _bench(commit: CommitId, place: Place, label: str, base: CommitId | None) ->
             )
 
 
-def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> Certificate | CheckFailure:
+def _run_one(check: CheckDefinition, bench: Bench) -> Tried:
     failure = set_up(check, bench)
     if failure is not None:
-        return failure
+        ran = Ran(how=failure.how, status=failure.status)
+        return Tried(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy)) as own:
+        asked = ask(check, bench.checkout.path, own.tmp, own.env)
         command = Command(
             argv=shell(check.run),
             cwd=bench.checkout.path,
-            env=own.env,
+            env=asked.env,
             confined=own.confined,
             log=bench.logs / f"{bench.label}-{check.name}.log",
             timeout_s=check.timeout_s,
         )
         ended = run(command, stop=bench.stop)
+        evidence = of_run(ended, collect(asked))
+    if evidence.report is not None:
+        ended.log.with_suffix(".tests.json").write_text(evidence.report.encode())
+    failure = _failure(check, ended, bench.checkout.altered() if ended.succeeded else ())
+    how = ended.how if failure is None else failure.how
+    ran = Ran(how=how, status=ended.status, evidence=evidence)
+    return Tried(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.tail, log=str(ended.log))
+
+
+def _failure(check: CheckDefinition, ended: Ended, altered: Sequence[str]) -> CheckFailure | None:
+    if ended.succeeded and not altered:
+        return None
     failure = CheckFailure(
         check=check.name,
         how=ended.how,
@@ -119,15 +178,12 @@ def _run_one(check: CheckDefinition, bench: Bench, tree: TreeId, host: str) -> C
         log_tail=ended.tail,
         log=str(ended.log),
     )
-    if not ended.succeeded:
+    if not altered:
         return failure
-    altered = bench.checkout.altered()
-    if altered:
-        reason = _altering(altered)
-        return failure.model_copy(
-            update={"how": "refused", "reason": reason, "log_tail": f"{ended.tail.rstrip()}\n{reason}\n".lstrip()}
-        )
-    return certify(check, tree=tree, seconds=ended.seconds, host=host)
+    reason = _altering(altered)
+    return failure.model_copy(
+        update={"how": "refused", "reason": reason, "log_tail": f"{ended.tail.rstrip()}\n{reason}\n".lstrip()}
+    )
 
 
 def _altering(paths: Sequence[str]) -> str:

@@ -1,21 +1,23 @@
 """
-What a check is, and `forgepool.yaml`, the file in which a repository defines its own.
+What a check is, and `forgepool.yaml`, the file in which a repository says what it demands.
 
 How a check is run lies elsewhere; here is only what a person can say about one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from workers.documents import Located, read, validate
+from workers.globs import parse
 from workers.messages import CachedFolder, Message, Setup
-from workers.mistakes import DocumentWrong, Mistake
+from workers.mistakes import DocumentWrong, Mistake, nearest
 from workers.policy.document import mistakes_in
 from workers.policy.entries import RuleEntry
 from workers.sandbox.network.hosts import BadHost, read_rule
 from workers.scalars import Duration, Slug
+from workers.segments import BadGlob
 
 
 class _CheckBody(Message):
@@ -79,19 +81,35 @@ WrittenChecksOrNone = Annotated[
 """The same, or the word `none`."""
 
 
-class GateFile(Message):
+class ScanRules(Message):
+    """What a repository says of the scans."""
+
+    protect: tuple[str, ...] = ()
+    """Globs of what no task changes without a person's leave, besides what is protected anyway."""
+    waive: tuple[str, ...] = ()
+    """Rules of which nothing is told, whoever breaks them."""
+
+
+class _Demands(Message):
+    """What a gate file says besides its checks."""
+
+    policy: tuple[RuleEntry, ...] = ()
+    """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
+    scans: ScanRules = ScanRules()
+    review: Literal["required"] | None = None
+    """Nothing lands here without an approval, whatever a plan says."""
+
+
+class GateFile(_Demands):
     """What a repository demands: the checks for whatever lands on the branch that holds the file, rules for agents."""
 
     version: Literal[1] = 1
     checks: tuple[CheckDefinition, ...]
-    policy: tuple[RuleEntry, ...] = ()
-    """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
 
 
-class _GateSource(Message):
+class _GateSource(_Demands):
     version: Literal[1]
     checks: WrittenChecks
-    policy: tuple[RuleEntry, ...] = ()
 
 
 def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
@@ -103,10 +121,16 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     """
     document = read(text, name)
     source = validate(document, _GateSource)
-    wrong = (*check_mistakes(document, source.checks), *mistakes_in(document, source.policy, ("policy",)))
+    checks = definitions(source.checks)
+    wrong = (
+        *check_mistakes(document, source.checks),
+        *(Mistake(_line(document, check, "uses"), said) for check, said in unknown_uses(checks)),
+        *mistakes_in(document, source.policy, ("policy",)),
+        *_scans_wrong(document, source.scans),
+    )
     if wrong:
         raise DocumentWrong(name, wrong)
-    return GateFile(checks=definitions(source.checks), policy=source.policy)
+    return GateFile(checks=checks, policy=source.policy, scans=source.scans, review=source.review)
 
 
 def definitions(
@@ -124,31 +148,114 @@ def definitions(
 def check_mistakes(
     document: Located, written: tuple[CheckDefinition, ...] | dict[str, str | _CheckBody]
 ) -> tuple[Mistake, ...]:
-    """What is wrong with the document's `checks` as a whole: none at all, or one name given to two."""
+    """
+    What is wrong with the document's `checks` beside their forms: none at all, one name for two, hosts, globs, circles.
+
+    That a check uses one of another document is no mistake; see `unknown_uses`.
+    """
     if not written:
         return (Mistake(document.line(("checks",)), "'checks' is empty; name at least one command that must pass"),)
     first: dict[str, int] = {}
     wrong: list[Mistake] = []
-    for index, check in enumerate(definitions(written)):
-        wrong += _hosts_wrong(document, index, check)
+    checks = definitions(written)
+    for index, check in enumerate(checks):
+        wrong += _hosts_wrong(document, check)
+        wrong += _globs_wrong(document, check)
         line = document.line(("checks", index, "name"))
         if check.name in first:
             before = f"first on line {first[check.name]}"
             wrong.append(Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name"))
         first.setdefault(check.name, line)
+    wrong += [Mistake(_line(document, check, "uses"), said) for check, said in _circles(checks)]
     return tuple(wrong)
 
 
-def _hosts_wrong(document: Located, index: int, check: CheckDefinition) -> Iterator[Mistake]:
-    key: str | int = (
-        index if isinstance(document.data, dict) and isinstance(document.data["checks"], list) else check.name
-    )
+def unknown_uses(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
+    """Each check that uses one that is not among them, and a sentence about it."""
+    known = [check.name for check in checks]
+    for check in checks:
+        for name in check.uses:
+            if name not in known:
+                meant = nearest(name, known)
+                mend = f"did you mean '{meant[0]}'?" if meant else f"checks are: {', '.join(known)}"
+                yield check, f"check '{check.name}' uses '{name}', which is no check; {mend}"
+
+
+def _circles(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
+    """Each check that would have to run before itself; of a circle, the one that is written first."""
+    uses = {check.name: check.uses for check in checks}
+    told: set[str] = set()
+    for check in checks:
+        if check.name in check.uses:
+            yield check, f"check '{check.name}' uses itself; take it out of its 'uses'"
+        elif check.name not in told and (way := _way_back(check.name, uses)):
+            told.update(way)
+            named = ", ".join(f"'{name}'" for name in way)
+            yield check, f"checks {named} use each other in a circle; take one of them out of the others' 'uses'"
+
+
+def _way_back(name: str, uses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The checks through which it leads back to itself, itself first; none where it does not."""
+    waiting: list[tuple[str, ...]] = [(name,)]
+    seen: set[str] = set()
+    while waiting:
+        way = waiting.pop()
+        for used in uses.get(way[-1], ()):
+            if used == name:
+                return way
+            if used not in seen:
+                seen.add(used)
+                waiting.append((*way, used))
+    return ()
+
+
+def _hosts_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
     for host in check.network:
         try:
             read_rule(host)
         except BadHost as bad:
-            line = document.line(("checks", key, "network"))
-            yield Mistake(line, f"'network' of check '{check.name}' has the {bad}")
+            yield Mistake(_line(document, check, "network"), f"'network' of check '{check.name}' has the {bad}")
+
+
+def _globs_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
+    for key, globs in (("paths", check.paths), ("reports", check.reports)):
+        for glob in globs:
+            if wrong := _glob_wrong(glob):
+                yield Mistake(_line(document, check, key), f"'{key}' of check '{check.name}' has the {wrong}")
+
+
+def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
+    for at, glob in enumerate(scans.protect):
+        if wrong := _glob_wrong(glob):
+            yield Mistake(document.line(("scans", "protect", at)), f"'protect' of 'scans' has the {wrong}")
+    if not scans.waive:
+        return
+    from supervisor.scans.scanning import RULES
+
+    for at, rule in enumerate(scans.waive):
+        if rule not in RULES:
+            meant = nearest(rule, RULES)
+            mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
+            yield Mistake(document.line(("scans", "waive", at)), f"'waive' of 'scans' has no rule '{rule}'; {mend}")
+
+
+def _glob_wrong(glob: str) -> str | None:
+    if glob.startswith("/"):
+        return f"glob '{glob}': it begins at the root of the disk; write it relative to the repository's root"
+    try:
+        parse(glob)
+    except BadGlob as bad:
+        return str(bad)
+    return None
+
+
+def _line(document: Located, check: CheckDefinition, key: str) -> int:
+    """Where a check's key is written, in either form; of two checks of one name, the first one's."""
+    written = document.data["checks"] if isinstance(document.data, dict) else None
+    if not isinstance(written, list):
+        return document.line(("checks", check.name, key))
+    named = (at for at, each in enumerate(written) if isinstance(each, dict) and each.get("name") == check.name)
+    return document.line(("checks", next(named, 0), key))
 
 
 def effective_checks(

@@ -6,7 +6,7 @@ The Celery tasks are dispatched by importing them, never by name.
 
 from collections.abc import Callable
 
-from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest, Train
+from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest, Review, ReviewRequest, Train
 from workers.delivery import Delivery, Failed, deliver
 from workers.messages import Message
 from workers.settings import Settings
@@ -32,6 +32,27 @@ def check(encoded: str) -> None:
         )
 
     deliver(_delivery(request, failed), work, apart=False)
+
+
+@app.task(name="supervisor.entry.review")  # type: ignore[untyped-decorator]  # celery has no types
+def review(encoded: str) -> None:
+    request = ReviewRequest.model_validate_json(encoded)
+
+    def work(stop: Callable[[], bool]) -> Message:
+        from supervisor.review.conducting import conduct
+
+        return conduct(request, Settings(), stop=stop)
+
+    def failed(why: str) -> Message:
+        return Review(
+            request_id=request.request_id,
+            token=request.token,
+            outcome="infrastructure",
+            detail=why,
+            host=Settings().host,
+        )
+
+    deliver(_delivery(request, failed), work, apart=True)
 
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types

@@ -1,26 +1,36 @@
 """
-Lands a car: composes it again, demands certificates for exactly that tree, moves the target by compare-and-swap.
+Lands a car: composes it again, demands the evidence for exactly that tree, moves the target by compare-and-swap.
 
 Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
-tip again; each needs a certificate that fits check, definition and tree. The push moves target and marker together
-or not at all. Asked twice, it finds its own marker and answers `landed`.
+tip again; each needs a certificate that fits check, definition and inputs. Where review is wanted, by the request or by
+the target itself, an approval is demanded as well (`approvals`). The composed diff may touch nothing that the entries
+themselves did not change. The push moves target and marker together or not at all. Asked twice, it finds its own marker
+and answers `landed`.
 
-What is taken on trust: that a certificate was earned. Certificates are not signed; they guard against mistakes, old
-messages and mixed-up trees, not against a forger. Whoever can write to Redis can say that a check was green, and can
-name other entries, `checks: none` and other plan checks. So whoever can write to Redis is trusted.
+What is taken on trust: that a certificate or an approval was earned. They are not signed; they guard against mistakes,
+old messages and mixed-up trees, not against a forger. Whoever can write to Redis can say that a check was green, and
+can name other entries, `checks: none` and other plan checks. So whoever can write to Redis is trusted.
+
+Why not scan once more: what a scan holds against an entry keeps its checks from being run, so that it has no
+certificates; and what a scan only wants somebody to look at comes through where review is wanted alone, and then the
+approval is demanded here.
 """
 
 from collections.abc import Callable
 from typing import assert_never
 
-from supervisor.certificates import unproven
-from supervisor.gate import NotConfigured, checks_for, entries_in, taken_out
+from supervisor.approvals import unapproved
+from supervisor.certificates import Inputs, unproven
+from supervisor.conservation import unowned
+from supervisor.demands import Demands, NotConfigured, demands_of
+from supervisor.gate import entries_in, taken_out
 from supervisor.messages import Landing, LandRequest
 from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
 from workers.settings import Settings
 from worktrees.compose import Composed, compose
-from worktrees.git import CommitId, GitFailed, TreeId
+from worktrees.diff import patch_id
+from worktrees.git import CommitId, Git, GitFailed, TreeId
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
 from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
@@ -66,14 +76,24 @@ def _objection(mirror: Mirror, request: LandRequest) -> str | None:
         return f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
     if composed.tree != request.tree:
         return f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}"
+    if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries):
+        return f"the composed tree changes {', '.join(strange[:5])}, which none of the entries changes"
     try:
-        checks = checks_for(mirror, request)
+        demands = demands_of(mirror, request)
     except (NotConfigured, DocumentWrong) as missing:
         return str(missing)
-    missing_names = unproven(checks, composed.tree, request.certificates)
-    if missing_names:
-        return f"no valid certificate of {', '.join(missing_names)} for tree {composed.tree[:12]}"
-    return None
+    return _unproven(mirror.git, request, composed, demands)
+
+
+def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Demands) -> str | None:
+    """What the evidence lacks."""
+    checks = demands.checks
+    inputs = Inputs(git=git, tree=composed.tree, checks=checks)
+    if missing := unproven(checks, inputs, request.certificates):
+        return f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}"
+    if not demands.reviewed:
+        return None
+    return unapproved(request, lambda: patch_id(git, CommitId(request.base), composed.tree))
 
 
 def _move(mirror: Mirror, request: LandRequest, blank: Landing) -> Landing:

@@ -1,8 +1,8 @@
 """What the supervisor is asked, and what it answers: checks of a composed tree, reviews of its diff, and landings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from supervisor.definitions import CheckDefinition
 from supervisor.findings import ReviewFinding, ScanFinding, Threshold
@@ -49,10 +49,10 @@ class Certificate(Message):
     """The check, as defined on the target, was green on this tree."""
 
     key: str
-    """`sha256` over check name, definition, environment and tree."""
+    """`sha256` over check name, definition, environment and inputs."""
     check: str
     definition: str
-    """Digest of the check's definition."""
+    """Digest of the check's definition, and of those it uses."""
     environment: str
     tree: str
     """Digest of the check's inputs: the tree itself, or of the part of it that its `paths` cover."""
@@ -107,7 +107,9 @@ class Train(Message):
     target: str
     base: str
     """The target's tip the entries are composed on."""
-    entries: tuple[EntryRef, ...] = Field(min_length=1)
+    entries: tuple[EntryRef, ...]
+    whole: bool = False
+    """Nothing that was found earlier is reused. Without entries, the tip itself is what is asked about."""
     style: LandingStyle = "merge"
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False
@@ -119,9 +121,19 @@ class Train(Message):
     issued_at: float
     start_by: float
 
+    @model_validator(mode="after")
+    def _speaks_of_something(self) -> Self:
+        if not self.entries and not self.whole:
+            raise ValueError("names no entry; only a request for the whole set of checks may do without")
+        return self
+
 
 class CheckRequest(Train):
-    """Compose these entries on this tip, and run the target's checks on exactly that tree."""
+    """
+    Compose these entries on this tip, and run the target's checks on exactly that tree.
+
+    `whole` and no entries: run all of them on the tip itself, for the verdict `green` or `base_red`.
+    """
 
 
 class CheckResult(Message):
@@ -267,6 +279,7 @@ Approval = Annotated[ReviewApproval | PersonApproval, Field(discriminator="kind"
 class LandRequest(Train):
     """Move the target to this commit, on the evidence of these certificates."""
 
+    entries: tuple[EntryRef, ...] = Field(min_length=1)
     commit: str
     tree: str
     certificates: tuple[Certificate, ...] = ()

@@ -1,61 +1,89 @@
 """
-The verdicts that let nothing in, in words: what was red or in conflict, with what, and how to see it again.
+The verdicts that let nothing in, in words: what was found, red or in conflict, with what, and how to see it again.
 """
 
 import shlex
 from collections.abc import Sequence
 
 from supervisor.blame import conflict_partner, red_partner
-from supervisor.checks import Place
-from supervisor.definitions import CheckDefinition
+from supervisor.failures import named, said
+from supervisor.findings import ScanFinding, Weight
+from supervisor.lines import line_of
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
+from supervisor.runs import Runs
+from supervisor.trial import Found, Out
 from worktrees.compose import Conflict, Entry
 from worktrees.git import CommitId, without_password
 from worktrees.mirror import Mirror
+
+_WEIGHTS: tuple[Weight, ...] = ("blocks", "attention", "note")
+_SHOWN = 5
 
 
 def composable(entry: EntryRef) -> Entry:
     return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message)
 
 
-def untold(failure: CheckFailure) -> str | None:
-    """Why a check that was not green says nothing of the tree it was for; None when it does."""
-    match failure.how:
-        case "stopped":
-            return "stopped before the checks had ended"
-        case "not_started":
-            return f"{_named(failure)} could not be started: {failure.log_tail}"
-        case _:
-            return None
-
-
-def base_red(request: CheckRequest, failure: CheckFailure, blank: CheckResult) -> CheckResult:
-    where = f"{request.target} itself at {request.base[:12]}"
-    plain = failure.how == "exit" and not failure.setup
-    said = f"is red on {where}" if plain else f"{_said(failure, f' on {where}')}"
+def kept_out(request: CheckRequest, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
+    """Of findings that are held against the entry; the worst is told first."""
+    worst = min(held, key=lambda finding: _WEIGHTS.index(finding.weight))
+    place = f"{worst.path}:{worst.line}" if worst.line else worst.path
+    more = f"; and {len(held) - 1} more such findings" if len(held) > 1 else ""
+    at = f"{place}: " if place else ""
     return blank.model_copy(
         update={
-            "verdict": "base_red",
-            "failures": (failure,),
-            "detail": f"{_named(failure)} {said}",
+            "verdict": "findings",
+            "reproduce": _reproduce(request, shlex.join(["git", "diff", request.base, "HEAD"])),
+            "detail": f"{at}{worst.said} ({worst.rule}){more}",
         }
     )
 
 
-def red(
-    request: CheckRequest, checks: Sequence[CheckDefinition], failure: CheckFailure, place: Place, blank: CheckResult
-) -> CheckResult:
-    """Of the failure of the last of these checks; those before it are run with it, for it may need what they make."""
-    partner = red_partner(request, composable(request.entries[-1]), checks, place)
+def base_red(request: CheckRequest, failures: Sequence[CheckFailure], blank: CheckResult) -> CheckResult:
+    failure = failures[0]
+    where = f" on {request.target} itself at {request.base[:12]}"
+    plain = failure.how == "exit" and not failure.setup
+    words = f"is red{where}" if plain and not failure.tests else said(failure, where)
+    more = f"; and so are {', '.join(one.check for one in failures[1:])}" if failures[1:] else ""
+    return blank.model_copy(
+        update={"verdict": "base_red", "failures": tuple(failures), "detail": f"{named(failure)} {words}{more}"}
+    )
+
+
+def out(request: CheckRequest, found: Found, runs: Runs, blank: CheckResult) -> CheckResult:
+    """Of the check that keeps the entry out."""
+    assert found.out is not None
+    match found.out.judgement.verdict:
+        case "tip_red":
+            return base_red(request, (found.out.failure,), blank)
+        case "no_evidence" if found.out.judgement.of_tip:
+            words = f"check '{found.out.check.name}' {found.out.judgement.said}, nor does it on {request.target} itself"
+            return blank.model_copy(
+                update={"verdict": "not_configured", "failures": (found.out.failure,), "detail": words}
+            )
+        case _:
+            return _red(request, found, found.out, runs, blank)
+
+
+def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: CheckResult) -> CheckResult:
+    failure = out.failure
+    partner = None
+    if out.judgement.verdict == "red" and not failure.protected:
+        entry = composable(request.entries[-1])
+        partner = red_partner(request, entry, out.check, failure.tests, runs, found.excused)
     together = f", green alone and red together with '{partner}'" if partner else ""
-    commands = [command for check in checks for command in (check.setup, check.run) if command]
+    ground = "the composed tree"
+    if failure.protected:
+        ground += f" with the tests and settings of {request.target}"
+    line = line_of(out.check, runs.checks)
+    commands = [command for check in line for command in (check.setup, check.run) if command]
     return blank.model_copy(
         update={
             "verdict": "red",
             "failures": (failure,),
             "reproduce": _reproduce(request, *commands),
             "partner": partner,
-            "detail": f"{_named(failure)} {_said(failure, f' on the composed tree{together}')}",
+            "detail": f"{named(failure)} {said(failure, f' on {ground}{together}')}",
         }
     )
 
@@ -70,7 +98,7 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
             "reproduce": _reproduce(request),
             "conflict_paths": conflict.paths,
             "partner": partner,
-            "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:5])}",
+            "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:_SHOWN])}",
         }
     )
 
@@ -86,21 +114,3 @@ def _reproduce(request: CheckRequest, *commands: str) -> str:
         *commands,
     ]
     return " && ".join(steps)
-
-
-def _named(failure: CheckFailure) -> str:
-    return f"the set-up of check '{failure.check}'" if failure.setup else f"check '{failure.check}'"
-
-
-def _said(failure: CheckFailure, where: str) -> str:
-    match failure.how:
-        case "exit":
-            return f"exited with {failure.status}{where}"
-        case "timeout":
-            return f"did not end in its time{where}"
-        case "idle" | "stopped":
-            return f"was ended before it was done{where}"
-        case "not_started":
-            return f"could not be started{where}"
-        case "refused" | "no_evidence":
-            return f"is not taken for green{where}: {failure.reason}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+import supervisor  # noqa: F401  # first, or the folder of its tests would be taken for it
 from orchestrator.embedded import NoRedis, redis_binary
 from workers.settings import Settings
 from workers.wire import Redis, connect

@@ -109,6 +109,8 @@ def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
     return {
         "spent": answer.spent,
         "models": answer.models,
+        "families": answer.families,
+        "planned": answer.planned,
         "includes": answer.includes,
         "carried": carried_over(bench.order, bench.settings) if answer.includes else None,
         "log": str(bench.agent_log),

@@ -5,6 +5,8 @@ import sqlite3
 import sys
 import time
 import traceback
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
@@ -16,14 +18,16 @@ from orchestrator.cli import (
     context,
     conversing,
     demo,
+    gate,
     hosts,
+    init,
     models,
     policy,
     requesting,
     running,
     sandbox,
 )
-from orchestrator.cli.say import complain, hush
+from orchestrator.cli.say import complain, hush, say
 from orchestrator.embedded import NoRedis
 from orchestrator.hub import CannotRun
 from orchestrator.journal import JournalBusy, JournalUnreadable
@@ -55,8 +59,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, running, asking, conversing, requesting, checking, hosts, models, policy, sandbox, context):
+for module in (demo, running, asking, conversing, requesting, checking, init, gate):
     module.register(app)
+for module in (hosts, models, policy, sandbox, context):
+    module.register(app)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        say(f"forgepool {version('forgepool')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _forgepool(
+    asked: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

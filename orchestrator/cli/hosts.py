@@ -16,7 +16,7 @@ from workers.sandbox.confinement import LEVEL_WORDS
 from workers.sandbox.layers import chosen
 from worktrees.git import MINIMUM, git_version
 
-_DEFAULT_QUEUES = ",".join((wire.ORDERS, wire.CHECKS, wire.LANDINGS))
+_DEFAULT_QUEUES = ",".join(wire.QUEUES)
 
 
 class BadQueue(typer.BadParameter):

@@ -30,6 +30,8 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
     "testing",
     "landing",
     "judged",
+    "reviewing",
+    "reviewed",
     "candidate",
     "queued",
     "answered",

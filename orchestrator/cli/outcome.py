@@ -46,13 +46,20 @@ def tell_table(now: Standing) -> None:
 
 def tell_use(now: Standing) -> None:
     """Who is asked what, which models were used, and how the budget stands; in lines that can be copied."""
-    for task in now.tasks:
-        if task.question:
-            say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
+    tell_wanted(now)
     if said := bill_words(now.used):
         say(f"models: {said}")
     for one in budget_words(now.budget):
         say(f"budget: {one}")
+
+
+def tell_wanted(now: Standing) -> None:
+    """What each task that waits for a person waits for, with the commands."""
+    for task in now.tasks:
+        if task.question:
+            say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
+        elif task.wanted:
+            say(f"{task.task} waits for a person: {task.detail}")
 
 
 def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
@@ -66,5 +73,12 @@ def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
         (task.commit or "")[:12],
         "" if task.seconds is None else f"{task.seconds:.1f}",
         *(spent if by_models else ()),
-        f"asks: {task.question}" if task.question else task.detail,
+        _why(task),
     )
+
+
+def _why(task: TaskStanding) -> str:
+    """What is told below with commands to copy is not told twice."""
+    if task.question:
+        return f"asks: {task.question}"
+    return "waits for a person's word on its candidate, see below" if task.wanted == "review" else task.detail

@@ -1,4 +1,4 @@
-"""Requests to a run: `cancel`, `retry`, `answer`."""
+"""Requests to a run: `cancel`, `retry`, `answer`, `approve`, `reject`."""
 
 import getpass
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import inbox, runs
+from orchestrator.approvals import why_not_approve, why_not_reject
 from orchestrator.cli.running import Run, tell_changes
 from orchestrator.cli.say import printable, say
 from orchestrator.events import Event
@@ -24,6 +25,8 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(retry)
     app.command()(answer)
+    app.command()(approve)
+    app.command()(reject)
 
 
 def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
@@ -57,6 +60,47 @@ def answer(
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
         _prove_text(said, what)
     ask(run, Request(do="answer", task=task, text=text, by=printable(name)))
+
+
+def approve(
+    run: Run,
+    task: Task,
+    by: Annotated[str | None, typer.Option("--by", help="Who has looked at the candidate.")] = None,
+) -> None:
+    """Let a task's candidate land without a reviewer's word, if its checks are green, since you have looked at it."""
+    kept = kept_with(run, task)
+    name = _named_person(by, f"forgepool approve {kept.options.run} {task} --by NAME")
+    if (wrong := why_not_approve(kept.course, kept.state(), task)) is not None:
+        raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
+    ask(run, Request(do="approve", task=task, by=name))
+
+
+def reject(
+    run: Run,
+    task: Task,
+    reason: Annotated[str, typer.Argument(help="What is wrong with it, for the next attempt; in quotes.")] = "",
+    by: Annotated[str | None, typer.Option("--by", help="Who has looked at the candidate.")] = None,
+) -> None:
+    """Do not let a task's candidate land: it goes back with your reason, or has failed if no attempt is left."""
+    kept = kept_with(run, task)
+    name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
+    _prove_text(reason, "the reason")
+    if (wrong := why_not_reject(kept.state(), task)) is not None:
+        raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
+    ask(run, Request(do="reject", task=task, text=reason.strip(), by=name))
+
+
+def _named_person(by: str | None, command: str) -> str:
+    """
+    Nobody is put down as having looked at something without having said so.
+
+    Raises:
+        CannotRun: no name is given, or none that can be read.
+    """
+    if by is None or not by.strip():
+        raise CannotRun(f"it is not said who has looked at the candidate; give a name: {command}")
+    _prove_text(by, "the name given with --by")
+    return printable(by.strip())
 
 
 def kept_with(run: str, task: str | None) -> KeptRun:

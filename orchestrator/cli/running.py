@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -14,7 +15,7 @@ from orchestrator import runs
 from orchestrator.budget import Budget
 from orchestrator.cli import checking
 from orchestrator.cli.live import display
-from orchestrator.cli.outcome import exit_status, tell_outcome
+from orchestrator.cli.outcome import exit_status, tell_outcome, tell_wanted
 from orchestrator.cli.say import complain, hush, say
 from orchestrator.course import Course
 from orchestrator.events import Event
@@ -24,8 +25,9 @@ from orchestrator.loop import Wishes
 from orchestrator.refusals import refuse_unready
 from orchestrator.requests import with_budget
 from orchestrator.session import Listener, resume_run, start_run, take_in_late
+from orchestrator.standing import standing
 from orchestrator.state import State
-from orchestrator.telling import answer_with, sentence
+from orchestrator.telling import sentence
 from workers.logs import log_to_file
 from workers.sandbox.layers import Wanted
 from workers.settings import Settings
@@ -72,6 +74,7 @@ def run(
             workers=workers or os.cpu_count() or 1,
             wishes=wishes,
             listener=heard(shown.listen, wishes, settings),
+            warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
 
@@ -98,8 +101,8 @@ def resume(
         tell_outcome(kept, state, "ended", as_json=True)
         return exit_status(state, "ended")
     if state.finished:
-        asked = "".join(f"; {answer_with(state.run, one.id)}" for one in state.tasks.values() if one.question)
-        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it{asked}")
+        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it")
+        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
         return exit_status(state, "ended")
     if kept.plan_file_changed():
         complain(
@@ -110,7 +113,7 @@ def resume(
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
         listener = heard(shown.listen, wishes, settings)
-        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=listener)
+        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=listener, warn=_warn)
     return _close(kept, ending, as_json=as_json)
 
 
@@ -144,6 +147,10 @@ def _set_budget(kept: runs.KeptRun, usd: float | None, tokens: int | None, *, as
         ) from busy
     if not as_json:
         tell_changes(kept, changes)
+
+
+def _warn(sentence: str) -> None:
+    complain(sentence, 0)
 
 
 def tell_changes(kept: runs.KeptRun, changes: Sequence[Event]) -> None:

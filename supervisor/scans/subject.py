@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 
 from supervisor.definitions import CheckDefinition
+from supervisor.findings import ScanFinding, Weight
 from worktrees.diff import FileDiff
 from worktrees.git import CommitId, Git, TreeId
+
+_SHOWN = 200
+_LESS: dict[Weight, Weight] = {"blocks": "attention", "attention": "note", "note": "note"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +36,33 @@ class Subject:
     waive: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
     claims: str = ""
+
+    @property
+    def read(self) -> tuple[FileDiff, ...]:
+        """The files whose lines are scanned."""
+        return tuple(file for file in self.files if file.path not in self.unread)
+
+
+def finding(rule: str, weight: Weight, said: str, path: str, line: int = 0, text: str = "") -> ScanFinding:
+    """A finding whose path and text can be printed, whatever the diff holds."""
+    return ScanFinding(
+        rule=rule, weight=weight, said=said, path=printable(path, 4_000), line=line, text=printable(text.strip())
+    )
+
+
+def printable(text: str, limit: int = _SHOWN) -> str:
+    """The text on one line, in so many characters; what cannot be seen is written as an escape."""
+    shortened = text[: limit + 1]
+    if not (shortened.isascii() and shortened.isprintable()):
+        shortened = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)
+    return shortened if len(shortened) <= limit else shortened[: limit - 1] + "…"
+
+
+def moved_lines(subject: Subject) -> frozenset[str]:
+    """What was taken away somewhere: a line that is added with the same words was moved, and is nobody's doing."""
+    return frozenset(line.text.strip() for file in subject.files for line in file.removed)
+
+
+def lighter(weight: Weight) -> Weight:
+    """The next lesser weight: what is wrong in code may be usual in its tests."""
+    return _LESS[weight]

@@ -186,7 +186,7 @@ def test_an_agent_that_asks_holds_up_its_own_task_until_a_person_has_answered(pr
         {"calls": [{"tool": "finish", "summary": "written"}]},
     ]
     (premises.folder / "turns.yaml").write_text(yaml.safe_dump({"turns": turns}))
-    asks = {"agent": {"scripted": "turns.yaml"}, "files": ["asks.txt"]}
+    asks = {"agent": {"scripted": "turns.yaml"}, "files": ["asks.txt"], "review": "none"}
     said = premises.run(premises.plan({"asks": asks, "other": "echo 1 > other.txt"}), "--json")
     assert said.status == 1
     assert said.outcomes() == {"asks": "needs_human", "other": "landed"}

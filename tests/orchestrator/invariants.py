@@ -10,7 +10,9 @@ from typing import assert_never
 from orchestrator import events as e
 from orchestrator.course import Course
 from orchestrator.state import State
-from orchestrator.task_state import AT_GATE, IN_FLIGHT, TERMINAL, Phase
+from orchestrator.task_state import AT_GATE, IN_FLIGHT, MAY_BE_REVIEWED, TERMINAL, Phase
+from orchestrator.waves import landed_since
+from supervisor.messages import PersonApproval
 
 Files = frozenset[str]
 
@@ -30,7 +32,7 @@ GLOBS: Mapping[str, Files] = {
 """The globs of generated plans, and what they cover of all the files there are."""
 FILES = sorted(GLOBS["**"])
 
-_IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "judged", "landing"))
+_IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "judged", "reviewing", "reviewed", "landing"))
 
 
 @dataclass
@@ -55,6 +57,12 @@ class Invariants:
     """By task and attempt, how many of these its base has."""
     granted: dict[str, set[str]] = field(default_factory=dict)
     """By task in flight, the paths it was granted while it ran."""
+    patches: dict[str, str] = field(default_factory=dict)
+    """By composed commit that was found green, its diff."""
+    passed: set[tuple[str, str]] = field(default_factory=set)
+    """Candidates, and the diffs of theirs that a reviewer has passed."""
+    approved: set[str] = field(default_factory=set)
+    """Candidates that a person has let land, and has not rejected since."""
     past: set[frozenset[str]] = field(default_factory=set)
     """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
 
@@ -72,6 +80,8 @@ class Invariants:
                 self.afresh[task] = state.tasks[task].attempt
             case e.TaskParked(task=task, why="question"):
                 self.asked[task] = state.tasks[task].attempt
+            case e.CandidateRestored(task=task):
+                self._may_start(state, task)
             case e.PathsGranted(task=task, paths=paths):
                 assert not set(paths) & self._read_by_others(state, task), f"{task} was given what others read"
                 self.granted.setdefault(task, set()).update(paths)
@@ -79,7 +89,40 @@ class Invariants:
                 self.past |= {frozenset((task, one)) for one in self._in_a_circle_with(state, task)}
             case _:
                 self._before_gate(state, event)
+                self._before_review(state, event)
         return {task.id: task.phase for task in state.tasks.values()}
+
+    def _before_review(self, state: State, event: e.Event) -> None:
+        match event:
+            case e.ReviewSent(task=task):
+                assert not state.halted, "a review was asked for while the gate is shut"
+                assert task in self.course.reviewed, f"{task} is reviewed, and need not be"
+                assert not state.tasks[task].review.message, f"{task} is reviewed twice at once"
+                assert state.tasks[task].review.person is None, f"{task} is reviewed after a person has approved it"
+            case e.ReviewAnswered(task=task, result=result) if result.outcome == "passed":
+                self.passed.add((state.tasks[task].candidate, result.patch_id))
+            case e.TaskApproved(commit=commit):
+                self.approved.add(commit)
+            case e.TaskRejected(task=task, reason=reason):
+                self.judged[task] = reason.attempt
+                self.approved.discard(state.tasks[task].candidate)
+            case e.LandingIntended(task=task) if task in self.course.reviewed:
+                self._is_approved(state.tasks[task].candidate, event)
+            case e.WaveSent(base=base):
+                assert not state.halted and base == state.tip and not state.in_phase(*AT_GATE)
+            case e.RunEnded():
+                assert not self.course.plan.gate.wave or not landed_since(state), "ended without a look at the whole"
+            case _:
+                pass
+
+    def _is_approved(self, candidate: str, intent: e.LandingIntended) -> None:
+        approval = intent.approval
+        assert approval is not None, f"{candidate} is to land, and nobody has approved it"
+        if isinstance(approval, PersonApproval):
+            assert approval.commit == candidate and candidate in self.approved, f"{candidate} was not approved"
+        else:
+            assert (candidate, approval.patch_id) in self.passed, f"nobody has passed that diff of {candidate}"
+            assert self.patches[intent.commit] == approval.patch_id, f"{candidate} lands another diff than was reviewed"
 
     def _before_gate(self, state: State, event: e.Event) -> None:
         match event:
@@ -88,9 +131,11 @@ class Invariants:
                 self.judged[task] = reason.attempt
             case e.CheckSent():
                 assert not state.halted, "a check was sent through a gate that is shut"
+                assert state.wave.message is None, "an entry came to the gate while the target was looked at"
             case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
                 assert result.commit and result.certificates
                 self.green.setdefault(task, set()).add(result.commit)
+                self.patches[result.commit] = result.patch_id
             case e.LandingIntended(task=task, commit=commit):
                 assert commit in self.green.get(task, ()), f"{task} is to land {commit}, never found green"
             case e.LandingAnswered(task=task, result=result) if result.outcome == "landed":
@@ -105,10 +150,14 @@ class Invariants:
     def after(self, state: State, event: e.Event, phases: Mapping[str, Phase]) -> None:
         for task, was in phases.items():
             if was in TERMINAL and state.tasks[task].phase != was:
-                by_hand = isinstance(event, e.TaskRetried | e.TaskReplied)
+                by_hand = isinstance(event, e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected)
                 assert by_hand, f"{task} was {was}, and {event.kind} changed it"
                 assert was != "landed", f"{task} had landed"
         assert len(state.in_phase(*AT_GATE)) <= 1, "two entries at the gate at once"
+        for task in state.tasks.values():
+            assert task.review.message is None or task.phase in MAY_BE_REVIEWED, f"{task.id} is {task.phase}"
+        owed = [one.message_id for task in state.tasks.values() for one in task.messages]
+        assert len(owed) == len(set(owed)), "two messages of one id"
         self._locks_hold(state)
         self._candidates_hold_what_they_touched(state)
         self._what_was_granted_is_held(state)
@@ -223,7 +272,9 @@ def outcome_explained(state: State, task: str, course: Course) -> bool:
         case "blocked":
             needs = (state.tasks[need.id].phase for need in course.tasks[task].needs)
             return any(one in TERMINAL and one != "landed" for one in needs)
-        case "pending" | "running" | "answered" | "candidate" | "queued" | "testing" | "judged" | "landing":
+        case "pending" | "running" | "answered" | "candidate" | "queued" | "testing" | "judged":
+            return False
+        case "reviewing" | "reviewed" | "landing":
             return False
         case _:
             assert_never(phase)

@@ -11,15 +11,18 @@ from orchestrator.events import (
     LandingIntended,
     OrderAnswered,
     OrderSent,
+    ReviewAnswered,
+    ReviewAwaited,
+    ReviewSent,
     RunStarted,
 )
 from orchestrator.plan import Need, Plan, Task
 from orchestrator.state import State
-from supervisor.messages import Certificate, CheckResult, Landing
+from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
 from workers.messages import CommandAgent, Outcome, WorkResult
 
 RUN = "r-1"
-Verdict = Literal["green", "red", "conflict", "base_red", "not_configured", "infrastructure"]
+Verdict = Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
 
 
 def task(name: str, *needs: str, files: Sequence[str] | None = (), **said: Any) -> Task:
@@ -89,8 +92,34 @@ def answered(name: str, attempt: int = 1, outcome: Outcome = "candidate", **said
     return OrderAnswered(task=name, result=result(name, attempt, outcome, **said))
 
 
-def queued(name: str) -> EntryQueued:
-    return EntryQueued(task=name)
+def queued(name: str, *, reviewed: bool = False) -> EntryQueued:
+    return EntryQueued(task=name, reviewed=reviewed)
+
+
+def awaited(name: str) -> ReviewAwaited:
+    return ReviewAwaited(task=name)
+
+
+def review_sent(name: str, number: int = 1, *, attempt: int = 1, base: str = "c0", **said: Any) -> ReviewSent:
+    return ReviewSent(
+        task=name,
+        number=number,
+        message_id=f"{RUN}.{name}.{attempt}.review-{number}",
+        token="t",
+        base=base,
+        issued_at=100.0,
+        **said,
+    )
+
+
+def review(name: str, outcome: str = "passed", number: int = 1, *, attempt: int = 1, **said: Any) -> Review:
+    given = {"patch_id": f"patch-{name}-{attempt}", "models": ("gpt-x",), "families": ("gpt",), **said}
+    where = {"request_id": f"{RUN}.{name}.{attempt}.review-{number}", "token": "t", "outcome": outcome}
+    return Review.model_validate({**where, **given})
+
+
+def review_answered(name: str, outcome: str = "passed", number: int = 1, **said: Any) -> ReviewAnswered:
+    return ReviewAnswered(task=name, result=review(name, outcome, number, **said))
 
 
 def check_sent(name: str, number: int = 1, *, attempt: int = 1, base: str = "c0") -> CheckSent:
@@ -104,7 +133,8 @@ def check_sent(name: str, number: int = 1, *, attempt: int = 1, base: str = "c0"
 
 
 def verdict(name: str, kind: Verdict = "green", number: int = 1, *, attempt: int = 1, **said: Any) -> CheckResult:
-    composed = kind not in ("conflict", "not_configured", "infrastructure")
+    composed = kind not in ("conflict", "stale", "not_configured", "infrastructure")
+    said = {"patch_id": f"patch-{name}-{attempt}" if composed else "", **said}
     return CheckResult(
         request_id=f"{RUN}.{name}.{attempt}.check-{number}",
         token="t",
@@ -120,7 +150,7 @@ def certificate(tree: str) -> Certificate:
     return Certificate(key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h")
 
 
-def intended(name: str, *, attempt: int = 1, commit: str = "") -> LandingIntended:
+def intended(name: str, *, attempt: int = 1, commit: str = "", approval: Approval | None = None) -> LandingIntended:
     return LandingIntended(
         task=name,
         message_id=f"{RUN}.{name}.{attempt}.land-1",
@@ -129,6 +159,7 @@ def intended(name: str, *, attempt: int = 1, commit: str = "") -> LandingIntende
         commit=commit or f"m-{name}-{attempt}",
         tree=f"tree-{name}-{attempt}",
         certificates=(certificate(f"tree-{name}-{attempt}"),),
+        approval=approval,
         issued_at=100.0,
     )
 

@@ -63,7 +63,7 @@ def test_a_holder_is_lost_when_it_is_missing_at_two_looks(redis: Redis, link: Li
     look(watch, state, link)
     lease.release()
     assert look(watch, state, link).lost == [], "its answer may be on its way"
-    assert look(watch, state, link).lost == [state.tasks["a"]]
+    assert look(watch, state, link).lost == [state.tasks["a"].message]
 
 
 def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link: Link, state: State) -> None:
@@ -89,7 +89,7 @@ def test_a_holder_known_from_the_journal_is_watched_after_a_restart(link: Link, 
     watch = Watch()
     state.tasks["a"].holder = "h/1"
     look(watch, state, link)
-    assert look(watch, state, link).lost == [state.tasks["a"]]
+    assert look(watch, state, link).lost == [state.tasks["a"].message]
 
 
 def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Link, state: State) -> None:
@@ -102,7 +102,7 @@ def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Li
 def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: State) -> None:
     watch = Watch()
     watch.unsent.add(MESSAGE)
-    assert look(watch, state, link).unsent == [state.tasks["a"]]
+    assert look(watch, state, link).unsent == [state.tasks["a"].message]
     watch.sent(MESSAGE)
     assert look(watch, state, link).unsent == []
 
@@ -115,7 +115,7 @@ def test_what_nobody_took_is_sent_again_when_it_is_overdue_and_its_queue_is_empt
     redis.rpush("orders", "it waits for a slot")
     assert look(watch, state, link).unsent == []
     redis.delete("orders")
-    assert look(watch, state, link).unsent == [state.tasks["a"]]
+    assert look(watch, state, link).unsent == [state.tasks["a"].message]
     watch.sent(MESSAGE)
     assert look(watch, state, link).unsent == []
 
@@ -143,7 +143,7 @@ def test_patience_ends(redis: Redis, link: Link, state: State) -> None:
     look(watch, state, link)
     link._grace_until = 0.0
     look(watch, state, link)
-    assert look(watch, state, link).lost == [state.tasks["a"]]
+    assert look(watch, state, link).lost == [state.tasks["a"].message]
 
 
 def test_after_redis_has_lost_its_data_answers_are_read_from_its_beginning(redis: Redis, link: Link) -> None:

@@ -93,10 +93,9 @@ def test_a_check_and_a_landing_speak_of_the_adopted_attempts_candidate() -> None
 def test_a_reason_has_the_end_of_the_log_and_how_to_see_it_again() -> None:
     tail = "x" * LOG_TAIL_CHARS + "the end"
     failure = CheckFailure(check="t", how="exit", status=1, log_tail=tail, log="l")
-    reason = reason_of_check(
-        verdict("a", "red", failures=(failure,), detail="d", reproduce="git checkout x"), attempt=3
-    )
-    assert (reason.attempt, reason.kind, reason.reproduce) == (3, "check_failed", "git checkout x")
+    judged = begun(ONE, sent("a"), answered("a")).tasks["a"]
+    reason = reason_of_check(verdict("a", "red", failures=(failure,), detail="d", reproduce="git checkout x"), judged)
+    assert (reason.attempt, reason.kind, reason.reproduce) == (1, "check_failed", "git checkout x")
     assert reason.log_tail.endswith("the end") and len(reason.log_tail) == LOG_TAIL_CHARS
 
 

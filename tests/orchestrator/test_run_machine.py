@@ -17,7 +17,8 @@ from world import Request, World
 from orchestrator.budget import Budget, Seen
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, order
+from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
+from orchestrator.entries import Gate, Wave
 from orchestrator.events import (
     CheckSent,
     Event,
@@ -26,18 +27,24 @@ from orchestrator.events import (
     MessageLost,
     OrderAnswered,
     OrderSent,
+    ReviewSent,
     RunResumed,
     RunStarted,
+    TaskApproved,
     TaskCancelled,
+    WaveSent,
 )
 from orchestrator.inbox import Request as Wish
 from orchestrator.journal import Journal, read
-from orchestrator.reception import Answer, received
+from orchestrator.outstanding import Outstanding
+from orchestrator.reception import Answer, answered_by, received
 from orchestrator.requests import granted, with_budget
+from orchestrator.review_state import MOST_REVIEWS
+from orchestrator.reviewing import PlanReview
 from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TERMINAL, Outstanding, TaskState
-from supervisor.messages import CheckRequest, LandRequest
-from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder, WorkResult
+from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
+from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
 
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -48,8 +55,13 @@ _OUTCOMES: list[Outcome] = [
     *("needs_human", "refused", "out_of_scope"),
 ]
 _VERDICTS = [
-    *(["green"] * 5),
-    *("red", "conflict", "infrastructure", "base_red", "not_configured"),
+    *(["green"] * 7),
+    *("red", "conflict", "findings", "stale", "infrastructure", "base_red", "not_configured"),
+]
+_OF_THE_TARGET = [*(["green"] * 3), "base_red", "not_configured", "infrastructure"]
+_REVIEWS = [
+    *(["passed"] * 5),
+    *("failed", "failed", "void", "unreachable", "limits", "conflict", "stale", "infrastructure", "infrastructure"),
 ]
 
 _RARELY = st.integers(0, 3).map(lambda one: one == 3)
@@ -71,9 +83,15 @@ def courses(draw: st.DrawFn) -> Course:
         files = draw(narrow | narrow | globs | st.none())
         attempts = draw(st.integers(1, 3))
         said = {"agent": BuiltinAgent(), "limits": draw(_LIMITS)} if draw(st.booleans()) else {}
+        said |= {"review": "none"} if draw(_RARELY) else {}
         tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts, **said))
+    by_script = draw(st.booleans())
+    review = PlanReview(policy=ReviewPolicy(script="x" if by_script else None), commands=draw(st.booleans()))
+    wave = Wave(every=draw(st.sampled_from([None, 1, 3]))) if draw(_RARELY) else None
     return course(
         *tasks,
+        review=draw(st.sampled_from(["none", None, review, review])),
+        gate=Gate(order=draw(st.sampled_from(["cheap_first", "side_by_side", "review_first"])), wave=wave),
         budget=draw(st.sampled_from([Budget(), Budget(usd=3.0), Budget(tokens=2000), Budget(usd=1.0, tokens=5000)])),
         scope=draw(st.sampled_from(["extend", "strict"])),
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
@@ -148,6 +166,8 @@ class Run(RuleBasedStateMachine):
     def answer_with_a_wrong_token(self, seed: int) -> None:
         request = Random(seed).choice(self.world.mail)
         if request.token in {one.token for one in self.state.outstanding().values()}:
+            # Who answers has begun, and has told so.
+            self.receive(self.world.start(request))
             answer = self.finish_well(request).model_copy(update={"token": "wrong"})
             assert not received(self.course, self.state, answer), "an answer was taken without its token"
 
@@ -159,19 +179,24 @@ class Run(RuleBasedStateMachine):
         self.begin_work(sent, Random(seed))
         if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
-        self.record(*(self.in_hub(self.state.tasks[sent.task], sent) or [self.lost(sent)]))
+        found = [] if sent.kind in ("review", "wave") else self.in_hub(self.state.tasks[sent.task], sent)
+        self.record(*(found or [self.lost(sent)]))
 
     @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
     def somebody_else_lands(self, seconds: float) -> None:
         self.now += seconds
         self.world.somebody_else_lands()
 
-    @rule(seed=SEEDS, do=st.sampled_from(["cancel", "retry", "answer"]))
+    @rule(seed=SEEDS, do=st.sampled_from(["cancel", "retry", "answer", "approve", "approve", "reject"]))
     def ask(self, seed: int, do: str) -> None:
         asking = [task.id for task in self.state.tasks.values() if task.question]
-        named = Random(seed).choice(asking if do == "answer" and asking else list(self.state.tasks))
-        wish = Wish.model_validate({"do": do, "task": named, "text": "this one"})
+        made = [task.id for task in self.state.tasks.values() if task.candidate and task.phase != "landed"]
+        likely = {"answer": asking, "approve": made, "reject": made}.get(do, [])
+        named = Random(seed).choice(likely or list(self.state.tasks))
+        wish = Wish.model_validate({"do": do, "task": named, "text": "this one", "by": "A Person"})
         for event in granted(self.course, self.state, wish):
+            if isinstance(event, TaskApproved):
+                self.world.approved.add(event.commit)
             self.record(self.with_use(event, Random(seed)))
 
     @rule(more=st.sampled_from([1.5, 3.0]))
@@ -262,10 +287,11 @@ class Run(RuleBasedStateMachine):
         could = [
             task.id
             for task in self.state.tasks.values()
-            if task.phase not in (*TERMINAL, "answered", "judged")
-            and task.troubles < MOST_TROUBLES
-            and (rich or task.id not in self.course.paid)
+            if task.phase not in (*TERMINAL, "answered", "judged", "reviewed")
+            and max(task.troubles, task.review.troubles) < MOST_TROUBLES
+            and (rich or task.id not in self.course.paid | self.course.reviewed)
         ]
+        self.world.calm = True
         greedy: set[str] = set()
         for _ in range(20 * len(self.state.tasks)):
             self.now += 61.0
@@ -287,48 +313,59 @@ class Run(RuleBasedStateMachine):
         assert self.state.finished, {one.id: one.phase for one in self.state.tasks.values()}
         assert all(outcome_explained(self.state, one, self.course) for one in self.state.tasks)
         for one in could if self.course.plan.scope == "extend" else ():
-            assert self.state.tasks[one].phase in ("landed", "blocked"), f"{one} was given up for no reason"
+            over = self.state.tasks[one].review.verdicts >= MOST_REVIEWS
+            assert over or self.state.tasks[one].phase in ("landed", "blocked"), f"{one} was given up for no reason"
 
     def decided(self, slots: int, *, draining: bool = False) -> list[Event]:
-        return decide(self.course, self.state, now=self.now, order_slots=slots, draining=draining)
+        said: dict[str, Any] = {"now": self.now, "order_slots": slots, "review_slots": slots, "draining": draining}
+        return decide(self.course, self.state, **said)
 
     def record(self, *events: Event) -> None:
         self.now += 0.01
         for event in events:
             phases = self.watch.before(self.state, event)
+            owed = {one: self.state.holder(one) for one in self.state.messages_about(event)}
             self.state.apply(event, number=self.state.number + 1, at=self.now)
             self.watch.after(self.state, event, phases)
+            self.fence_needless(event, owed)
         if events:
             self.journal.append(events, at=self.now)
 
+    def fence_needless(self, event: Event, owed: dict[Outstanding, str]) -> None:
+        """As the loop does: who has it goes on for a while perhaps, but nobody begins it any more."""
+        left = self.state.messages_about(event)
+        for one, holder in owed.items():
+            if one not in left and one.message_id != answered_by(event) and not holder:
+                self.world.fenced.add(one.token)
+
     def receive(self, answer: Answer) -> None:
         for event in received(self.course, self.state, answer):
-            under_way = self.state.tasks[event.task].message if isinstance(event, OrderAnswered) else None
-            if under_way is not None and isinstance(answer, WorkResult) and under_way.token != answer.token:
-                # A late one makes it needless: it is fenced.
-                self.world.fenced.add(under_way.token)
             self.record(event)
 
     def send(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, OrderSent | CheckSent | LandingIntended):
+            if isinstance(event, OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent):
                 sent = self.state.outstanding()[event.message_id]
                 self.world.take(self.message(sent, resent=False))
 
     def message(self, sent: Outstanding, *, resent: bool) -> Request:
+        if sent.kind == "wave":
+            return wave_request(self.course, self.state, sent, now=self.state.at)
         task = self.state.tasks[sent.task]
         match sent.kind:
             case "order":
                 return order(self.course, self.state, task, sent, now=self.state.at, resent=resent)
             case "check":
                 return check_request(self.course, self.state, task, sent, now=self.state.at)
+            case "review":
+                return review_request(self.course, self.state, task, sent, now=self.state.at)
             case "landing":
                 return land_request(self.course, self.state, task, sent, now=self.state.at)
 
     def in_hub(self, task: TaskState, sent: Outstanding | None) -> list[Event]:
         """What `recovery` would find there: the same events, of a hub that is a dictionary."""
         marker = self.world.markers.get(task.id)
-        if marker is not None and task.phase in ("queued", "testing", "judged", "landing"):
+        if marker is not None and task.phase in _MAY_HAVE_LANDED:
             where = {"request_id": sent.message_id if sent else "", "token": sent.token if sent else ""}
             landing = {"outcome": "landed", "commit": marker, **where}
             return [LandingAnswered.model_validate({"task": task.id, "result": landing})]
@@ -347,6 +384,8 @@ class Run(RuleBasedStateMachine):
             self.receive(self.world.start(one))
             if isinstance(one, WorkOrder):
                 self.world.burn(one, chance.random(), keep=chance.random() < 0.6)
+            elif isinstance(one, ReviewRequest):
+                self.world.burn_review(one, chance.random())
 
     def with_use(self, event: Event, chance: Random) -> Event:
         """As the loop does: a cancelled attempt under way is asked after at the hub."""
@@ -379,7 +418,12 @@ class Run(RuleBasedStateMachine):
                     said["not_before"] = self.now + chance.choice([-5.0, 50.0, 300.0])
                 return self.world.work(request, outcome, paths, **said)
             case CheckRequest():
-                return self.world.check(request, chance.choice(_VERDICTS))
+                return self.world.check(request, chance.choice(_OF_THE_TARGET if request.whole else _VERDICTS))
+            case ReviewRequest():
+                outcome, said = chance.choice(_REVIEWS), {"share": chance.random()}
+                if outcome == "infrastructure" and chance.random() < 0.5:
+                    said["not_before"] = self.now + chance.choice([-5.0, 50.0])
+                return self.world.review(request, outcome, **said)
             case LandRequest():
                 went = chance.random()
                 return self.world.land(request, refused=went < 0.2, trouble=went > 0.8)
@@ -393,11 +437,14 @@ class Run(RuleBasedStateMachine):
                 return self.world.work(request, "candidate", inside[:1])
             case CheckRequest():
                 return self.world.check(request, "green")
+            case ReviewRequest():
+                return self.world.review(request, "passed")
             case LandRequest():
                 return self.world.land(request)
 
 
-_ASKED_ON_RESUME = ("running", "queued", "testing", "judged", "landing")
+_MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
+_ASKED_ON_RESUME = ("running", *_MAY_HAVE_LANDED)
 
 
 Run.TestCase.settings = settings(

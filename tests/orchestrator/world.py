@@ -12,7 +12,16 @@ from typing import Any
 
 from orchestrator.budget import Seen
 from orchestrator.reception import Answer
-from supervisor.messages import Certificate, CheckRequest, CheckResult, Landing, LandRequest
+from supervisor.messages import (
+    Certificate,
+    CheckRequest,
+    CheckResult,
+    Landing,
+    LandRequest,
+    PersonApproval,
+    Review,
+    ReviewRequest,
+)
 from workers.answers import Started
 from workers.asking import PathsAsked
 from workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
@@ -39,7 +48,7 @@ class Kept:
     attempts: tuple[int, ...] = ()
 
 
-Request = WorkOrder | CheckRequest | LandRequest
+Request = WorkOrder | CheckRequest | ReviewRequest | LandRequest
 
 
 @dataclass
@@ -58,6 +67,14 @@ class World:
     told: list[Answer] = field(default_factory=list)
     """Every answer ever given: Redis keeps them, and may give them again."""
     moves: int = 0
+    passed: set[tuple[str, str]] = field(default_factory=set)
+    """By candidate, the diffs that a reviewer has passed."""
+    approved: set[str] = field(default_factory=set)
+    """Candidates that a person has let land."""
+    calm: bool = False
+    """Landings change no other's diff any more."""
+    reviews: dict[str, Spent] = field(default_factory=dict)
+    """By request, what a review has used."""
 
     burnt_usd: float = 0.0
     """What models have really used, whether anybody was told of it or not."""
@@ -93,6 +110,19 @@ class World:
                     base=order.base, spent=seen.used, seen=seen, attempts=(*found.attempts, order.attempt)
                 )
         return self.used[key]
+
+    def burn_review(self, request: ReviewRequest, share: float) -> Spent:
+        """A review uses a share of what it may, once; one by a script uses nothing."""
+        known = self.reviews.get(request.request_id)
+        if known is None:
+            usd, tokens = request.cost_usd or 0.0, request.tokens or 0
+            known = Spent(turns=1, input_tokens=int(tokens * share), cost_usd=usd * share)
+            if request.policy.script is not None or request.token in self.fenced:
+                return NOTHING
+            self.reviews[request.request_id] = known
+            self.burnt_usd += known.cost_usd or 0.0
+            self.burnt_tokens += known.tokens
+        return known
 
     def seen(self, task: str, attempt: int) -> Seen:
         """What the hub knows of the use of an attempt."""
@@ -140,10 +170,12 @@ class World:
 
     def check(self, request: CheckRequest, verdict: str) -> Answer:
         self.mail.remove(request)
+        if request.whole:
+            return self._tell(self._on_the_target(request, verdict))
         entry = request.entries[-1]
         commit = _digest("merge", request.base, entry.commit)
         tree = _digest("tree", commit)
-        composed = verdict not in ("conflict", "not_configured", "infrastructure")
+        composed = verdict not in ("conflict", "stale", "not_configured", "infrastructure")
         said = CheckResult.model_validate(
             {
                 "request_id": request.request_id,
@@ -151,6 +183,7 @@ class World:
                 "verdict": verdict,
                 "commit": commit if composed else None,
                 "tree": tree if composed else None,
+                "patch_id": self.patch(request.base, entry.commit) if composed else "",
                 "certificates": (_certificate(tree),) if verdict == "green" else (),
                 "detail": f"found {verdict}",
             }
@@ -158,6 +191,27 @@ class World:
         if verdict == "green":
             self.green[commit] = tree
         return self._tell(said)
+
+    def patch(self, base: str, candidate: str) -> str:
+        """Of the composed diff: mostly the same on every tip, until somebody lands beside its lines."""
+        beside = not self.calm and int(_digest("beside", base, candidate), 16) % 4 == 0
+        return _digest("patch", base if beside else "", candidate)
+
+    def _on_the_target(self, request: CheckRequest, verdict: str) -> CheckResult:
+        assert not request.entries and verdict in ("green", "base_red", "not_configured", "infrastructure")
+        where = {"request_id": request.request_id, "token": request.token}
+        return CheckResult.model_validate({**where, "verdict": verdict, "detail": f"found {verdict}"})
+
+    def review(self, request: ReviewRequest, outcome: str, share: float = 0.1, **said: Any) -> Answer:
+        self.mail.remove(request)
+        candidate, patch = request.entries[-1].commit, self.patch(request.base, request.entries[-1].commit)
+        if outcome == "passed":
+            self.passed.add((candidate, patch))
+        where = {"request_id": request.request_id, "token": request.token, "detail": f"ended as {outcome}"}
+        spent = self.burn_review(request, share)
+        return self._tell(
+            Review.model_validate({**where, "outcome": outcome, "patch_id": patch, "spent": spent, **said})
+        )
 
     def land(self, request: LandRequest, *, refused: bool = False, trouble: bool = False) -> Answer:
         """What the lander does. Trouble may come before the target moves, but is never reported after it."""
@@ -176,8 +230,21 @@ class World:
         assert tree is not None, f"{entry.task} was to land as {request.commit}, which nobody found green"
         assert [one.tree for one in request.certificates] == [tree] == [request.tree]
         assert request.commit == _digest("merge", request.base, entry.commit)
+        self._is_approved(request)
         self.markers[entry.task] = self.tip = request.commit
         return self._tell(said.model_copy(update={"outcome": "landed", "commit": request.commit}))
+
+    def _is_approved(self, request: LandRequest) -> None:
+        """As the lander demands it: of that very candidate, or of that very diff."""
+        candidate, approval = request.entries[-1].commit, request.approval
+        if not request.reviewed:
+            return
+        assert approval is not None, f"{candidate} was to land, and nobody has approved it"
+        if isinstance(approval, PersonApproval):
+            assert approval.commit == candidate and candidate in self.approved
+        else:
+            assert (candidate, approval.patch_id) in self.passed
+            assert approval.patch_id == self.patch(request.base, candidate) or self.calm
 
     def ask_paths(self, order: WorkOrder, number: int, paths: Sequence[str]) -> Answer:
         return self._tell(PathsAsked(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))

@@ -52,6 +52,7 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
     plan = {
         "name": "switched",
         "checks": "none",
+        "review": "none",
         "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"scripted": "script.yaml"}}],
     }
     # It meets the test at a gate outside of its folder, which no sandbox would let it do.
@@ -144,6 +145,7 @@ def test_a_killed_workers_view_is_gone_on_with_byte_for_byte(
         plan = {
             "name": "killed",
             "checks": "none",
+            "review": "none",
             "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"builtin": {"context": "ledger-cheap"}}}],
         }
         under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "2")

@@ -222,7 +222,7 @@ def test_a_conversation_goes_on_when_its_host_vanishes(
     vanishing = _worker(east, redis)
     (ground / "script.yaml").write_text(SCRIPT)
     task = {"id": "t0", "files": ["f.txt"], "agent": {"scripted": "script.yaml"}}
-    plan = write_plan(ground, {"name": "hosts", "checks": {"readme": _CHECK}, "tasks": [task]})
+    plan = write_plan(ground, {"name": "hosts", "checks": {"readme": _CHECK}, "review": "none", "tasks": [task]})
     under_way = desk.start("run", plan, "--repo", hub.path.as_uri())
     run = desk.the_run()
     kept = f"refs/forgepool/{run}/progress/t0/1"

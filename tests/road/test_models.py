@@ -89,7 +89,7 @@ def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, object
         {"id": task, "files": [f"{task}.txt"], "acceptance": [f"grep -q 'by {task}' {task}.txt"], "agent": agent}
         for task, agent in agents.items()
     ]
-    return {"name": name, "checks": {"there": "ls *.txt"}, "tasks": tasks}
+    return {"name": name, "checks": {"there": "ls *.txt"}, "review": "none", "tasks": tasks}
 
 
 @pytest.mark.slow
@@ -175,6 +175,7 @@ def test_a_killed_worker_costs_one_turn_and_no_work(
         plan = {
             "name": "killed",
             "checks": {"lines": "test $(wc -l < src/a.txt) = 3"},
+            "review": "none",
             "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"builtin": {}}}],
         }
         under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "2")

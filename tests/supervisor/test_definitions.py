@@ -2,7 +2,17 @@
 
 import pytest
 
-from supervisor.definitions import CachedFolder, CheckDefinition, GateFile, effective_checks, read_gate_file
+from supervisor.definitions import (
+    CheckDefinition,
+    GateFile,
+    ScanRules,
+    check_mistakes,
+    effective_checks,
+    read_gate_file,
+    unknown_uses,
+)
+from workers.documents import read
+from workers.messages import CachedFolder
 from workers.mistakes import DocumentWrong
 
 LIST = """\
@@ -80,12 +90,69 @@ def test_a_gate_survives_the_wire() -> None:
             "5: 'folder' of cache 1 of check 'a' must be a path inside the repository such as src/app",
         ),
         ("version: 1\nchecks: {'a b': x}", "2: 'a b' of 'checks' must be letters, digits"),
+        (
+            "version: 1\nchecks:\n  build: x\n  a:\n    run: x\n    uses: [biuld]",
+            "6: check 'a' uses 'biuld', which is no check; did you mean 'build'?",
+        ),
+        (
+            "version: 1\nchecks:\n- name: a\n  run: x\n  uses: [nothing-like-it]",
+            "5: check 'a' uses 'nothing-like-it', which is no check; checks are: a",
+        ),
+        (
+            "version: 1\nchecks:\n- name: a\n  run: x\n  uses: [a]",
+            "5: check 'a' uses itself; take it out of its 'uses'",
+        ),
+        (
+            "version: 1\nchecks:\n  a: {run: x, uses: [c]}\n  b: {run: x, uses: [a]}\n  c: {run: x, uses: [b]}",
+            "3: checks 'a', 'c', 'b' use each other in a circle; take one of them out of the others' 'uses'",
+        ),
+        (
+            "version: 1\nchecks:\n  a:\n    run: x\n    paths: ['src/**.py']",
+            "5: 'paths' of check 'a' has the glob 'src/**.py': '**' must be a whole segment",
+        ),
+        (
+            "version: 1\nchecks:\n  a:\n    run: x\n    reports: [/tmp/x.xml]",
+            "5: 'reports' of check 'a' has the glob '/tmp/x.xml': it begins at the root of the disk",
+        ),
+        ("version: 1\nchecks: {a: {run: x, cost_s: soon}}", "2: 'cost_s' of 'a' of 'checks' must be a duration"),
+        ("version: 1\nchecks: {a: {run: x, waive: [tests]}}", "2: item 1 of 'waive' of 'a' of 'checks' must be"),
+        ("version: 1\nchecks: {a: b}\nscans:\n  protect: ['']", "4: 'protect' of 'scans' has the glob '': it is empty"),
+        (
+            "version: 1\nchecks: {a: b}\nscans:\n  waive:\n  - placeholders",
+            "5: 'waive' of 'scans' has no rule 'placeholders'; did you mean 'placeholder'?",
+        ),
+        ("version: 1\nchecks: {a: b}\nscans: {protects: [x]}", "3: 'scans' has an unknown key 'protects'"),
+        ("version: 1\nchecks: {a: b}\nreview: maybe", "3: 'review' must be 'required', is 'maybe'"),
     ],
 )
 def test_a_gate_that_could_let_something_pass_by_mistake_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(DocumentWrong) as caught:
         read_gate_file(text)
     assert any(each.startswith(f"forgepool.yaml:{sentence}") for each in caught.value.mistakes), caught.value
+
+
+def test_what_a_repository_demands_besides_its_checks_is_read() -> None:
+    text = f"{MAPPING}scans:\n  protect: [deploy/**]\n  waive: [placeholder]\nreview: required\n"
+    found = read_gate_file(text)
+    assert found.scans == ScanRules(protect=("deploy/**",), waive=("placeholder",))
+    assert (found.review, found.checks) == ("required", EXPECTED.checks)
+    assert read_gate_file(MAPPING).review is None
+
+
+def test_one_circle_is_told_once_and_who_only_leads_into_it_is_not() -> None:
+    text = "version: 1\nchecks:\n  a: {run: x, uses: [b]}\n  b: {run: x, uses: [c]}\n  c: {run: x, uses: [b]}\n"
+    with pytest.raises(DocumentWrong) as caught:
+        read_gate_file(text)
+    assert len(caught.value.mistakes) == 1 and "'b', 'c'" in caught.value.mistakes[0]
+
+
+def test_a_check_of_a_plan_may_use_one_of_the_target() -> None:
+    """Whether the target has it is told at the gate."""
+    document = read("checks: {mine: {run: x, uses: [theirs]}}", "plan.yaml")
+    mine = (CheckDefinition(name="mine", run="x", uses=("theirs",)),)
+    assert check_mistakes(document, mine) == ()
+    assert [said for _, said in unknown_uses(mine)] != []
+    assert list(unknown_uses((*mine, CheckDefinition(name="theirs", run="x")))) == []
 
 
 def test_a_plan_cannot_replace_a_check_of_the_target() -> None:

@@ -7,8 +7,9 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.certificates import unproven
-from supervisor.messages import CheckResult
+from supervisor.certificates import Inputs, unproven
+from supervisor.messages import CheckResult, Flake
+from worktrees.git import TreeId
 
 GREP = check("! grep -q bad a b")
 
@@ -28,7 +29,8 @@ def test_a_green_entry_has_a_certificate_for_each_check_on_exactly_the_composed_
     found = gate.examine(gate.request(entry, *checks))
     assert found.verdict == "green", found
     assert found.tree is not None and [one.check for one in found.certificates] == ["first", "second"]
-    assert unproven(checks, found.tree, found.certificates) == ()
+    inputs = Inputs(git=gate.mirror.git, tree=TreeId(found.tree), checks=checks)
+    assert unproven(checks, inputs, found.certificates) == ()
     assert gate.hub.tip() != found.commit, "examining does not land"
 
 
@@ -112,7 +114,7 @@ def test_what_is_red_without_the_entry_is_nobodys_failure(gate: Gate) -> None:
 def test_a_check_that_is_red_once_and_then_green_is_a_flake_and_no_failure(gate: Gate, tmp_path: Path) -> None:
     entry = gate.entry("one", {"b": "2\n"})
     found = gate.examine(gate.request(entry, check(counted(gate, 1, 0))))
-    assert (found.verdict, found.flaky) == ("green", ("test",))
+    assert (found.verdict, found.flaky) == ("green", (Flake(check="test"),))
     assert found.certificates
 
 
@@ -132,9 +134,9 @@ def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path:
 
 def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(gate: Gate) -> None:
     """What landed was proven by the checks of then; by those of now it may be red, and then it is the red one."""
-    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: 'true'}\n"})
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: test -e a}\n"})
     stricter = {"forgepool.yaml": "version: 1\nchecks: {test: 'test -e docs'}\n"}
-    gate.let_in(gate.entry("stricter", stricter))
+    gate.let_in(gate.entry("stricter", stricter).model_copy(update={"grants": ("forgepool.yaml",)}))
     found = gate.examine(gate.request(gate.entry("next", {"b": "2\n"})))
     assert found.verdict == "base_red"
 
@@ -142,13 +144,22 @@ def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(ga
 def test_a_base_that_is_red_once_is_a_flake_and_shuts_no_gate(gate: Gate, tmp_path: Path) -> None:
     """Red on the composed tree, red on the base, green on the base again, green on the composed tree again."""
     found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check(counted(gate, 1, 1, 0))))
-    assert (found.verdict, found.flaky) == ("green", ("test",))
+    assert (found.verdict, found.flaky) == ("green", (Flake(check="test"),))
 
 
 def test_without_any_check_nothing_is_green(gate: Gate) -> None:
     found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"})))
     assert found.verdict == "not_configured"
     assert "`checks: none`" in found.detail
+
+
+def test_a_plan_that_uses_a_check_nobody_has_is_not_configured(gate: Gate) -> None:
+    found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check("test -e a", "mine", uses=("theirs",))))
+    assert found.verdict == "not_configured"
+    assert found.detail == "check 'mine' uses 'theirs', which is no check; checks are: mine"
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {theirs: test -e b}\n"})
+    request = gate.request(gate.entry("two", {"b": "2\n"}), check("test -e a", "mine", uses=("theirs",)))
+    assert gate.examine(request).verdict == "green"
 
 
 def test_checks_waived_in_so_many_words_need_no_certificate(gate: Gate) -> None:

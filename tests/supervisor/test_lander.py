@@ -5,7 +5,8 @@ from gates import Gate, check
 from repositories import git
 
 from supervisor.certificates import certificate_key, certify
-from supervisor.messages import CheckRequest, CheckResult
+from supervisor.definitions import CheckDefinition
+from supervisor.messages import Certificate, CheckRequest, CheckResult
 from workers.refs import marker_ref
 
 TEST = check("! grep -q bad a")
@@ -70,6 +71,10 @@ def test_a_target_that_is_gone_is_not_made_anew(gate: Gate, green: Green) -> Non
     assert "refs/heads/main\n" not in git(gate.hub.path, "for-each-ref", "--format=%(refname)") + "\n"
 
 
+def earned(check: CheckDefinition, inputs: str) -> Certificate:
+    return certify(check, (check,), inputs=inputs, environment="here", seconds=1.0, host="here")
+
+
 def forged(found: CheckResult, **said: str) -> dict[str, object]:
     return {"certificates": tuple(one.model_copy(update=said) for one in found.certificates)}
 
@@ -86,10 +91,8 @@ def test_without_a_valid_certificate_of_every_check_for_this_tree_nothing_lands(
         "tree": forged(found, tree=elsewhere),
         "definition": forged(found, definition="0" * 64),
         "name": forged(found, check="lint"),
-        "other tree": {"certificates": (certify(TEST, tree=elsewhere, seconds=1.0, host="here"),)},
-        "other definition": {
-            "certificates": (certify(check("true"), tree=found.tree or "", seconds=1.0, host="here"),)
-        },
+        "other tree": {"certificates": (earned(TEST, elsewhere),)},
+        "other definition": {"certificates": (earned(check("true"), found.tree or ""),)},
     }
     before = gate.hub.tip()
     landed = gate.land(gate.landing(request, found, **cases[what]))
@@ -146,7 +149,7 @@ def test_what_was_made_on_a_commit_that_was_taken_out_of_the_target_is_refused(g
 def test_a_check_added_to_the_target_since_needs_its_certificate(gate: Gate, green: Green) -> None:
     """Another request, on the new tip, with the certificates of the old one."""
     request, _ = green
-    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {lint: 'true'}\n"})
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {lint: test -e a}\n"})
     anew = request.model_copy(update={"base": gate.hub.tip()})
     fresh = gate.examine(anew)
     kept = tuple(one for one in fresh.certificates if one.check == "test")

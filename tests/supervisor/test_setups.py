@@ -1,6 +1,7 @@
 """A set-up is run once for each state of the target's lock file; nothing of a candidate reaches the next one."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gates import Gate, check
@@ -69,10 +70,11 @@ def test_a_set_up_that_fails_is_red_and_leaves_no_cache(gate: Gate, count: Path)
 
 
 def test_a_set_up_without_a_cache_is_run_every_time(gate: Gate, count: Path) -> None:
+    """For the entry and, since nothing is remembered where no sandbox holds commands, for the target."""
     plain = check("test -e ready", setup=f"echo x >> {count} && touch ready")
     for number in range(2):
         assert gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n"}), plain)).verdict == "green"
-    assert runs(count) == 2
+    assert runs(count) == 4
 
 
 def test_another_set_up_command_does_not_get_the_cache_of_the_first(gate: Gate, count: Path) -> None:
@@ -177,9 +179,11 @@ def set_ups(gate: Gate) -> list[str]:
     return sorted(path.name for path in gate.settings.home.rglob("*.setup.log"))
 
 
-def keeping(run: str, *, name: str = "test", folder: str = "deps", writable: bool = False) -> CheckDefinition:
+def keeping(
+    run: str, *, name: str = "test", folder: str = "deps", writable: bool = False, **said: Any
+) -> CheckDefinition:
     cached = CachedFolder(folder=folder, key="lock", writable=writable)
-    return check(run, name, setup=f"mkdir -p {folder} && cp lock {folder}/of", cache=(cached,))
+    return check(run, name, setup=f"mkdir -p {folder} && cp lock {folder}/of", cache=(cached,), **said)
 
 
 @in_bubblewrap
@@ -205,16 +209,16 @@ def test_a_folder_said_to_be_written_in_is_each_checks_own(gate: Gate) -> None:
 def test_a_mounted_folder_is_there_for_the_checks_behind(gate: Gate) -> None:
     """For one that has it as its own to write in, too."""
     gate.hub.commit({"lock": "1\n"})
-    behind = check("cmp lock deps/of && ! touch deps/junk", "behind")
-    own = keeping("cmp lock deps/of && touch deps/junk", name="own", writable=True)
-    after = check("test -e deps/junk", "after")
+    behind = check("cmp lock deps/of && ! touch deps/junk", "behind", uses=("test",))
+    own = keeping("cmp lock deps/of && touch deps/junk", name="own", writable=True, uses=("behind",))
+    after = check("test -e deps/junk", "after", uses=("own",))
     green(gate, keeping("cmp lock deps/of"), behind, own, after, times=2)
 
 
 @in_bubblewrap
 def test_a_set_up_that_has_to_be_run_may_add_to_a_mounted_folder(gate: Gate) -> None:
     gate.hub.commit({"lock": "1\n"})
-    adding = check("test -e deps/of && test -e deps/more", "adding", setup="touch deps/more")
+    adding = check("test -e deps/of && test -e deps/more", "adding", setup="touch deps/more", uses=("test",))
     green(gate, keeping("cmp lock deps/of && test ! -e deps/more"), adding, times=2)
 
 

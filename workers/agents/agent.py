@@ -63,6 +63,10 @@ class AgentAnswer:
     spent: Spent = field(default_factory=Spent)
     models: tuple[str, ...] = ()
     """Who answered, where models did."""
+    families: tuple[str, ...] = ()
+    """Of all that had a hand in the work, those of attempts gone on with included; none where no model had."""
+    planned: tuple[str, ...] = ()
+    """Paths of the plan it committed to."""
     trouble: Trouble | None = None
     """Why a model gave no answer; only with `failed`."""
     resets_at: float | None = None

@@ -6,7 +6,7 @@ on with, a plan made up where exploring led to none, the work verified. The same
 that another process left in the middle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
@@ -60,6 +60,9 @@ class Model:
 
 
 class Models(Protocol):
+    def families(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Of models by the names under which they answered."""
+
     def open(self, phase: PhaseName, *, stronger: bool) -> Model:
         """
         Raises:
@@ -290,7 +293,7 @@ class Attempt:
         return None
 
     def _answer(self, ended: AgentEnding, detail: str, last: Outcome | None) -> AgentAnswer:
-        found = facts(self.transcript.entries)
+        found, answered = facts(self.transcript.entries), self._who_answered()
         if last is not None and last.trouble == "no_turn":
             ended, detail = self._without_a_turn(found, detail)
         answer = AgentAnswer(
@@ -299,7 +302,9 @@ class Attempt:
             log_tail=found.reds[-1].output if ended in ("verify_failed", "out_of_scope") and found.reds else "",
             claimed_summary=found.summary,
             spent=self.meter.so_far,
-            models=self._who_answered(),
+            models=answered,
+            families=self.models.families(answered),
+            planned=found.plan.files if found.plan else (),
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),

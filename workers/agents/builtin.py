@@ -6,7 +6,7 @@ told and what it may use. How it goes from there is `attempt`'s.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from workers.agents.agent import AgentAnswer, Assignment
 from workers.agents.attempt import Attempt, Model, Models
 from workers.agents.command import task_variables, write_reasons
+from workers.agents.families import families_of
 from workers.agents.narration import narrated
 from workers.agents.servers import served
 from workers.agents.summoning import Asked
@@ -113,6 +114,11 @@ class OneModel:
 
     model: ScriptedModel
 
+    def families(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The script's own word; by name where somebody else had a hand in it."""
+        own = [self.model.family] if MODEL in (names := tuple(names)) else []
+        return tuple(dict.fromkeys((*own, *families_of(name for name in names if name != MODEL))))
+
     def open(self, phase: PhaseName, *, stronger: bool) -> Model:
         return Model(
             provider=self.model,
@@ -139,6 +145,9 @@ class TableModels:
     table: Table
     words: TaskWords
     settings: Settings
+
+    def families(self, names: Iterable[str]) -> tuple[str, ...]:
+        return families_of(names, self.table)
 
     def open(self, phase: PhaseName, *, stronger: bool) -> Model:
         chain = self._chain(self.order.type, phase, model=self._named(phase), escalated=stronger)

@@ -12,6 +12,9 @@ network.
       - pause_s: 5
         calls: [{tool: finish, summary: "renamed"}]
 
+A script that begins with `family: NAME` is taken for a model of that family; it is said to be `scripted` all the same.
+Several, one after a line of `---` each, are several models.
+
 The script is read once in each conversation, downwards: each time the model is asked, it takes the first turn below the
 last one it took whose `attempt` and `phase` are these and whose `when` holds for what it is shown. What it passed over
 it does not come back to. Where no turn is left that fits, the model fails and says so.
@@ -28,10 +31,12 @@ from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 from workers.llm.provider import Hear, ModelFailed, Request, deaf
 from workers.messages import PhaseName
 from workers.mistakes import DocumentWrong
+from workers.scalars import Slug
 
 MODEL = "scripted"
 
 _ID = re.compile(r"scripted-(\d+)")
+_APART = re.compile(r"^---[ \t]*(?:#.*)?$", re.MULTILINE)
 _ASK_S = 0.1
 
 
@@ -76,6 +81,19 @@ class Script(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     turns: tuple[ScriptedTurn, ...] = Field(min_length=1)
+    family: Slug = MODEL
+    """Whose mind it plays."""
+
+
+def scripts_in(text: str) -> tuple[str, ...]:
+    """The scripts of a text that holds several, each with as many empty lines before it as it has lines above it."""
+    found: list[str] = []
+    at = 0
+    for end in (*(match.start() for match in _APART.finditer(text)), len(text)):
+        if text[at:end].strip(" \t\r\n-"):
+            found.append("\n" * text.count("\n", 0, at) + text[at:end].removeprefix("---"))
+        at = end
+    return tuple(found)
 
 
 def read_script(text: str, name: str) -> Script:
@@ -99,6 +117,10 @@ class ScriptedModel:
         except DocumentWrong as wrong:
             raise ModelFailed("; ".join(wrong.mistakes)) from wrong
         self._attempt = attempt
+
+    @property
+    def family(self) -> str:
+        return self._script.family
 
     @property
     def plans(self) -> bool:

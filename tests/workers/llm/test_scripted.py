@@ -2,7 +2,7 @@ import pytest
 
 from workers.llm.messages import Text, ToolResult, Turn, user
 from workers.llm.provider import ModelFailed, Request
-from workers.llm.scripted import ScriptedModel
+from workers.llm.scripted import ScriptedModel, scripts_in
 
 CARD = user(Text(text="# Task rename: call it new\nattempt 1 came back: tests are red"))
 
@@ -116,3 +116,23 @@ def test_a_pause_ends_when_it_is_stopped() -> None:
         return len(asked) > 2
 
     assert model.ask(Request(system=(), tools=(), turns=(CARD,)), stop=stop).text == "slowly"
+
+
+def test_a_script_may_play_a_family_and_is_said_to_be_scripted_all_the_same() -> None:
+    played = ScriptedModel("family: critic\nturns: [{say: hm}]", attempt=1)
+    assert (played.family, ask(played, CARD).model) == ("critic", "scripted")
+    assert ScriptedModel("turns: [{say: hm}]", attempt=1).family == "scripted"
+
+
+def test_several_scripts_are_one_after_a_line_of_dashes_each() -> None:
+    """A line of dashes in a text is a text's; lines in a mistake are those of the whole."""
+    text = (
+        "---\nfamily: one\nturns: [{say: x}]\n"
+        "--- # the second\nfamily: two\nturns:\n  - say: |\n      a\n      ---\n      b\n---\n"
+    )
+    first, second = (ScriptedModel(script, attempt=1) for script in scripts_in(text))
+    assert (first.family, second.family) == ("one", "two")
+    assert ask(second, CARD).text == "a\n---\nb\n"
+    assert scripts_in("family: one\nturns: []\n") == ("family: one\nturns: []\n",)
+    with pytest.raises(ModelFailed, match=r"s:5"):
+        ScriptedModel(scripts_in("turns: [{say: x}]\n\n---\nfamily: two\nturn: []\n")[1], attempt=1, name="s")

@@ -21,6 +21,7 @@ from workers.agents.cli.prompt import write_prompt
 from workers.agents.cli.record import Record
 from workers.agents.cli.redaction import Redaction
 from workers.agents.command import task_variables, write_reasons
+from workers.agents.families import program_families
 from workers.agents.narration import narrated
 from workers.llm.messages import Text, user
 from workers.messages import CliAgent, CliProgram
@@ -166,6 +167,7 @@ def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[
             claimed_summary=judgement.summary,
             spent=spent,
             models=tuple(record.models),
+            families=program_families(program.name, job.model, record.models),
             trouble=judgement.trouble,
             resets_at=judgement.resets_at,
         )

@@ -1,0 +1,85 @@
+"""
+What a person may say of a candidate, and what follows: pure.
+
+An approval takes the place of a reviewer's word, never of checks. It is one candidate's; another attempt wants another.
+"""
+
+from orchestrator.course import Course
+from orchestrator.events import CandidateRestored, Event, TaskApproved, TaskRejected
+from orchestrator.readiness import ready
+from orchestrator.retries import again_or_stop, reason_of_rejection
+from orchestrator.state import State
+from orchestrator.task_state import IN_FLIGHT, TaskState
+
+_SPOKEN = ("review_failed", "rejected")
+"""Reasons that a person may overrule; no word makes up for a red check."""
+
+
+def approve(course: Course, state: State, task_id: str, *, by: str) -> list[Event]:
+    """Empty where there is nothing to approve, as `why_not_approve` says."""
+    if why_not_approve(course, state, task_id) is not None:
+        return []
+    return [TaskApproved(task=task_id, by=by, commit=state.tasks[task_id].candidate)]
+
+
+def reject(course: Course, state: State, task_id: str, *, by: str, why: str) -> list[Event]:
+    if why_not_reject(state, task_id) is not None:
+        return []
+    task = state.tasks[task_id]
+    reason = reason_of_rejection(task, by=by, why=why)
+    again = again_or_stop(task, reason, attempts=course.tasks[task_id].attempts).kind == "task.returned"
+    return [TaskRejected(task=task_id, by=by, reason=reason, again=again)]
+
+
+def why_not_approve(course: Course, state: State, task_id: str) -> str | None:
+    """What stands against approving it, to be read after its name; None where nothing does."""
+    task = state.tasks[task_id]
+    if task.phase == "landed":
+        return f"has landed already, as {task.commit[:12]}"
+    if task.phase == "landing":
+        return "is just landing"
+    if task_id not in course.reviewed:
+        return "wants no approval: its candidates land by their checks alone"
+    if task.review.person is not None and task.phase != "cancelled":
+        return f"is approved already, by {task.review.person.by}"
+    if not task.candidate:
+        return f"has no candidate to approve, it is {task.phase}"
+    if task.phase in IN_FLIGHT or (task.phase == "needs_human" and _waits_for_word(task)) or _overruled(task):
+        return None
+    return f"is {task.phase} for another reason than its review: {task.detail}; begin it anew with `forgepool retry`"
+
+
+def why_not_reject(state: State, task_id: str) -> str | None:
+    task = state.tasks[task_id]
+    if task.phase == "landed":
+        return f"has landed already, as {task.commit[:12]}; a landing is not taken back"
+    if task.phase == "landing" or task.landing_in_doubt:
+        return "may be landing just now, and is not called back"
+    waiting = task.phase in IN_FLIGHT or task.restorable or (task.phase == "needs_human" and _waits_for_word(task))
+    if not task.candidate or not waiting:
+        return f"has no candidate that waits, it is {task.phase}"
+    return None
+
+
+def restored(course: Course, state: State) -> list[Event]:
+    """An approved candidate whose lock is free, and with it all it may not stand beside; one at a time."""
+    waiting = [task.id for task in state.in_phase("pending") if task.restorable]
+    if not waiting:
+        return []
+    landed = {task.id for task in state.in_phase("landed")}
+    free = ready(course.graph, landed=landed, in_flight=course.in_flight(state), waiting=waiting, slots=1)
+    return [CandidateRestored(task=one) for one in free]
+
+
+def _waits_for_word(task: TaskState) -> bool:
+    """Parked with a candidate that nobody has judged against."""
+    judged = any(reason.attempt == task.made_by for reason in task.reasons)
+    return task.parked_for in ("review", "budget") and bool(task.candidate) and not judged
+
+
+def _overruled(task: TaskState) -> bool:
+    """Whether its last candidate was given up for nothing but somebody's word."""
+    if task.phase not in ("failed", "pending") or not task.reasons:
+        return False
+    last = task.reasons[-1]
+    return last.attempt == task.made_by and last.kind in _SPOKEN

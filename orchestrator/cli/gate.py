@@ -1,0 +1,173 @@
+"""`forgepool gate check`: the gate on any two commits of a repository, as a CI step or a hook asks it."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.running import Sandbox, settings_with
+from orchestrator.cli.say import complain, say_json
+from orchestrator.cli.verdicts import as_json, tell_answer, tell_beginning, tell_result
+from orchestrator.gating import NOBODY, UNKNOWN, Question, Reviewing, ask, prepare
+from supervisor.definitions import CheckDefinition, read_gate_file
+from supervisor.messages import CheckResult, ReviewPolicy
+from workers.documents import read_text
+from workers.globs import parse
+from workers.llm.table import read_table, unknown
+from workers.segments import BadGlob
+from workers.settings import Settings
+
+_STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
+_INTERRUPTED = 130
+
+Globs = list[str] | None
+
+
+class BadWish(typer.BadParameter):
+    """What cannot be asked of the gate."""
+
+
+def register(app: typer.Typer) -> None:
+    gate = typer.Typer(help="The gate: what a change must pass before it lands.", no_args_is_help=True)
+    gate.command()(check)
+    gate.callback()(_gate)
+    app.add_typer(gate, name="gate")
+
+
+def _gate() -> None:
+    """The gate: what a change must pass before it lands."""
+
+
+def check(
+    base: Annotated[str, typer.Option(help="What it would land on: a branch, a tag or a commit.")],
+    head: Annotated[str, typer.Option(help="The change: all that this commit has and the base lacks.")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the repository.")] = ".",
+    plan_checks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Checks besides those of the base's forgepool.yaml, in a file of its form."),
+    ] = None,
+    grant: Annotated[
+        Globs, typer.Option(metavar="GLOB", help="Protected paths and tests that may be changed; may be given again.")
+    ] = None,
+    waive: Annotated[
+        Globs, typer.Option(metavar="RULE", help="A rule of the scans that is not applied; may be given again.")
+    ] = None,
+    files: Annotated[
+        Globs, typer.Option(metavar="GLOB", help="What may be changed at all; may be given again. Default: anything.")
+    ] = None,
+    author_family: Annotated[
+        str,
+        typer.Option(metavar="NAME", help=f"Family of the models that wrote it; '{NOBODY}' where none did."),
+    ] = UNKNOWN,
+    review: Annotated[
+        Reviewing, typer.Option(help="auto: where somebody of another family can be asked. required: else it fails.")
+    ] = "auto",
+    reviewer: Annotated[str | None, typer.Option(metavar="MODEL", help="Who reviews; default: by the route.")] = None,
+    scripted: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A scripted reviewer, which takes the place of models.")
+    ] = None,
+    scans_only: Annotated[bool, typer.Option("--scans-only", help="Run no check, ask no reviewer.")] = False,
+    sandbox: Sandbox = None,
+    as_json_: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+) -> int:
+    """
+    Ask the gate whether a change may land: scans, then the base's own checks on the composed tree, then a review.
+
+    Nothing lands, and the repository is not written to. Exit status: 0 it may, 1 it may not, 2 wrong usage,
+    3 infrastructure, 130 interrupted.
+    """
+    settings = settings_with(None, sandbox)
+    question = Question(
+        where=repo,
+        base=base,
+        head=head,
+        plan_checks=_checks(plan_checks),
+        grants=_globs("--grant", grant),
+        waive=_rules(waive),
+        files=None if files is None else _globs("--files", files),
+        family=author_family,
+        reviewing=review,
+        policy=_policy(reviewer, scripted, settings),
+        scans_only=scans_only,
+    )
+    ready = prepare(question, settings)
+    if not as_json_:
+        tell_beginning(ready)
+
+    def heard(result: CheckResult) -> None:
+        if not as_json_:
+            tell_result(result, scans_only=scans_only)
+
+    with _interruptible() as stop:
+        answer = ask(ready, settings, stop=stop, heard=heard)
+        interrupted = stop()
+    if as_json_:
+        say_json(as_json(ready, answer, interrupted=interrupted))
+    elif not interrupted:
+        tell_answer(answer, question.policy.threshold)
+    if interrupted:
+        return complain("interrupted; nothing is known of the change", _INTERRUPTED)
+    return _STATUS[answer.verdict]
+
+
+def _checks(file: Path | None) -> tuple[CheckDefinition, ...]:
+    return () if file is None else read_gate_file(read_text(file, str(file)), str(file)).checks
+
+
+def _globs(option: str, written: Globs) -> tuple[str, ...]:
+    for glob in written or ():
+        if glob.startswith("/"):
+            raise BadWish(
+                f"{option} has the glob '{glob}', which begins at the root of the disk; give one of the tree's"
+            )
+        try:
+            parse(glob)
+        except BadGlob as bad:
+            raise BadWish(f"{option} has the {bad}") from bad
+    return tuple(written or ())
+
+
+def _rules(written: Globs) -> tuple[str, ...]:
+    if not written:
+        return ()
+    from supervisor.scans.scanning import RULES
+
+    for rule in written:
+        if rule not in RULES:
+            raise BadWish(f"--waive: {unknown('rule', rule, tuple(RULES))}")
+    return tuple(written)
+
+
+def _policy(reviewer: str | None, scripted: Path | None, settings: Settings) -> ReviewPolicy:
+    if scripted is not None:
+        if reviewer is not None:
+            raise BadWish("--reviewer and --scripted name two reviewers; give one of them")
+        return ReviewPolicy(script=read_text(scripted, str(scripted)))
+    if reviewer is None:
+        return ReviewPolicy()
+    known = read_table(settings.models_file).models
+    if reviewer not in known:
+        raise BadWish(f"--reviewer: {unknown('model', reviewer, known)}")
+    return ReviewPolicy(by=(reviewer,))
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or a polite signal has come; a second Ctrl-C waits for nothing."""
+    asked: list[int] = []
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = [(number, signal.signal(number, interrupted)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, former in before:
+            signal.signal(number, former)

@@ -1,0 +1,66 @@
+"""
+What is known of a candidate, as sentences: who made it, what its checks said, who reviewed it and what was read. Pure.
+"""
+
+from collections.abc import Iterator
+
+from orchestrator.retries import review_finding_words
+from supervisor.findings import ReviewFinding, Threshold, blocking
+from supervisor.messages import Author, CheckResult, Review
+
+
+def author_words(author: Author) -> str:
+    """`builtin, claude-x (claude)`."""
+    models = ", ".join(author.models)
+    families = ", ".join(author.families)
+    by = f", {models}" if models else ""
+    return f"{author.agent}{by}" + (f" ({families})" if families else "")
+
+
+def checked_words(result: CheckResult) -> tuple[str, ...]:
+    """What the checks said, a sentence each."""
+    said = [_certified(one.check, one.tests, one.seconds) for one in result.certificates]
+    said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
+    if result.red_base:
+        said.append(f"on the target itself fail already: {_listed(result.red_base)}")
+    return tuple(said)
+
+
+def flaky_words(result: CheckResult) -> tuple[str, ...]:
+    """`'test' (tests/a.py::b)`, for each check that was red, then green on the same tree."""
+    return tuple(f"'{one.check}'{_named(one.tests)}" for one in result.flaky)
+
+
+def reviewer_words(review: Review) -> str:
+    """`gpt-x (gpt), who read 3 of 4 changed files`."""
+    who = ", ".join(review.models) or "a scripted reviewer"
+    families = f" ({', '.join(review.families)})" if review.families else ""
+    read = len(set(review.read) & set(review.changed))
+    return f"{who}{families}, who read {read} of {len(review.changed)} changed files"
+
+
+def finding_lines(review: Review, threshold: Threshold) -> Iterator[str]:
+    """What it found: what is held against the candidate first, then what is not."""
+    held = blocking(review.findings, threshold)
+    for one in held:
+        yield f"held: {_graded(one)}"
+    for one in review.findings:
+        if one not in held:
+            yield f"dropped: {_graded(one)}"
+
+
+def _graded(one: ReviewFinding) -> str:
+    return f"{one.severity} {one.category}, {review_finding_words(one)}"
+
+
+def _certified(check: str, tests: int | None, seconds: float) -> str:
+    ran = "" if tests is None else f", {tests} tests"
+    return f"check '{check}' is green{ran}, {seconds:.1f} s"
+
+
+def _named(tests: tuple[str, ...]) -> str:
+    return f" ({_listed(tests)})" if tests else ""
+
+
+def _listed(tests: tuple[str, ...]) -> str:
+    return ", ".join(tests[:10]) + (f" and {len(tests) - 10} more" if len(tests) > 10 else "")

@@ -1,0 +1,62 @@
+"""
+When all checks are run on the target itself, and what follows: pure.
+
+A wave is due after every so many landings since one was green, and at the end of the run if anything has landed since.
+"""
+
+from orchestrator.course import Course
+from orchestrator.events import GateHalted, WaveSent
+from orchestrator.starts import token
+from orchestrator.state import State
+from orchestrator.task_state import MOST_TROUBLES, TERMINAL
+from orchestrator.wave_state import WaveState
+
+
+def is_due(course: Course, state: State) -> bool:
+    """Whether the run may neither let anything in nor end before the target was found green as a whole."""
+    wanted = course.plan.gate.wave
+    if wanted is None or not (landed := len(landed_since(state))):
+        return False
+    if wanted.every is not None and landed >= wanted.every:
+        return True
+    return all(task.phase in TERMINAL for task in state.tasks.values())
+
+
+def next_wave(state: State, now: float) -> list[WaveSent]:
+    """The request for it, once the gate is free."""
+    wave = state.wave
+    if wave.message is not None or wave.not_before > now:
+        return []
+    number = wave.number + 1
+    message_id = f"{state.run}.wave-{number}"
+    sent = WaveSent(
+        number=number,
+        message_id=message_id,
+        token=token(message_id, now),
+        base=state.tip,
+        since=wave.since,
+        tasks=landed_since(state),
+        issued_at=now,
+    )
+    return [sent]
+
+
+def given_up(state: State) -> list[GateHalted]:
+    """That infrastructure has failed it too often: what nobody could ask is not taken for green."""
+    if state.wave.troubles < MOST_TROUBLES or state.halted:
+        return []
+    why = f"{landings_of(state.wave)}: infrastructure failed it {state.wave.troubles} times in a row, lastly: "
+    return [GateHalted(why=why + state.wave.detail, infrastructure=True)]
+
+
+def landed_since(state: State) -> tuple[str, ...]:
+    """Tasks that have landed since the target was found green as a whole, in their order."""
+    landed = [task for task in state.in_phase("landed") if task.landed_at > state.wave.upto]
+    return tuple(task.id for task in sorted(landed, key=lambda task: task.landed_at))
+
+
+def landings_of(wave: WaveState) -> str:
+    """`all checks on c7 after the landings of 'a', 'b' and 9 more since c3`, commits shortened."""
+    shown = ", ".join(f"'{task}'" for task in wave.tasks[:10])
+    more = f" and {len(wave.tasks) - 10} more" if len(wave.tasks) > 10 else ""
+    return f"all checks on {wave.base[:12]}, after the landings of {shown}{more} since {wave.since[:12]}"

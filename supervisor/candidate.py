@@ -1,0 +1,147 @@
+"""
+One composed tree on its way through the gate: scans, then checks, then the checks with the target's own tests.
+
+Each stage is reached only by what the one before let through.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from supervisor.certificates import Inputs
+from supervisor.demands import Demands
+from supervisor.messages import CheckRequest, CheckResult
+from supervisor.protected import commit_of, excuse_of, protected_tree
+from supervisor.runs import Runs
+from supervisor.scans.subject import Subject
+from supervisor.touched import covers
+from supervisor.trial import Found, Sample, try_checks
+from supervisor.verdicts import kept_out, out
+from worktrees.compose import Composed
+from worktrees.diff import FileDiff, diff_tail, patch_id
+from worktrees.git import CommitId, Git
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leave:
+    """What a person lets the entries change, and what they declare; of several, what holds for all of them."""
+
+    grants: tuple[str, ...]
+    holds: tuple[str, ...] | None
+    waive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Entries, composed, and what is demanded of them."""
+
+    request: CheckRequest
+    demands: Demands
+    composed: Composed
+    runs: Runs
+
+    def judged(self, blank: CheckResult) -> CheckResult:
+        """
+        The verdict; of what is kept out with the end of the difference.
+
+        Raises:
+            Untold: a check said nothing, through nobody's doing.
+            NotConfigured: a check proves nothing, on the target neither.
+        """
+        from supervisor.scans.scanning import kept_out as held_against
+        from supervisor.scans.scanning import scan
+
+        subject = self._subject()
+        findings = scan(subject)
+        patch = patch_id(self._git, self._base, self.composed.tree)
+        told = blank.model_copy(update={"patch_id": patch, "findings": findings})
+        held = held_against(findings, reviewed=self.demands.reviewed)
+        result = kept_out(self.request, held, told) if held else self._tried(subject.files, told)
+        return result if result.verdict == "green" else self._shown(result, subject)
+
+    def _subject(self) -> Subject:
+        from supervisor.scans.scanning import subject_of
+
+        leave, scans = self._leave, self.demands.scans
+        planned = tuple(path for entry in self.request.entries for path in entry.planned)
+        entry = self.request.entries[-1].model_copy(
+            update={"grants": leave.grants, "holds": leave.holds, "waive": leave.waive, "planned": planned}
+        )
+        checks = self.demands.checks
+        return subject_of(self._git, self._base, self.composed.tree, entry, checks, scans.protect, scans.waive)
+
+    def _shown(self, result: CheckResult, subject: Subject) -> CheckResult:
+        """With the end of the difference, and without the secrets in it: both go on to whoever tries again."""
+        from supervisor.scans.secrets import find_secrets, hidden
+
+        values = [each.value for each in find_secrets(subject)]
+        tail = hidden(diff_tail(self._git, self._base, self.composed.tree), values)
+        failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
+        return result.model_copy(update={"diff_tail": tail, "failures": failures})
+
+    def _tried(self, files: Sequence[FileDiff], blank: CheckResult) -> CheckResult:
+        found = try_checks(self.runs, self._sample(files))
+        if not found.ended:
+            found = self._with_targets_tests(files, found)
+        told = blank.model_copy(
+            update={
+                "findings": (*blank.findings, *found.findings),
+                "flaky": tuple(found.flaky),
+                "red_base": tuple(found.red_base),
+            }
+        )
+        if found.unseen:
+            return kept_out(self.request, found.findings, told)
+        if found.out is not None:
+            return out(self.request, found, self.runs, told)
+        return told.model_copy(update={"verdict": "green", "certificates": tuple(found.certificates.values())})
+
+    def _sample(self, files: Sequence[FileDiff]) -> Sample:
+        leave = self._leave
+        return Sample(
+            commit=self.composed.commit,
+            inputs=Inputs(git=self._git, tree=self.composed.tree, checks=self.runs.checks),
+            host=self.runs.place.settings.host,
+            excuse=excuse_of(files, leave.grants, leave.holds, leave.waive),
+            granted=any(covers(leave.grants, file.path) for file in files),
+            looked_at=self.demands.reviewed,
+        )
+
+    def _with_targets_tests(self, files: Sequence[FileDiff], found: Found) -> Found:
+        """The same once more where the entry changes what it is judged by: under the target's tests and settings."""
+        leave, checks = self._leave, self.runs.checks
+        guarded = protected_tree(self._git, self._base, self.composed.tree, files, checks, leave.grants, leave.holds)
+        if guarded is None:
+            return found
+        own = self._sample(files)
+        sample = replace(
+            own,
+            commit=commit_of(self._git, self._base, guarded.tree),
+            inputs=Inputs(git=self._git, tree=guarded.tree, checks=checks),
+            label="protected",
+            guarded=guarded,
+        )
+        under = try_checks(self.runs, sample)
+        return replace(
+            under,
+            certificates=found.certificates,
+            flaky=[*found.flaky, *under.flaky],
+            red_base=found.red_base,
+            findings=[*found.findings, *under.findings],
+        )
+
+    @property
+    def _leave(self) -> _Leave:
+        entries = self.request.entries
+        if len(entries) == 1:
+            return _Leave(grants=entries[0].grants, holds=entries[0].holds, waive=entries[0].waive)
+        declared = [entry.holds for entry in entries if entry.holds is not None]
+        holds = tuple(glob for globs in declared for glob in globs) if len(declared) == len(entries) else None
+        return _Leave(grants=(), holds=holds, waive=())
+
+    @property
+    def _git(self) -> Git:
+        return self.runs.place.mirror.git
+
+    @property
+    def _base(self) -> CommitId:
+        return CommitId(self.request.base)

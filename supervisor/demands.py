@@ -1,0 +1,76 @@
+"""
+What the target demands of whatever lands on it: read from its tip, never from a candidate; a plan may add to it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from supervisor.definitions import CheckDefinition, GateFile, ScanRules, effective_checks, read_gate_file, unknown_uses
+from supervisor.messages import Train
+from worktrees.changes import FileTooLarge, read_file
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror
+from worktrees.paths import found_at
+
+GATE_FILE = "forgepool.yaml"
+
+
+class NotConfigured(Exception):
+    """What is demanded is missing or proves nothing, and nobody has said that this shall be so; one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """Of a target's tip and a plan together."""
+
+    checks: tuple[CheckDefinition, ...]
+    scans: ScanRules
+    reviewed: bool
+    """Nothing lands without an approval: the plan or the target wants one."""
+
+
+def demands_of(mirror: Mirror, request: Train) -> Demands:
+    """
+    The checks of the tip's own gate file and of the plan, the former winning on equal names; and what else it says.
+
+    Raises:
+        NotConfigured: neither has any check, and the plan does not say `checks: none`; a check cannot fail, or uses one
+            that is not there; or the target's file has gone since the run began, or is no file that can be read.
+        DocumentWrong: the target's gate file cannot be read as one.
+    """
+    name = f"{request.target}:{GATE_FILE}"
+    text = _gate_file(mirror, request)
+    of_target = read_gate_file(text.decode(errors="replace"), name) if text is not None else GateFile(checks=())
+    checks = effective_checks(of_target.checks, request.plan_checks)
+    if not checks and not request.checks_waived:
+        raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
+    _refuse_worthless(checks)
+    reviewed = request.reviewed or of_target.review == "required"
+    return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed)
+
+
+def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
+    from supervisor.unfailing import why_unfailing
+
+    for _, said in unknown_uses(checks):
+        raise NotConfigured(said)
+    for check in checks:
+        if "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:
+            mend = "let its failure be the check's, or say `waive: [cannot_fail]`"
+            raise NotConfigured(f"check '{check.name}' cannot fail: {why}; {mend}")
+
+
+def _gate_file(mirror: Mirror, request: Train) -> bytes | None:
+    """The target's gate file; None when there is none and never was in this run."""
+    base, name = CommitId(request.base), f"{request.target}:{GATE_FILE}"
+    found = found_at(mirror.git, base, GATE_FILE).get(GATE_FILE)
+    if found is None:
+        if request.had_gate_file:
+            raise NotConfigured(f"{GATE_FILE} has gone from {request.target}; put it back, or start a new run")
+        return None
+    if found.kind != "file":
+        raise NotConfigured(f"{name} is a {found.kind}; make it a regular file")
+    try:
+        return read_file(mirror.git, base, GATE_FILE)
+    except FileTooLarge as large:
+        raise NotConfigured(f"{name} is too large to be a gate file: {large}") from large

@@ -1,0 +1,55 @@
+"""What is said of a check that was not green: in words, and whether it says anything of the tree it was for."""
+
+import re
+
+from supervisor.messages import CheckFailure
+
+_MISSING = re.compile(r"(?:^|[\s:])([^\s:]+): (?:command )?(not found|No such file or directory|Permission denied)\b")
+_NO_PROGRAM, _NOT_EXECUTABLE = 127, 126
+_SHOWN = 3
+
+
+def untold(failure: CheckFailure) -> str | None:
+    """Why a check that was not green says nothing of the tree it was for; None when it does."""
+    match failure.how:
+        case "stopped":
+            return "stopped before the checks had ended"
+        case "not_started":
+            return f"{named(failure)} could not be started: {failure.log_tail}"
+        case _:
+            return None
+
+
+def missing_program(failure: CheckFailure | None, where: str) -> str | None:
+    """The sentence about a program that is missing, where it is that which made the check red; else None."""
+    if failure is None or failure.how != "exit" or failure.status not in (_NO_PROGRAM, _NOT_EXECUTABLE):
+        return None
+    found = _MISSING.findall(failure.log_tail)
+    program = f"'{found[-1][0]}'" if found else "a program"
+    what = "is not there" if failure.status == _NO_PROGRAM else "cannot be run"
+    return f"{named(failure)} runs {program}, which {what}{where}; install it, or mend the command"
+
+
+def named(failure: CheckFailure) -> str:
+    return f"the set-up of check '{failure.check}'" if failure.setup else f"check '{failure.check}'"
+
+
+def said(failure: CheckFailure, where: str) -> str:
+    match failure.how:
+        case "exit":
+            return f"exited with {failure.status}{where}{_tests(failure)}"
+        case "timeout":
+            return f"did not end in its time{where}{_tests(failure)}"
+        case "idle" | "stopped":
+            return f"was ended before it was done{where}"
+        case "not_started":
+            return f"could not be started{where}"
+        case "refused" | "no_evidence":
+            return f"is not taken for green{where}: {failure.reason}"
+
+
+def _tests(failure: CheckFailure) -> str:
+    if not failure.tests:
+        return ""
+    more = f" and {len(failure.tests) - _SHOWN} more" if len(failure.tests) > _SHOWN else ""
+    return f", failing in {', '.join(failure.tests[:_SHOWN])}{more}"

@@ -1,0 +1,74 @@
+"""
+Which checks share a checkout, and in which order they are run: pure.
+
+A check finds in its checkout what the checks it uses have left there, and those they use; of no other check anything.
+So a **line** is a check behind all it uses. One that is used by two is run in the lines of both, and what it says
+counts in the first alone: to let the second of them into that checkout would be to let it find what the first has left,
+which it never asked for, and by which a candidate's test run could disarm it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from supervisor.definitions import CheckDefinition
+
+Cost = Callable[[CheckDefinition], float | None]
+"""Seconds that a check took when it was last run; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Checks for one checkout, each behind what it uses."""
+
+    checks: tuple[CheckDefinition, ...]
+    decides: frozenset[str]
+    """Names of those whose verdict is that of this line; the others are run for the sake of what they leave."""
+
+    @property
+    def name(self) -> str:
+        return self.checks[-1].name
+
+
+def line_of(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> tuple[CheckDefinition, ...]:
+    """What the check uses, directly or not, each behind what it uses itself; then the check."""
+    by_name = {each.name: each for each in checks}
+    found: dict[str, CheckDefinition] = {}
+
+    def add(one: CheckDefinition, above: frozenset[str]) -> None:
+        for name in one.uses:
+            if name in by_name and name not in above:
+                add(by_name[name], above | {name})
+        found.setdefault(one.name, one)
+
+    add(check, frozenset({check.name}))
+    return tuple(found.values())
+
+
+def lines_of(checks: Sequence[CheckDefinition], cost: Cost = lambda check: None) -> tuple[Line, ...]:
+    """
+    All checks, each decided once: cheap ones first, what uses another directly behind it.
+
+    A check costs what its definition says, else what `cost` says. Of those that neither knows, and of equal ones, the
+    order is that in which they are written.
+    """
+    ranked = [check for _, check in sorted(enumerate(checks), key=lambda each: (_seconds(each[1], cost), each[0]))]
+    rank = {check.name: at for at, check in enumerate(ranked)}
+    ways = sorted((line_of(check, checks) for check in ranked), key=lambda way: [rank[each.name] for each in way])
+    longest = [way for way in ways if not any(_begins(other, way) and len(other) > len(way) for other in ways)]
+    decided: set[str] = set()
+    found: list[Line] = []
+    for way in longest:
+        mine = {each.name for at, each in enumerate(way, start=1) if way[:at] == line_of(each, checks)} - decided
+        decided |= mine
+        found.append(Line(checks=way, decides=frozenset(mine)))
+    return tuple(found)
+
+
+def _begins(way: tuple[CheckDefinition, ...], beginning: tuple[CheckDefinition, ...]) -> bool:
+    return way[: len(beginning)] == beginning
+
+
+def _seconds(check: CheckDefinition, cost: Cost) -> float:
+    known = cost(check) if check.cost_s is None else check.cost_s
+    return inf if known is None else known

@@ -1,0 +1,271 @@
+"""
+A review request, answered: composed as the gate composes, shown to reviewers on a checkout of exactly that tree.
+
+A verdict is bound to the composed tree and its patch id. What goes wrong with git, the hub, the disk or a model's
+server blames nobody, and is never a pass.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import assert_never
+
+from supervisor.findings import blocking
+from supervisor.gate import Stop, entries_in, taken_out
+from supervisor.messages import Review, ReviewRequest
+from supervisor.review.brief import Brief
+from supervisor.review.conversation import Conversation, Position, Site
+from supervisor.review.debate import Debate, Heard, findings_of
+from supervisor.review.difference import Difference, difference
+from supervisor.review.panel import panel, person
+from workers.concealing import hider
+from workers.context.choice import chosen as chosen_profile
+from workers.context.profiles.registry import UnknownProfile
+from workers.llm.open import keys_of
+from workers.llm.provider import ModelFailed
+from workers.llm.table import Table, read_table
+from workers.messages import Limits, Spent
+from workers.meter import Meter, added
+from workers.mistakes import DocumentWrong
+from workers.policy.calls import judge_call
+from workers.policy.layers import Policy
+from workers.policy.place import Ground
+from workers.policy.sources import REPOSITORY_FILE, policy_of
+from workers.sandbox.layers import NoSandbox
+from workers.sandbox.private import private
+from workers.sandbox.shelter import Shelter
+from workers.settings import Settings
+from workers.tools.refusal import Refused
+from workers.tools.workplace import Workplace
+from workers.transcript import TranscriptWrong, read_transcript
+from worktrees.changes import FileTooLarge, read_file
+from worktrees.checkout import Checkout, Unusable, lease_checkout
+from worktrees.compose import Composed, Conflict, compose
+from worktrees.diff import patch_id
+from worktrees.git import CommitId, GitFailed
+from worktrees.hub import HubUnusable
+from worktrees.mirror import Mirror, MissingCommit, open_mirror
+
+_LONGEST_WAIT_S = 35 * 86400.0
+
+
+def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review:
+    """The answer to a review request, whatever happens."""
+    started = time.monotonic()
+    blank = Review(request_id=request.request_id, token=request.token, outcome="infrastructure", host=settings.host)
+    try:
+        review = _conduct(request, settings, blank, stop)
+    except (DocumentWrong, UnknownProfile, ModelFailed) as wrong:
+        said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
+        review = blank.model_copy(update={"outcome": "unreachable", "detail": said})
+    except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused, OSError) as trouble:
+        spent = _spent_on(_folder(request, settings))
+        review = blank.model_copy(update={"detail": str(trouble), "spent": spent})
+    return review.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
+    mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    entries, base = entries_in(mirror, request), CommitId(request.base)
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"outcome": "stale", "detail": gone})
+    composed = compose(mirror.git, base, entries, request.style)
+    match composed:
+        case Conflict(entry=entry, paths=paths):
+            detail = f"'{entry}' conflicts with {request.target} in {', '.join(paths[:5])}"
+            return blank.model_copy(update={"outcome": "conflict", "detail": detail})
+        case Composed():
+            found = difference(mirror.git, base, composed)
+            whole = blank.model_copy(
+                update={
+                    "tree": composed.tree,
+                    "patch_id": patch_id(mirror.git, base, composed.tree),
+                    "changed": found.paths,
+                }
+            )
+            if not found.patches:
+                return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
+            return _review(request, settings, mirror, found, whole, stop)
+        case _:
+            assert_never(composed)
+
+
+def _review(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, blank: Review, stop: Stop
+) -> Review:
+    table = read_table(settings.models_file)
+    seated = panel(request, table, settings)
+    if isinstance(seated, str):
+        return blank.model_copy(update={"outcome": "unreachable", "detail": seated})
+    folder = _folder(request, settings)
+    before = _spent_on(folder)
+    with _bench(request, settings, mirror, found, table, stop) as (site, checkout):
+        if (shut := _shut(site, request)) is not None:
+            return blank.model_copy(update={"outcome": "unreachable", "detail": shut})
+        brief = Brief(request=request, difference=found, keep=_keeper(site.workplace))
+        debate = Debate(
+            panel=seated,
+            brief=brief,
+            site=site,
+            purse=lambda others: _left(request, added(before, others)),
+            rounds=request.policy.rounds if len(seated.reviewers) > 1 else 1,
+        )
+        heard = debate.hold()
+        altered = checkout.altered()
+    told = blank.model_copy(update={**_account(heard), "spent": added(before, heard.spent), "log": str(folder)})
+    if altered:
+        detail = f"the tree under review was changed while it was read, in {', '.join(altered[:5])}"
+        return told.model_copy(update={"detail": detail})
+    return _judged(request, heard, told)
+
+
+@contextmanager
+def _bench(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, table: Table, stop: Stop
+) -> Iterator[tuple[Site, Checkout]]:
+    """A checkout of the composed commit that no command can write, and what reads it."""
+    with lease_checkout(mirror, found.composed.commit, settings.cache / "checkouts") as checkout:
+        shelter = Shelter(settings=settings, writable=(), readable=(checkout.path, mirror.path))
+        with private({}, shelter) as own:
+            workplace = Workplace(
+                root=checkout.path.resolve(),
+                git=checkout.slot.pristine,
+                tmp=own.tmp,
+                env=own.env,
+                confined=own.confined,
+                stop=stop,
+                left_s=lambda: request.policy.limits.wall_s,
+            )
+            site = Site(
+                difference=found,
+                workplace=workplace,
+                policy=_policy(mirror, request, settings),
+                profile=chosen_profile(by_person=None, in_plan="", in_settings=settings.context),
+                threshold=request.policy.threshold,
+                transcripts=_folder(request, settings),
+                request_id=request.request_id,
+                stop=stop,
+                hide=hider(keys_of(table)),
+            )
+            yield site, checkout
+
+
+def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Policy:
+    """Of the host's person, and of the repository as the target has it: never as the entry would have it."""
+    try:
+        data = read_file(mirror.git, CommitId(request.base), REPOSITORY_FILE)
+    except FileTooLarge as large:
+        raise Unusable(f"{REPOSITORY_FILE} of {request.target} cannot be read: {large}") from large
+    repository = None if data is None else data.decode(errors="replace")
+    return policy_of(person=settings.policy_file, repository=repository)
+
+
+def _shut(site: Site, request: ReviewRequest) -> str | None:
+    """Why no model may judge this: it may not read what it must, so neither may the diff be sent to it."""
+    ground = Ground(root=site.workplace.root, home=Path.home())
+    policy = site.policy.during("plan")
+    for path in site.difference.paths:
+        judged = judge_call(policy, "read_file", {"path": path}, ground)
+        if judged.decision in ("deny", "prompt"):
+            return f"no model may read {path} ({judged.reason}); {person(request)}"
+    return None
+
+
+def _keeper(workplace: Workplace) -> Callable[[str, bytes], str]:
+    return lambda name, data: str(workplace.keep(Path("diff", name), data))
+
+
+def _left(request: ReviewRequest, others: Spent) -> Limits | None:
+    """A conversation's limits: the policy's, and no more of the request's than is left of it."""
+    limits = request.policy.limits
+    usd, tokens = limits.cost_usd, limits.tokens
+    if request.cost_usd is not None:
+        if others.cost_usd is None or request.cost_usd - others.cost_usd <= 0:
+            return None
+        usd = min(usd or request.cost_usd, request.cost_usd - others.cost_usd)
+    if request.tokens is not None:
+        if request.tokens - others.tokens <= 0:
+            return None
+        tokens = min(tokens or request.tokens, request.tokens - others.tokens)
+    return limits.model_copy(update={"cost_usd": usd, "tokens": tokens})
+
+
+def _account(heard: Heard) -> dict[str, object]:
+    """Who was asked and what was read, whatever came of it."""
+    decisive = heard.decisive or heard.all
+    return {
+        "read": tuple(dict.fromkeys(path for talk in decisive for path in talk.read)),
+        "models": tuple(dict.fromkeys(model for talk in heard.all for model in talk.models)),
+        "families": tuple(dict.fromkeys(family for talk in heard.all for family in talk.families)),
+        "voids": tuple(void for talk in heard.all for void in talk.voids),
+    }
+
+
+def _judged(request: ReviewRequest, heard: Heard, blank: Review) -> Review:
+    if not heard.standing:
+        return _failed(request, heard.failures, blank)
+    findings = findings_of(heard.decisive)
+    held = blocking(findings, request.policy.threshold)
+    return blank.model_copy(
+        update={
+            "outcome": "failed" if held else "passed",
+            "findings": findings,
+            "confidence": min(talk.form.confidence for talk in heard.decisive if talk.form is not None),
+            "summary": _summary(heard, dropped=not held and any(_fails(talk) for talk in heard.decisive)),
+            "detail": _detail(held=len(held), dropped=len(findings) - len(held)),
+        }
+    )
+
+
+def _fails(talk: Conversation) -> bool:
+    return talk.form is not None and talk.form.verdict == "fail"
+
+
+def _summary(heard: Heard, *, dropped: bool) -> str:
+    """What the reviewers say, behind what the harness has to say of it."""
+    told = list(heard.told)
+    if len(heard.standing) > 1:
+        rounds = "1 round" if heard.rounds == 1 else f"{heard.rounds} rounds"
+        told.append(f"{len(heard.standing)} reviewers, {rounds}")
+    told += [f"no verdict of {failure.detail}" for failure in heard.failures]
+    if dropped:
+        told.append("a reviewer failed it, but nothing of what it found has to be mended")
+    said = [talk.form.summary for talk in heard.decisive if talk.form is not None]
+    return "\n".join([*(f"[{one}]" for one in told), *said])
+
+
+def _detail(*, held: int, dropped: int) -> str:
+    beside = f", {dropped} held against nobody" if dropped else ""
+    return f"{held} finding{'' if held == 1 else 's'} to be mended{beside}" if held else f"nothing to be mended{beside}"
+
+
+def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Review) -> Review:
+    """Nobody gave a verdict that counts: what can be tried again comes before what cannot."""
+    order = ("infrastructure", "limits", "void", "unreachable")
+    ended = next((one for one in order if any(failure.ended == one for failure in failures)), "infrastructure")
+    detail = "; ".join(failure.detail for failure in failures)
+    if ended != "infrastructure":
+        detail = f"{detail}; {person(request)}"
+    waits = [failure.not_before for failure in failures if failure.not_before is not None]
+    not_before = min((*waits, time.time() + _LONGEST_WAIT_S)) if waits and ended == "infrastructure" else None
+    return blank.model_copy(update={"outcome": ended, "detail": detail, "not_before": not_before})
+
+
+def _nothing_changed(request: ReviewRequest) -> str:
+    return f"the target {request.target} has all of it already: there is nothing to review"
+
+
+def _folder(request: ReviewRequest, settings: Settings) -> Path:
+    return settings.home / "runs" / request.run / "logs" / "reviews" / request.request_id
+
+
+def _spent_on(folder: Path) -> Spent:
+    """By conversations about the same request that an earlier delivery had, as far as this host knows."""
+    total = Spent()
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            total = added(total, Meter.of(Limits(), read_transcript(path)).spent)
+        except (OSError, TranscriptWrong):
+            continue
+    return total

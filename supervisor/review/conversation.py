@@ -1,0 +1,236 @@
+"""
+One reviewer's conversation, from the card to a verdict that counts, or to the reason why there is none.
+
+It may be gone on with: a debate asks the same reviewer again, who has read what it has read.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from supervisor.findings import ReviewFinding, Threshold, blocking
+from supervisor.review.difference import Difference
+from supervisor.review.form import VerdictForm, objections, settled
+from supervisor.review.panel import Seat
+from supervisor.review.reading import reading
+from workers.agents.narration import narrated
+from workers.context.archive import Archive
+from workers.context.live import Context
+from workers.context.state import Profile
+from workers.llm.provider import PASSING
+from workers.loop import Brief, Outcome, Talk
+from workers.messages import Limits, Spent
+from workers.meter import Meter
+from workers.policy.layers import Policy
+from workers.prompts.blocks import prompt
+from workers.rulings import Rulings
+from workers.skills.library import builtin_skill
+from workers.tools.tool import Tool
+from workers.tools.toolset import reading as reading_tools
+from workers.tools.verdict import Taken, verdict_tool
+from workers.tools.workplace import Workplace
+from workers.transcript import Said, Started, Transcript, now
+
+MOST_VOIDS = 2
+_TOLD_ONCE = "Mend this, and call it again. The next verdict that does not count ends the review."
+
+Ending = Literal["verdict", "void", "unreachable", "limits", "infrastructure"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a reviewer stands when its conversation rests."""
+
+    ended: Ending
+    form: VerdictForm | None = None
+    """The last one that counted, of an earlier round where this one brought none."""
+    detail: str = ""
+    """Why there is no verdict, in a sentence."""
+    not_before: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What all reviewers of a request look at, and with what."""
+
+    difference: Difference
+    workplace: Workplace
+    policy: Policy
+    profile: Profile
+    threshold: Threshold
+    transcripts: Path
+    request_id: str
+    stop: Callable[[], bool]
+    hide: Callable[[str], str] = str
+
+
+@dataclass(slots=True, kw_only=True)
+class Conversation:
+    seat: Seat
+    site: Site
+    transcript: Transcript
+    meter: Meter = field(default_factory=lambda: Meter(limits=Limits()))
+    form: VerdictForm | None = None
+    read: tuple[str, ...] = ()
+    voids: list[str] = field(default_factory=list)
+    _chances: int = MOST_VOIDS
+    _counted: bool = False
+    _seconds: float = 0.0
+    """Of its own conversation; another's is not counted twice."""
+
+    def lead(self, say: str, limits: Limits) -> Position:
+        """Says something to the reviewer, the card first, and leads it to where it rests."""
+        self._chances, self._counted, self.meter.limits = MOST_VOIDS, False, limits
+        tools = self._tools()
+        talk = self._talk(tools)
+        if not self.transcript.turns:
+            self.transcript.append(self._started(tools))
+        talk.say(self.site.hide(say))
+        began = time.monotonic()
+        outcome = talk.lead()
+        self._seconds += time.monotonic() - began
+        return self._position(outcome)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Who answered."""
+        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
+        return tuple(dict.fromkeys(model for model in said if model))
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.seat.families[model] for model in self.models))
+
+    @property
+    def held(self) -> tuple[ReviewFinding, ...]:
+        """What it holds against the change."""
+        return blocking(self.form.findings, self.site.threshold) if self.form is not None else ()
+
+    @property
+    def spent(self) -> Spent:
+        return self.meter.spent.model_copy(update={"seconds": self._seconds})
+
+    def _started(self, tools: tuple[Tool, ...]) -> Started:
+        return Started(
+            at=now(),
+            order_id=self.site.request_id,
+            model=self.seat.first,
+            system=_system(),
+            tools=tuple(tool.name for tool in tools),
+            phase="review",
+        )
+
+    def _tools(self) -> tuple[Tool, ...]:
+        """Those of an agent that explores, and the verdict. No commands, no other programs' tools, nobody to ask."""
+        return reading_tools(ending=(verdict_tool(VerdictForm, self._take),))
+
+    def _talk(self, tools: tuple[Tool, ...]) -> Talk:
+        began, wall_s = time.monotonic(), self.meter.limits.wall_s
+        place = replace(
+            self.site.workplace,
+            stop=lambda: self.site.stop() or time.monotonic() - began >= wall_s,
+            left_s=lambda: began + wall_s - time.monotonic(),
+        )
+        brief = Brief(phase="review", system=_system(), tools=tools, price=self.seat.price)
+        return Talk(
+            provider=self.seat.provider,
+            brief=brief,
+            workplace=place,
+            transcript=self.transcript,
+            context=self._context(brief),
+            meter=self.meter,
+            stop=self.site.stop,
+            rule=Rulings(
+                # As of an agent that explores: it looks, and changes nothing.
+                policy=self.site.policy.during("plan"),
+                root=place.root,
+                unattended="deny",
+                replies=(),
+                transcript=self.transcript,
+            ),
+            hide=self.site.hide,
+        )
+
+    def _context(self, brief: Brief) -> Context:
+        return Context(
+            transcript=self.transcript,
+            profile=self.site.profile,
+            like=brief.like,
+            window_tokens=self.seat.window_tokens,
+            archive=Archive(self.site.workplace),
+            root=str(self.site.workplace.root),
+        )
+
+    def _take(self, form: VerdictForm) -> Taken:
+        """Whether a verdict counts; the first time it does not, what is missing is told."""
+        root = str(self.site.workplace.root)
+        form = settled(form, root=root)
+        found = reading(self.transcript.entries, self.site.difference, root=root)
+        self.read = tuple(dict.fromkeys((*self.read, *found.read)))
+        wrong = [found.missing] if found.missing else []
+        wrong += objections(form, self.site.threshold, self.site.difference.last_line)
+        if not wrong:
+            self.form, self._counted = form, True
+            return Taken(summary=form.summary)
+        why = "; ".join(wrong)
+        self.voids.append(why)
+        self._chances -= 1
+        goes_on = self._chances > 0
+        return Taken(void=f"{why}. {_TOLD_ONCE}" if goes_on else why, goes_on=goes_on)
+
+    def _position(self, outcome: Outcome) -> Position:
+        if self._counted:
+            return Position(ended="verdict", form=self.form)
+        ended = _without_verdict(outcome, voided=self._chances < MOST_VOIDS)
+        if ended == "void" and self._chances == MOST_VOIDS:
+            self.voids.append(outcome.detail)
+        detail = self.voids[-1] if ended == "void" and self.voids else outcome.detail
+        return Position(
+            ended=ended,
+            form=self.form,
+            detail=f"{self.seat.first}: {detail}",
+            not_before=outcome.resets_at if ended == "infrastructure" else None,
+        )
+
+
+@contextmanager
+def conversing(seat: Seat, site: Site) -> Iterator[Conversation]:
+    """A conversation in a transcript of its own, which is there as a person reads it when it has ended."""
+    path = _free(site.transcripts, seat.name)
+    with Transcript(path) as transcript:
+        yield Conversation(seat=seat, site=site, transcript=transcript)
+        text = narrated(transcript.entries)
+        path.with_suffix(".log").write_text(text, encoding="utf-8", errors="replace")
+
+
+def _without_verdict(outcome: Outcome, *, voided: bool) -> Ending:
+    match outcome.ended:
+        case "stopped":
+            return "infrastructure"
+        case "timeout" | "limits" | "overflow":
+            return "limits"
+        case "failed" if outcome.trouble in PASSING or outcome.trouble == "usage_limit":
+            return "infrastructure"
+        case "failed" if outcome.resets_at is not None:
+            return "infrastructure"
+        case "failed" if outcome.trouble is not None and not (voided and outcome.trouble == "no_turn"):
+            return "unreachable"
+        case _:
+            return "void"
+
+
+def _system() -> tuple[str, ...]:
+    return (prompt("review"), builtin_skill("reviewer").text)
+
+
+def _free(folder: Path, name: str) -> Path:
+    """Of a request that is delivered again, what was said before stays, and is not gone on with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, number = folder / f"{name}.jsonl", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{name}-{number}.jsonl"
+    return path

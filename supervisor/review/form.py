@@ -1,0 +1,63 @@
+"""
+A reviewer's verdict: the form it fills in, and whether it counts. Pure, but for what lines a file has.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from supervisor.findings import ReviewFinding, Threshold, blocking
+from workers.exchanges import normal_path
+from workers.tools.tool import Arguments
+
+_MOST_CHARACTERS = 4_000
+"""Of any one text in it: it travels, and is told."""
+
+LastLine = Callable[[str], int | None]
+"""The number of a file's last line; None where there is no such file."""
+
+
+class VerdictForm(Arguments):
+    verdict: Literal["pass", "fail"]
+    findings: tuple[ReviewFinding, ...] = Field(description="all of them, each with a file of the tree; may be empty")
+    confidence: float = Field(description="from 0 to 1")
+    summary: str = Field(min_length=1, description="what you looked at and how, in a few sentences")
+    files_read: tuple[str, ...] = Field(default=(), description="the changed files that you have read")
+
+
+def settled(form: VerdictForm, *, root: str) -> VerdictForm:
+    """The same with paths in one spelling and texts of bearable length."""
+    findings = tuple(
+        one.model_copy(
+            update={
+                "file": normal_path(one.file, root),
+                "claim": one.claim[:_MOST_CHARACTERS],
+                "evidence": one.evidence[:_MOST_CHARACTERS],
+                "fix": one.fix[:_MOST_CHARACTERS],
+            }
+        )
+        for one in form.findings
+    )
+    return form.model_copy(update={"findings": findings, "summary": form.summary[:_MOST_CHARACTERS]})
+
+
+def objections(form: VerdictForm, threshold: Threshold, last_line: LastLine) -> Iterator[str]:
+    """Why the form does not count, apart from what was read; none where it does."""
+    held = blocking(form.findings, threshold)
+    if not 0.0 <= form.confidence <= 1.0:
+        yield f"confidence is {form.confidence:g}; give a number from 0 to 1"
+    if form.verdict == "fail" and not form.findings:
+        yield "it fails without a finding; say what is wrong, or pass"
+    if form.verdict == "pass" and held:
+        yield f"it passes with {_named(held[0])} which must be mended; fail, or judge it again"
+    for finding in form.findings:
+        last = last_line(finding.file)
+        if last is None:
+            yield f"there is no file {finding.file!r} in the tree under review; name one that is there"
+        elif finding.line > last:
+            yield f"{finding.file} has {last} lines, and a finding names line {finding.line}; name the line itself"
+
+
+def _named(finding: ReviewFinding) -> str:
+    return f"a {finding.severity} {finding.category} finding in {finding.file}"

@@ -1,0 +1,191 @@
+"""
+Who reviews: models of other families than the author's, and of other families than one another.
+
+The author's families are taken out before anybody is asked, from the first choice to the last resort; where nobody is
+left there is a sentence that says what would be right, and never one of the author's own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from supervisor.messages import Author, ReviewRequest
+from workers.agents.families import UNKNOWN, are_apart, is_apart
+from workers.llm.chain import Chain, Contender
+from workers.llm.open import open_models
+from workers.llm.provider import Provider
+from workers.llm.scripted import MODEL, ScriptedModel, scripts_in
+from workers.llm.table import Table
+from workers.meter import Price
+from workers.settings import Settings
+
+ROUTE = "review"
+"""The kind of work whose models review, where the plan names none."""
+_NO_MODELS = ("command",)
+"""Agents behind which no model is."""
+_SCRIPTED_WINDOW = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One reviewer: somebody who can be asked."""
+
+    name: str
+    """Of its transcript."""
+    provider: Provider
+    first: str
+    """The model that is asked first."""
+    families: Mapping[str, str]
+    """By model's name, of all that may answer."""
+    price: Price
+    window_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    reviewers: tuple[Seat, ...]
+    """At least one."""
+    judge: Seat | None = None
+    told: str = ""
+    """Where there are fewer than were asked for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    """Contenders of one family."""
+
+    family: str
+    contenders: list[Contender] = field(default_factory=list)
+
+
+def author_families(authors: Iterable[Author]) -> tuple[str, ...]:
+    """Of all of them; `unknown` among them where a model had a hand in it and nothing tells whose."""
+    found: dict[str, None] = {}
+    for author in authors:
+        found |= dict.fromkeys(author.families)
+        if not author.families and (author.models or author.agent not in _NO_MODELS):
+            found[UNKNOWN] = None
+    return tuple(found)
+
+
+def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | str:
+    """
+    The reviewers; a sentence where there is nobody.
+
+    Raises:
+        ModelFailed: a model that the plan names is none, or a script is written wrongly.
+    """
+    authors = author_families(entry.author for entry in request.entries)
+    if UNKNOWN in authors:
+        why = "a model that had a hand in it is of no known family, so nobody can be shown to be of another"
+        return f"{why}; give its model a `family` in models.yaml, or {person(request)}"
+    if request.policy.script is not None:
+        return _scripted(request, request.policy.script, authors)
+    return _of_table(request, table, settings, authors)
+
+
+def _scripted(request: ReviewRequest, text: str, authors: Sequence[str]) -> Panel | str:
+    attempt = request.entries[-1].attempt
+    models: list[ScriptedModel] = []
+    scripts = scripts_in(text)
+    for number, script in enumerate(scripts, start=1):
+        model = ScriptedModel(script, attempt=attempt, name=f"script of reviewer {number}")
+        if are_apart(model.family, [*authors, *(one.family for one in models)]):
+            models.append(model)
+    if not models:
+        mend = "give the script a `family:` that is another"
+        return f"the scripted reviewer is of the author's family ({_listed(authors)}); {mend}, or {person(request)}"
+    return _seated(request, [_script_seat(number, model) for number, model in enumerate(models, start=1)])
+
+
+def _script_seat(number: int, model: ScriptedModel) -> Seat:
+    return Seat(
+        name=f"{number}-{model.family}",
+        provider=model,
+        first=MODEL,
+        families={MODEL: model.family},
+        price=lambda given, answered: 0.0,
+        window_tokens=_SCRIPTED_WINDOW,
+    )
+
+
+def _of_table(request: ReviewRequest, table: Table, settings: Settings, authors: Sequence[str]) -> Panel | str:
+    chain = _everybody(request, table, settings)
+    others = [one for one in chain.contenders if is_apart(one.candidate, authors)]
+    able = [one for one in others if not one.wanting]
+    if not able:
+        return _nobody(request, others, authors)
+    if request.policy.reviewers == 1:
+        # One reviewer may fall back to a third family; several may not, or two might meet in one.
+        return Panel(reviewers=(_seat(1, others, chain, table),))
+    groups = [group for group in _grouped(others) if not all(one.wanting for one in group.contenders)]
+    return _seated(request, [_seat(at, group.contenders, chain, table) for at, group in enumerate(groups, start=1)])
+
+
+def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Chain:
+    """The models that the plan names, in its order, and no others; else those of the route."""
+    capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
+    named = [
+        open_models(table, task_type=ROUTE, phase="review", model=model, capped=capped, settings=settings)
+        for model in request.policy.by
+    ]
+    if not named:
+        return open_models(table, task_type=ROUTE, phase="review", capped=capped, settings=settings)
+    contenders = [
+        one
+        for model, chain in zip(request.policy.by, named, strict=True)
+        for one in chain.contenders
+        if one.candidate.model == model
+    ]
+    return Chain(contenders=tuple(contenders), breaker=named[0].breaker, why="named in the plan")
+
+
+def _grouped(contenders: Iterable[Contender]) -> list[_Group]:
+    """By family, in the order in which these come; who may be of two of them is left out."""
+    groups: list[_Group] = []
+    for one in contenders:
+        kin = [group for group in groups if not is_apart(one.candidate, [group.family])]
+        if not kin:
+            groups.append(_Group(family=one.candidate.family, contenders=[one]))
+        elif len(kin) == 1:
+            kin[0].contenders.append(one)
+    return groups
+
+
+def _seat(number: int, contenders: Sequence[Contender], chain: Chain, table: Table) -> Seat:
+    own = Chain(contenders=tuple(contenders), breaker=chain.breaker, why=chain.why)
+    first = own.model or contenders[0].candidate.model
+    families = {one.candidate.model: one.candidate.family for one in contenders}
+    return Seat(
+        name=f"{number}-{families[first]}",
+        provider=own,
+        first=first,
+        families=families,
+        price=own.price,
+        window_tokens=table.models[first].window_tokens,
+    )
+
+
+def _seated(request: ReviewRequest, seats: Sequence[Seat]) -> Panel:
+    """As many as were asked for, and the next as judge where they may disagree."""
+    wanted = request.policy.reviewers
+    chosen, rest = tuple(seats[:wanted]), seats[wanted:]
+    told = "" if len(chosen) == wanted else f"{wanted} reviewers were asked for, and {len(chosen)} could be had"
+    return Panel(reviewers=chosen, judge=rest[0] if rest and len(chosen) > 1 else None, told=told)
+
+
+def _nobody(request: ReviewRequest, others: Sequence[Contender], authors: Sequence[str]) -> str:
+    who = f"no model of another family than {_listed(authors)}" if authors else "no model"
+    where = "of those the plan names" if request.policy.by else f"on the route '{ROUTE}'"
+    wanting = dict.fromkeys(f"{one.wanting} (for {one.candidate.model})" for one in others)
+    mend = "; or ".join(wanting) if wanting else "name one in the plan's `review`, or in models.yaml"
+    return f"{who} can be asked {where}: {mend}; or {person(request)}"
+
+
+def person(request: ReviewRequest) -> str:
+    """What a person can do where no model may, or none did."""
+    task = request.entries[-1].task
+    return f"a person can look at it: `forgepool approve {request.run} {task} --by NAME`"
+
+
+def _listed(families: Sequence[str]) -> str:
+    return ", ".join(families)

@@ -1,0 +1,103 @@
+"""
+Where the runs come from that a candidate is judged by: commands, or what this host remembers of earlier ones.
+
+What is remembered of the target's tip spares running it again for every entry: the tip that just landed was tried when
+it was a candidate. Of the composed tree only what ended well is taken. And as soon as something is red there, the tip
+is run anew, every set-up included, whatever is remembered: the host may have changed since (a tool gone, a disk full, a
+kept folder grown old), and that is not the entry's failure.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from supervisor.certificates import Inputs, certificate_key, definition_digest
+from supervisor.checks import Place, Tried, label_of, run_line
+from supervisor.definitions import CheckDefinition
+from supervisor.failures import untold
+from supervisor.judging import Ran
+from supervisor.lines import line_of
+from supervisor.store import Said, Store
+from worktrees.git import CommitId
+
+
+class Untold(Exception):
+    """A check said nothing of the tree it was for, through nobody's doing; one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Of one request's checks, on the target's tip and on one tree."""
+
+    place: Place
+    store: Store
+    checks: Sequence[CheckDefinition]
+    environment: str
+    tip: CommitId
+    at_tip: Inputs
+    anew: bool = False
+    """Nothing remembered counts."""
+    _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
+    """What was run on the tip for this very request."""
+
+    def key(self, check: CheckDefinition, inputs: Inputs) -> str:
+        definition = definition_digest(check, self.checks)
+        return certificate_key(check.name, definition, self.environment, inputs.of(check))
+
+    def cost(self, check: CheckDefinition) -> float | None:
+        return self.store.cost(definition_digest(check, self.checks))
+
+    def keep(self, check: CheckDefinition, inputs: Inputs, ran: Ran, seconds: float) -> None:
+        self.store.keep(self.key(check, inputs), ran, seconds)
+
+    def remembered(self, check: CheckDefinition, inputs: Inputs) -> Said | None:
+        return None if self.anew else self.store.said(self.key(check, inputs))
+
+    def of_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
+        """What the check says of the tip: remembered, or found by running the line there, once."""
+        if check.name not in self._tips:
+            said = self.remembered(check, self.at_tip)
+            self._tips.update(self._on_tip(line) if said is None else {check.name: said.ran})
+        return self._tips[check.name]
+
+    def tip_anew(self, check: CheckDefinition, *, label: str, past: Collection[str]) -> Tried:
+        """The check on the tip, behind what it uses; where that is red there, that is what is told."""
+        found = self.run(line_of(check, self.checks), self.tip, label=label, past=past)
+        for one in found:
+            self.keep(one.check, self.at_tip, one.ran, one.seconds)
+        return found[-1]
+
+    def _on_tip(self, line: Sequence[CheckDefinition]) -> dict[str, Ran]:
+        found = self.run(line, self.tip, label="base", base=self.tip)
+        for one in found:
+            self.keep(one.check, self.at_tip, one.ran, one.seconds)
+        # Behind a red one nothing was run: of the rest is only known that it does not come to be green.
+        red = Ran(how=found[-1].ran.how, status=found[-1].ran.status)
+        return {check.name: red for check in line} | {one.check.name: one.ran for one in found}
+
+    def run(
+        self,
+        line: Sequence[CheckDefinition],
+        commit: CommitId,
+        *,
+        label: str,
+        base: CommitId | None = None,
+        past: Collection[str] = (),
+    ) -> tuple[Tried, ...]:
+        """
+        The checks of a line, run.
+
+        Raises:
+            Untold: one of them was stopped, or could not be started.
+        """
+        if self.place.stop():
+            raise Untold("stopped before the checks had ended")
+        found = run_line(line, commit, self.place, label=label_of(label, line), base=base, past=past)
+        for one in found:
+            if one.failure is not None and (nothing := untold(one.failure)) is not None:
+                raise Untold(nothing)
+            self.store.keep_cost(definition_digest(one.check, self.checks), one.seconds)
+        return found
+
+
+def is_green(ran: Ran) -> bool:
+    return ran.how == "exit" and ran.status == 0

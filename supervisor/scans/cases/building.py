@@ -1,0 +1,135 @@
+"""One function made into a `Case`, in whatever language it is written."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from supervisor.scans.cases.flow import Dialect, Reached, reached
+from supervisor.scans.cases.suite import Assertion, Case, Mark, Suite, Value
+from supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_CALLS = frozenset(["call", "call_expression", "method_invocation", "macro_invocation", "object_creation_expression"])
+_PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|WINDOWS|MAC)\b")
+_HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
+
+
+class Reader(Dialect, Protocol):
+    """A language, as far as what a test's body says."""
+
+    def assertion(self, node: "Node") -> Assertion | None: ...
+
+    def mark(self, node: "Node") -> Mark | None: ...
+
+    def value(self, node: "Node") -> "tuple[str, Node] | None":
+        """A name and what it is given, where the node is an assignment."""
+
+    def rows(self, node: "Node") -> "Iterable[Node]":
+        """The rows of a table that the node holds, which the test runs through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A function that was found, and what stands around it."""
+
+    name: str
+    node: "Node"
+    body: "Node | None"
+    rows: "tuple[Node, ...]" = ()
+    marks: tuple[Mark, ...] = ()
+    labels: tuple[str, ...] = ()
+    assertions: tuple[Assertion, ...] = ()
+    """Said outside its body, as by an attribute."""
+
+
+def build(draft: Draft, reader: Reader) -> Case:
+    """The case that a function is, with what can be reached of it."""
+    seen = list(reached(draft.body, reader)) if draft.body is not None else []
+    rows = [*draft.rows, *(row for one in seen for row in reader.rows(one.node))]
+    assertions = (*draft.assertions, *_assertions(seen, reader))
+    return Case(
+        name=draft.name,
+        line=line_of(draft.node),
+        text=first_line(draft.node),
+        words=words(draft.body),
+        assertions=assertions,
+        rows=tuple(row_of(row) for row in rows),
+        values=tuple(_values(seen, reader, draft.name)),
+        marks=(*draft.marks, *_marks(seen, reader)),
+        labels=draft.labels,
+        calls=tuple(dict.fromkeys(callee(one.node) for one in seen if one.node.type in _CALLS)),
+        hollow=not assertions and not any(one.node.type in _CALLS for one in seen),
+    )
+
+
+def row_of(node: "Node") -> Assertion:
+    """One row of a table, as something that is asserted."""
+    return Assertion(line=line_of(node), text=first_line(node), words=words(node), relation="equal", strength=3)
+
+
+def value_of(name: str, node: "Node", line: "Node") -> Value:
+    return Value(line=line_of(line), text=first_line(line), name=name, words=words(node))
+
+
+def callee(node: "Node") -> str:
+    """The last name of what is called."""
+    found = (
+        node.child_by_field_name("function") or node.child_by_field_name("name") or node.child_by_field_name("macro")
+    )
+    return re.split(r"[.:]+", written(found))[-1]
+
+
+def mark_kind(text: str, *, conditional: bool = False) -> Literal["skip", "sometimes", "elsewhere"]:
+    """A skip for good, one under a condition, or one on platforms that the checks are not run on."""
+    if not conditional:
+        return "skip"
+    return "elsewhere" if _PLATFORM.search(text) and not _HERE.search(text) and "!=" not in text else "sometimes"
+
+
+def without_empty_helpers(suite: Suite) -> Suite:
+    """The suite without the assertions that only look like some: calls of functions beside them that assert nothing."""
+    empty = {name for name, case in suite.support.items() if not case.assertions}
+    simple = {name.rpartition("::")[2] for name in empty}
+
+    def is_real(assertion: Assertion) -> bool:
+        at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
+        return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
+
+    def cleaned(case: Case) -> Case:
+        return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
+
+    return replace(suite, cases={name: cleaned(case) for name, case in suite.cases.items()})
+
+
+def _assertions(seen: list[Reached], reader: Reader) -> Iterator[Assertion]:
+    inside: set[int] = set()
+    for one in seen:
+        if one.node.id not in inside and (found := reader.assertion(one.node)) is not None:
+            inside.update(node.id for node in walk(one.node))
+            yield replace(found, guards=one.guards, swallowed=one.swallowed)
+
+
+def _marks(seen: list[Reached], reader: Reader) -> Iterator[Mark]:
+    for one in seen:
+        if (mark := reader.mark(one.node)) is not None:
+            yield replace(mark, kind=mark_kind(_surroundings(one.node), conditional=True)) if one.guards else mark
+
+
+def _surroundings(node: "Node") -> str:
+    """The condition that a node stands under."""
+    while node.parent is not None:
+        node = node.parent
+        if (condition := node.child_by_field_name("condition")) is not None:
+            return written(condition)
+    return ""
+
+
+def _values(seen: list[Reached], reader: Reader, name: str) -> Iterator[Value]:
+    for one in seen:
+        if (found := reader.value(one.node)) is not None:
+            yield value_of(found[0], found[1], one.node)
+        elif one.node.type == "return_statement":
+            yield value_of(re.split(r"::|\.", name)[-1], one.node, one.node)

@@ -1,0 +1,132 @@
+"""
+Which case of the old tests is which of the new ones, whatever became of its file and its name.
+
+A case is looked for where it was, then by its name elsewhere, then by what it says; one that is found nowhere is gone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from supervisor.scans.cases.suite import Case, Suite, Word
+
+_ALIKE = 0.6
+_SAME_NAME = 0.3
+_MOST_GUESSES = 40_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """A file before and after; an empty suite where it does not exist, or holds no tests."""
+
+    old_path: str
+    path: str
+    old: Suite = field(default_factory=Suite)
+    new: Suite = field(default_factory=Suite)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A case, and the file that it is in."""
+
+    file: Versions
+    case: Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The same test, before and after."""
+
+    before: Located
+    after: Located
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """All cases of the files that differ."""
+
+    pairs: tuple[Pair, ...]
+    gone: tuple[Located, ...]
+    fresh: tuple[Located, ...]
+
+
+def pair(files: Sequence[Versions]) -> Pairing:
+    """Every old case with its new one, where there is one."""
+    table = _Table(
+        gone=[Located(file=file, case=case) for file in files for case in file.old.cases.values()],
+        fresh=[Located(file=file, case=case) for file in files for case in file.new.cases.values()],
+    )
+    table.join(lambda one: (one.file.path, one.case.name))
+    table.join(lambda one: (one.file.path, one.case.name.rpartition("::")[2], _said(one)))
+    table.join(_said)
+    table.join(lambda one: alpha(one.case.words) if len(one.case.words) > 3 else None)
+    table.join(lambda one: _simple(one.case.name) or None, _SAME_NAME)
+    table.guess(lambda one, other: one.file is other.file)
+    table.guess(lambda one, other: one.file is not other.file)
+    return Pairing(pairs=tuple(table.pairs), gone=tuple(table.gone), fresh=tuple(table.fresh))
+
+
+def alpha(words: tuple[Word, ...]) -> tuple[str, ...]:
+    """The tokens with their names numbered in the order in which they first occur: what renaming leaves alone."""
+    seen: dict[str, str] = {}
+    return tuple(
+        seen.setdefault(word.text, f"${len(seen)}") if word.kind == "name" else f"{word.kind}:{word.text}"
+        for word in words
+    )
+
+
+def likeness(one: tuple[Word, ...], other: tuple[Word, ...]) -> float:
+    """From 0 to 1: how many tokens two texts share, whatever their order."""
+    if not one or not other:
+        return 0.0
+    shared = Counter(word.text for word in one) & Counter(word.text for word in other)
+    return 2 * shared.total() / (len(one) + len(other))
+
+
+class _Table:
+    """Cases that are still without their counterpart, and those that have one."""
+
+    def __init__(self, gone: list[Located], fresh: list[Located]) -> None:
+        self.gone, self.fresh = gone, fresh
+        self.pairs: list[Pair] = []
+
+    def join(self, key: Callable[[Located], Hashable], least: float = 0.0) -> None:
+        """Pairs what has the same key; None is no key."""
+        waiting: dict[Hashable, list[Located]] = {}
+        for one in self.fresh:
+            waiting.setdefault(key(one), []).append(one)
+        for one in list(self.gone):
+            others = waiting.get(key(one), []) if key(one) is not None else []
+            if others and likeness(one.case.words, others[0].case.words) >= least:
+                self._take(one, others.pop(0))
+
+    def guess(self, may: Callable[[Located, Located], bool]) -> None:
+        """Pairs what is alike, the likest first."""
+        if len(self.gone) * len(self.fresh) > _MOST_GUESSES:
+            return
+        for _, at, to in sorted(self._guesses(may), key=lambda guess: -guess[0]):
+            if any(at is one for one in self.gone) and any(to is one for one in self.fresh):
+                self._take(at, to)
+
+    def _guesses(self, may: Callable[[Located, Located], bool]) -> Iterator[tuple[float, Located, Located]]:
+        for one in self.gone:
+            for other in self.fresh:
+                alike = likeness(one.case.words, other.case.words)
+                if alike >= _ALIKE and may(one, other):
+                    yield alike, one, other
+
+    def _take(self, before: Located, after: Located) -> None:
+        self.gone = [one for one in self.gone if one is not before]
+        self.fresh = [one for one in self.fresh if one is not after]
+        self.pairs.append(Pair(before=before, after=after))
+
+
+def _said(one: Located) -> Hashable:
+    """What the whole case says; too little of it says nothing."""
+    return one.case.words if len(one.case.words) > 3 else None
+
+
+def _simple(name: str) -> str:
+    for mark in ("::", " > ", "."):
+        name = name.rpartition(mark)[2]
+    return name

@@ -1,0 +1,39 @@
+"""`conflict-marker`: lines that a merge left behind. In strings, in tests and in texts on merging they may be meant."""
+
+import re
+from collections.abc import Iterator
+
+from supervisor.findings import ScanFinding, Weight
+from supervisor.scans.grammar import Source
+from supervisor.scans.subject import Subject, finding
+from supervisor.test_paths import is_test_path
+
+RULE = "conflict-marker"
+RULES = {RULE: "An added line is a marker that a merge with conflicts leaves behind."}
+
+_MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
+_PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc", ".patch", ".diff", ".orig")
+
+
+def scan_markers(subject: Subject, sources: tuple[Source, ...]) -> Iterator[ScanFinding]:
+    """In every file, whatever its language."""
+    known = {source.file.path: source for source in sources}
+    for file in subject.read:
+        source = known.get(file.path)
+        for line in file.added:
+            if line.text[:1] in "<>|" and _MARKER.fullmatch(line.text[:500]):
+                weight = _weight(file.path, source, line.number)
+                said = "this is the marker of a merge conflict; settle it, and take out all of its markers"
+                yield finding(RULE, weight, said, file.path, line.number, line.text)
+
+
+def _weight(path: str, source: Source | None, number: int) -> Weight:
+    if (
+        source is not None
+        and source.language is not None
+        and any(each.line == number for each in source.remarks if each.string)
+    ):
+        return "note"
+    if is_test_path(path) or path.lower().endswith(_PROSE):
+        return "attention"
+    return "blocks"

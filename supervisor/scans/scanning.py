@@ -1,0 +1,129 @@
+"""
+All scans, asked together: what they look at, what they found, and what of it keeps an entry out.
+
+Each family of rules is a module beside this one; what a rule is called and what it means is in `RULES`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from supervisor.definitions import CheckDefinition
+from supervisor.findings import ScanFinding, Weight
+from supervisor.messages import EntryRef
+from supervisor.scans import (
+    bypasses,
+    instructions,
+    letters,
+    markers,
+    placeholders,
+    secrets,
+)
+from supervisor.scans.grammar import Source, sources
+from supervisor.scans.subject import Subject, moved_lines, printable
+from worktrees.diff import tree_diff, unread_paths
+from worktrees.git import CommitId, Git, TreeId
+
+MOST_OF_A_RULE = 20
+"""Findings that are told of one rule and weight; one more says how many there are besides."""
+
+_MODULES = (letters, secrets, markers, instructions, placeholders, bypasses)
+RULES: dict[str, str] = {name: said for module in _MODULES for name, said in module.RULES.items()}
+"""Every rule's name, and in one sentence what it finds."""
+_WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
+
+
+def subject_of(
+    git: Git,
+    base: CommitId,
+    tree: TreeId,
+    entry: EntryRef,
+    checks: Sequence[CheckDefinition] = (),
+    protect: Sequence[str] = (),
+    waive: Sequence[str] = (),
+) -> Subject:
+    """
+    What there is to scan of an entry that is composed on `base`; `protect` and `waive` are what the target's own gate
+    file says.
+
+    Raises:
+        GitFailed: one of the two is not there.
+    """
+    files = tree_diff(git, base, tree)
+    return Subject(
+        git=git,
+        base=base,
+        tree=tree,
+        files=files,
+        unread=unread_paths(git, base, [file.path for file in files]),
+        old_paths=_paths(git, base),
+        new_paths=_paths(git, tree),
+        checks=tuple(checks),
+        protect=tuple(protect),
+        holds=entry.holds,
+        grants=entry.grants,
+        waive=(*entry.waive, *waive),
+        planned=entry.planned,
+        claims=entry.claims,
+    )
+
+
+def scan(subject: Subject) -> tuple[ScanFinding, ...]:
+    """What all rules find, save those that are waived: the worst first, then by place; of one rule so many at most."""
+    hidden = secrets.find_secrets(subject)
+    values = [each.value for each in hidden]
+    found = (each for each in _found(subject, hidden) if each.rule not in subject.waive)
+    ordered = sorted({_told(each, values) for each in found}, key=_place)
+    return tuple(_bounded(ordered))
+
+
+def kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFinding, ...]:
+    """Those that keep an entry out: all that block, and, where nobody else looks at it, what wants to be looked at."""
+    held = ("blocks",) if reviewed else ("blocks", "attention")
+    return tuple(each for each in findings if each.weight in held)
+
+
+def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[ScanFinding]:
+    read: tuple[Source, ...] = sources(subject)
+    moved = moved_lines(subject)
+    yield from secrets.scan_secrets(hidden)
+    yield from letters.scan_letters(subject, read)
+    yield from letters.scan_readability(subject, read)
+    yield from markers.scan_markers(subject, read)
+    yield from instructions.scan_instructions(subject, read)
+    yield from placeholders.scan_placeholders(read, moved)
+    yield from bypasses.scan_bypasses(read, moved)
+
+
+def _paths(git: Git, treeish: str) -> frozenset[str]:
+    return frozenset(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", treeish).fields)
+
+
+def _told(found: ScanFinding, values: list[str]) -> ScanFinding:
+    """The finding as it may be shown: on one line each, and without any secret."""
+    return found.model_copy(
+        update={
+            "path": printable(found.path, 4_000),
+            "text": printable(secrets.hidden(found.text, values)),
+            "said": printable(secrets.hidden(found.said, values), 1_000),
+        }
+    )
+
+
+def _place(found: ScanFinding) -> tuple[int, str, int, str, str]:
+    return _WORST_FIRST[found.weight], found.path, found.line, found.rule, found.said
+
+
+def _bounded(findings: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
+    """At most so many of one rule and weight, then one that counts the others."""
+    told: Counter[tuple[str, Weight]] = Counter()
+    last: dict[tuple[str, Weight], ScanFinding] = {}
+    for each in findings:
+        kind = (each.rule, each.weight)
+        told[kind] += 1
+        if told[kind] <= MOST_OF_A_RULE:
+            yield each
+        last.setdefault(kind, each)
+    for kind, count in told.items():
+        if count > MOST_OF_A_RULE:
+            said = f"there are {count - MOST_OF_A_RULE} more findings of this rule"
+            yield last[kind].model_copy(update={"path": ".", "line": 0, "text": "", "said": said})

@@ -1,0 +1,108 @@
+"""Tests that are gone: deleted, or named so that no runner finds them, or moved to where none looks."""
+
+import configparser
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from supervisor.findings import ScanFinding, Weight
+from supervisor.scans.cases.pairing import Located, Pair
+from supervisor.scans.cases.places import rank
+from supervisor.scans.cases.renames import Renames
+from supervisor.scans.permits import granted
+from supervisor.scans.subject import Subject, finding
+from worktrees.changes import FileTooLarge, read_file
+
+_RULE = "test-removed"
+
+
+def scan_gone(
+    subject: Subject, tests: Sequence[Located], pairs: Sequence[Pair], renames: Renames
+) -> Iterator[ScanFinding]:
+    """Findings `test-removed`: one for each file that is gone, and for each test that is gone from one that is not."""
+    whole: set[str] = set()
+    for gone in tests:
+        file = gone.file
+        if granted(subject, file.old_path, file.path if file.path in subject.new_paths else None):
+            continue
+        if file.old_path in subject.new_paths or file.new.cases:
+            yield _test_gone(gone, renames)
+        elif file.old_path not in whole:
+            whole.add(file.old_path)
+            yield _file_gone(gone, [one for one in tests if one.file is file], renames)
+    yield from _moved(subject, pairs)
+
+
+def _test_gone(gone: Located, renames: Renames) -> ScanFinding:
+    name, file = gone.case.name, gone.file
+    said = f"the test '{name}' is gone; keep it, or say why it must go"
+    if name in file.new.support:
+        said = f"'{name}' is still there, but no runner collects it any more; name it as a test"
+    elif not name:
+        said = "no runner collects these tests any more; keep the file's name"
+    return finding(_RULE, _weight([gone], renames), said, file.old_path, gone.case.line, gone.case.text)
+
+
+def _file_gone(gone: Located, tests: Sequence[Located], renames: Renames) -> ScanFinding:
+    file, count = gone.file, f"{len(tests)} test" + ("s" if len(tests) > 1 else "")
+    said = f"the file is deleted, and {count} with it; keep them, or say why they must go"
+    if file.path != file.old_path:
+        said = f"the file is now {file.path}, where no runner finds {count}; keep its name"
+    return finding(_RULE, _weight(tests, renames), said, file.old_path)
+
+
+def _weight(tests: Sequence[Located], renames: Renames) -> Weight:
+    """Tests of what is itself taken away may go with it, once somebody has looked."""
+    names = [{word.text for word in one.case.words if word.kind == "name"} for one in tests]
+    return "attention" if all(found & renames.retired for found in names) else "blocks"
+
+
+def _moved(subject: Subject, pairs: Sequence[Pair]) -> Iterator[ScanFinding]:
+    moved = {(one.before.file.old_path, one.after.file.path) for one in pairs}
+    moved = {(old, new) for old, new in moved if old != new and not granted(subject, old, new)}
+    roots = _roots(subject) if moved else []
+    for old, new in sorted(moved):
+        if rank(new) < rank(old):
+            yield finding(_RULE, "blocks", f"the tests are now in {new}, where runners may not find them", old)
+        elif any(_is_below(old, root) and not _is_below(new, root) for root in roots):
+            yield finding(_RULE, "blocks", f"the tests are now in {new}, where the checks do not look for them", old)
+
+
+def _roots(subject: Subject) -> list[list[str]]:
+    """For each check, and for pytest's own settings: the folders that tests are looked for in."""
+    folders = {str(parent) for path in subject.old_paths for parent in PurePosixPath(path).parents} - {"."}
+    named = [
+        [word.removesuffix("/...").removeprefix("./").rstrip("/") for word in check.run.split()]
+        for check in subject.checks
+    ]
+    found = [[word for word in words if word in folders] for words in named]
+    found.append([word.strip("./") for word in _testpaths(subject)])
+    return [words for words in found if words]
+
+
+def _testpaths(subject: Subject) -> list[str]:
+    """`testpaths` of the target's pytest settings."""
+    try:
+        toml = tomllib.loads(_text(subject, "pyproject.toml"))
+        said = toml.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("testpaths", [])
+    except (tomllib.TOMLDecodeError, AttributeError):
+        said = []
+    for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read_string(_text(subject, name))
+            said = said or parser.get(section, "testpaths", fallback="")
+        except configparser.Error:
+            continue
+    return said.split() if isinstance(said, str) else [str(one) for one in said]
+
+
+def _text(subject: Subject, path: str) -> str:
+    try:
+        return (read_file(subject.git, subject.base, path) or b"").decode(errors="replace")
+    except FileTooLarge:
+        return ""
+
+
+def _is_below(path: str, roots: Sequence[str]) -> bool:
+    return any(path.startswith(f"{root}/") for root in roots)

@@ -1,0 +1,57 @@
+"""The scans by themselves: what takes milliseconds, for whoever wants no more than that just now. No command is run."""
+
+import time
+
+from supervisor.demands import NotConfigured, demands_of
+from supervisor.gate import entries_in, taken_out
+from supervisor.messages import CheckRequest, CheckResult
+from supervisor.scans.scanning import kept_out as held_of
+from supervisor.scans.scanning import scan, subject_of
+from supervisor.verdicts import conflicting, kept_out
+from workers.mistakes import DocumentWrong
+from workers.settings import Settings
+from worktrees.compose import Composed, Conflict, compose
+from worktrees.diff import patch_id
+from worktrees.git import CommitId, GitFailed
+from worktrees.hub import HubUnusable
+from worktrees.mirror import Mirror, MissingCommit, open_mirror
+
+
+def screen(request: CheckRequest, settings: Settings) -> CheckResult:
+    """
+    What the scans say of a request of one entry. `green` says nothing of checks, and carries no certificate; that there
+    are none is no matter here.
+    """
+    started = time.monotonic()
+    blank = CheckResult(
+        request_id=request.request_id, token=request.token, verdict="infrastructure", host=settings.host
+    )
+    try:
+        mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+        result = _screened(mirror, request.model_copy(update={"checks_waived": True}), blank)
+    except (NotConfigured, DocumentWrong) as wrong:
+        result = blank.model_copy(update={"verdict": "not_configured", "detail": str(wrong)})
+    except (GitFailed, MissingCommit, HubUnusable, OSError) as trouble:
+        result = blank.model_copy(update={"detail": str(trouble)})
+    return result.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> CheckResult:
+    entries, demands, base = entries_in(mirror, request), demands_of(mirror, request), CommitId(request.base)
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"verdict": "stale", "detail": gone})
+    composed = compose(mirror.git, base, entries, request.style)
+    match composed:
+        case Conflict():
+            return conflicting(mirror, request, composed, blank)
+        case Composed(commit=commit, tree=tree):
+            (entry,) = request.entries
+            rules = demands.scans
+            subject = subject_of(mirror.git, base, tree, entry, demands.checks, rules.protect, rules.waive)
+            findings = scan(subject)
+            patch = patch_id(mirror.git, base, tree)
+            told = blank.model_copy(
+                update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}
+            )
+            held = held_of(findings, reviewed=demands.reviewed)
+            return kept_out(request, held, told) if held else told

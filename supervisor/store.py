@@ -1,0 +1,109 @@
+"""
+What checks said on this host, by the key of what they were run on: one small file each, below the cache.
+
+Nobody's word is needed for it to be right: a file that cannot be read is as if it were not there, and losing all of
+them costs time alone. Commands in a sandbox neither see nor write this folder. Where nothing holds them, a candidate's
+tests could write into it what they like, so nothing is kept or believed there (see `opened`).
+
+Why a run is kept and not its verdict: what a run shows is judged against the target's tip, and that moves on.
+"""
+
+import os
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
+
+from supervisor.judging import Ran
+from workers.messages import Message
+from workers.sandbox.confinement import Level
+
+MOST_KEPT = 2_000
+KEPT_S = 14 * 24 * 3600.0
+"""After that a host's programs may have become others, and nobody would know it."""
+MOST_BYTES = 8_000_000
+"""Of one file."""
+_PRUNED_TO = 0.9
+
+M = TypeVar("M", bound=Message)
+
+
+class Said(Message):
+    """What a check's last run on certain inputs came to."""
+
+    ran: Ran
+    seconds: float
+    at: float
+    """By this host's clock, as all times here."""
+
+
+class _Cost(Message):
+    seconds: float = Field(ge=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """One host's. Several processes may use it at once: a file is replaced as a whole."""
+
+    folder: Path | None
+    """None keeps nothing, and knows nothing."""
+
+    def said(self, key: str) -> Said | None:
+        """What was said on exactly these inputs; None where that is not known, or too long ago."""
+        found = self._read(f"{key}.json", Said)
+        return found if found is not None and 0 <= time.time() - found.at <= KEPT_S else None
+
+    def keep(self, key: str, ran: Ran, seconds: float) -> None:
+        self._write(f"{key}.json", Said(ran=ran, seconds=seconds, at=time.time()))
+
+    def cost(self, definition: str) -> float | None:
+        """Seconds that a check of this definition took when it was last run to its end."""
+        found = self._read(f"{definition}.cost.json", _Cost)
+        return None if found is None else found.seconds
+
+    def keep_cost(self, definition: str, seconds: float) -> None:
+        self._write(f"{definition}.cost.json", _Cost(seconds=seconds))
+
+    def _read(self, name: str, form: type[M]) -> M | None:
+        if self.folder is None:
+            return None
+        try:
+            return form.model_validate_json((self.folder / name).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def _write(self, name: str, value: Message) -> None:
+        """A disk that is full costs the memory alone."""
+        data = value.encode().encode()
+        if self.folder is None or len(data) > MOST_BYTES:
+            return
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor, beside = tempfile.mkstemp(prefix=".new-", dir=self.folder)
+            try:
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(data)
+                Path(beside).replace(self.folder / name)
+            except OSError:
+                Path(beside).unlink(missing_ok=True)
+                raise
+            self._prune()
+
+    def _prune(self) -> None:
+        """The oldest go when there are too many, in one go; and what is too old to be believed."""
+        assert self.folder is not None
+        with os.scandir(self.folder) as entries:
+            aged = sorted((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries)
+        most = len(aged) if len(aged) <= MOST_KEPT else int(MOST_KEPT * _PRUNED_TO)
+        for at, (written, path) in enumerate(aged):
+            if at < len(aged) - most or time.time() - written > KEPT_S:
+                Path(path).unlink(missing_ok=True)
+
+
+def opened(cache: Path, level: Level) -> Store:
+    """The host's store, for commands that are held as `level` says; an empty one where nothing holds them."""
+    return Store(folder=None if level == "off" else cache / "verdicts")

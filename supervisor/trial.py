@@ -1,0 +1,258 @@
+"""
+Tries a composed tree by all checks: runs them, has their runs judged against the target's tip, and earns certificates.
+
+Green must be shown as well as said, red must come twice and be new, and red is never taken from memory, nor turned
+green by it. The first check that keeps the entry out ends the trial.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from supervisor.certificates import Inputs, certify
+from supervisor.checks import Tried
+from supervisor.definitions import CheckDefinition
+from supervisor.demands import NotConfigured
+from supervisor.failures import missing_program
+from supervisor.findings import ScanFinding
+from supervisor.judging import Excuse, Judgement, Ran, judge
+from supervisor.lines import Line, line_of, lines_of
+from supervisor.messages import Certificate, CheckFailure, Flake
+from supervisor.protected import Guarded, weigh
+from supervisor.runs import Runs, is_green
+from worktrees.git import CommitId
+
+_LOOPS = 3
+"""How often a line is begun anew because a check in it was flaky, before that counts as red."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is tried."""
+
+    commit: CommitId
+    inputs: Inputs
+    host: str
+    excuse: Excuse | None = None
+    """Tests that may be gone from it."""
+    granted: bool = False
+    """A person lets it change some of what it changes."""
+    looked_at: bool = False
+    """Somebody will look at it before it lands, so that what wants to be looked at is let through."""
+    label: str = "composed"
+    guarded: Guarded | None = None
+    """The tests and settings in it that are the target's, though the entry changes them; None: all is the entry's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Out:
+    """A check that keeps the entry out, and how."""
+
+    check: CheckDefinition
+    judgement: Judgement
+    failure: CheckFailure
+    """Of `tip_red` the target's own, else that of the run that decided it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What a trial has come to so far."""
+
+    certificates: dict[str, Certificate] = field(default_factory=dict)
+    excused: set[str] = field(default_factory=set)
+    """Checks that are red here as they are on the tip, or as they may be, and so stand in nobody's way."""
+    flaky: list[Flake] = field(default_factory=list)
+    red_base: list[str] = field(default_factory=list)
+    findings: list[ScanFinding] = field(default_factory=list)
+    """What somebody has to look at."""
+    unseen: bool = False
+    """Nobody will, so that the entry is kept out."""
+    out: Out | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.unseen or self.out is not None
+
+
+def try_checks(runs: Runs, sample: Sample) -> Found:
+    """
+    All checks on the sample, cheapest first, until one keeps it out.
+
+    Raises:
+        Untold: a check said nothing, through nobody's doing.
+        NotConfigured: a check's program is missing, on the target as well.
+    """
+    trial = _Trial(runs=runs, sample=sample)
+    for line in lines_of(runs.checks, runs.cost):
+        trial.try_line(line)
+        if trial.found.ended:
+            break
+    return trial.found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trial:
+    runs: Runs
+    sample: Sample
+    found: Found = field(default_factory=Found)
+
+    def try_line(self, line: Line) -> None:
+        for check in line.checks:
+            if check.name in line.decides:
+                self._reuse(check, line)
+        label = self.sample.label
+        for number in range(_LOOPS):
+            left = [at for at, check in enumerate(line.checks, start=1) if self._is_left(check, line)]
+            if not left or self.found.ended:
+                return
+            # From the first failure on every set-up is run.
+            base = None if number else self.runs.tip
+            for one in self._run(line.checks[: left[-1]], label, base):
+                self._take(one, line, last=number == _LOOPS - 1)
+            label = f"{self.sample.label}-anew-{number + 1}"
+
+    def _is_left(self, check: CheckDefinition, line: Line) -> bool:
+        return check.name in line.decides and check.name not in self.found.certificates
+
+    def _run(self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None) -> tuple[Tried, ...]:
+        return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused)
+
+    def _reuse(self, check: CheckDefinition, line: Line) -> None:
+        """What is remembered as green counts where it stands up to what the tip shows now."""
+        said = self.runs.remembered(check, self.sample.inputs)
+        if said is None or not is_green(said.ran):
+            return
+        judgement = self._judge(check, self.runs.of_tip(check, line.checks), said.ran)
+        if judgement.verdict == "green" and (self.sample.looked_at or not self._wants_a_look(judgement)):
+            self._certify(check, judgement, said.ran, said.seconds, reused=True)
+
+    def _take(self, one: Tried, line: Line, *, last: bool) -> None:
+        """Of a check that is run for the sake of another one only a red that stands in that one's way is told."""
+        in_the_way = one.failure is not None and one.check.name not in self.found.excused
+        if self.found.ended or not (self._is_left(one.check, line) or in_the_way):
+            return
+        if one.failure is None:
+            judgement = self._judge(one.check, self.runs.of_tip(one.check, line.checks), one.ran)
+            if judgement.verdict == "green":
+                self._pass(one, judgement)
+                return
+        decisive, judgement, on_tip = self._settle(one)
+        if judgement.verdict in ("green", "known") and last and in_the_way:
+            said = f"was red each of {_LOOPS} times that what uses it was to be run"
+            judgement, decisive = Judgement(verdict="red", said=said), one
+        match judgement.verdict:
+            case "green" | "known":
+                self._pass(decisive, judgement)
+            case "tip_red":
+                self._keep_out(on_tip, judgement)
+            case _ if self.sample.guarded is not None:
+                self._weigh(decisive, judgement, on_tip, self.sample.guarded)
+            case _:
+                self._keep_out(decisive, judgement)
+
+    def _settle(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
+        """What is not plainly green: the run that decides, what it comes to, and what the tip shows; run as needed."""
+        check = one.check
+        before = self.runs.remembered(check, self.runs.at_tip)
+        on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
+        if one.failure is not None and (why := missing_program(on_tip.failure, " on the target itself")) is not None:
+            raise NotConfigured(why)
+        decisive, tip_again = one, None
+        while True:
+            again = None if decisive is one else decisive.ran
+            judgement = self._judge(check, on_tip.ran, one.ran, again, tip_again)
+            if judgement.verdict == "again":
+                decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
+            elif judgement.verdict == "tip_again" and before is not None and not is_green(before.ran):
+                tip_again = before.ran
+            elif judgement.verdict == "tip_again":
+                tip_again = self.runs.tip_anew(check, label=self._word("base-again"), past=self.found.excused).ran
+            else:
+                return decisive, judgement, on_tip
+
+    def _judge(
+        self, check: CheckDefinition, tip: Ran, here: Ran, again: Ran | None = None, tip_again: Ran | None = None
+    ) -> Judgement:
+        """What of the entry's own is not in the tree excuses nothing there."""
+        excuse = self.sample.excuse if self.sample.guarded is None else None
+        return judge(tip, here, again, tip_again, excuse=excuse, waived=check.waive)
+
+    def _weigh(self, decisive: Tried, judgement: Judgement, on_tip: Tried, guarded: Guarded) -> None:
+        """The target's own tests fail: the entry may have had leave to change them."""
+        weighed = weigh(judgement, on_tip.ran, decisive.ran, guarded, self.sample.excuse)
+        if weighed.red or weighed.whole == "none":
+            self._keep_out(decisive, replace(judgement, new=weighed.red or judgement.new))
+            return
+        if weighed.attention or weighed.whole == "held":
+            tests = f" in {_named(weighed.attention)}" if weighed.attention else ""
+            self._hold(f"check '{decisive.check.name}' fails{tests} with the tests that the target has, which it edits")
+        self._certify(decisive.check, judgement, decisive.ran, decisive.seconds)
+        self.found.excused.add(decisive.check.name)
+
+    def _pass(self, decisive: Tried, judgement: Judgement) -> None:
+        self.runs.keep(decisive.check, self.sample.inputs, decisive.ran, decisive.seconds)
+        self._certify(decisive.check, judgement, decisive.ran, decisive.seconds)
+        if decisive.failure is not None:
+            self.found.excused.add(decisive.check.name)
+
+    def _wants_a_look(self, judgement: Judgement) -> bool:
+        return bool(judgement.attention) or (judgement.fewer > 0 and not self.sample.granted)
+
+    def _hold(self, said: str) -> None:
+        """It lands only once somebody has looked at this."""
+        words = f"{said}; let a reviewer or a person look at it"
+        self.found.findings.append(ScanFinding(rule="tests-changed", path="", weight="attention", said=words))
+        self.found.unseen = not self.sample.looked_at
+
+    def _certify(
+        self, check: CheckDefinition, judgement: Judgement, ran: Ran, seconds: float, *, reused: bool = False
+    ) -> None:
+        certificate = certify(
+            check,
+            self.runs.checks,
+            inputs=self.sample.inputs.of(check),
+            environment=self.runs.environment,
+            seconds=seconds,
+            host=self.sample.host,
+        )
+        more = {"tests": ran.evidence.tests, "known_failures": judgement.known, "reused": reused}
+        self.found.certificates[check.name] = certificate.model_copy(update=more)
+        self.found.flaky += _flakes(check, judgement)
+        self.found.red_base += [test for test in judgement.known if test not in self.found.red_base]
+        if self._wants_a_look(judgement):
+            self._hold(f"check '{check.name}' {_lacking(judgement)}")
+
+    def _keep_out(self, shown: Tried, judgement: Judgement) -> None:
+        self.found.flaky += _flakes(shown.check, judgement)
+        failure = _failure(shown, judgement, protected=self.sample.guarded is not None)
+        self.found.out = Out(check=shown.check, judgement=judgement, failure=failure)
+
+    def _word(self, word: str) -> str:
+        return word if self.sample.guarded is None else f"{self.sample.label}-{word}"
+
+
+def _lacking(judgement: Judgement) -> str:
+    if judgement.attention:
+        return f"no longer runs {_named(judgement.attention)}, which the task may change"
+    return f"runs fewer tests than on the target, by {judgement.fewer}"
+
+
+def _named(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - _SHOWN} more" if len(tests) > _SHOWN else ""
+    return ", ".join(tests[:_SHOWN]) + more
+
+
+def _flakes(check: CheckDefinition, judgement: Judgement) -> list[Flake]:
+    shaky = judgement.flaked or judgement.flaky
+    return [Flake(check=check.name, tests=judgement.flaky)] if shaky else []
+
+
+def _failure(shown: Tried, judgement: Judgement, *, protected: bool) -> CheckFailure:
+    """Also of a run that ended well, and is held against the entry all the same."""
+    failure = shown.failure or CheckFailure(
+        check=shown.check.name, how="no_evidence", status=shown.ran.status, log_tail=shown.tail, log=shown.log
+    )
+    more: dict[str, object] = {"tests": judgement.new, "protected": protected}
+    if failure.how == "no_evidence" or judgement.verdict == "no_evidence":
+        more |= {"how": "no_evidence", "reason": judgement.said}
+    return failure.model_copy(update=more)

@@ -1,0 +1,446 @@
+"""`forgepool gate check` as a person, a hook and a CI step ask it: real repositories, real checks, any two commits."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from people import ROOT, Person, person_in
+
+GATE = """\
+version: 1
+checks:
+  test: python3 -m pytest -q -p no:cacheprovider
+"""
+CODE = "def total(prices):\n    return sum(prices)\n"
+TEST = "from shop import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
+REVIEWER = """\
+family: scripted-reviewer
+turns:
+  - calls: [{tool: read_file, path: shop.py}]
+  - calls:
+      - tool: verdict
+        verdict: %s
+        findings: %s
+        confidence: 0.9
+        summary: I have read it.
+"""
+HELD = """
+          - {severity: high, category: bug, file: shop.py, line: 2, claim: Nothing is rounded., evidence: total}
+"""
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """In a shop with tests, on a branch of their own."""
+    made = person_in(tmp_path, {"forgepool.yaml": GATE, "shop.py": CODE, "test_shop.py": TEST})
+    made.git("checkout", "-q", "-b", "feature")
+    return made
+
+
+def check(person: Person, *argv: str, base: str = "main", head: str = "HEAD") -> tuple[int, str]:
+    """Its status, and all it said on standard output; standard error stays empty where it has an answer."""
+    said = person.forgepool("gate", "check", "--base", base, "--head", head, *argv)
+    assert said.err == "", said.err
+    return said.status, said.out
+
+
+def honest(person: Person) -> str:
+    return person.commit({"shop.py": CODE + "\n\ndef count(prices):\n    return len(prices)\n"}, "Count prices")
+
+
+def broken(person: Person) -> str:
+    return person.commit({"shop.py": CODE.replace("sum", "max")}, "Faster")
+
+
+def test_a_change_that_may_land_passes_with_a_line_for_each_stage(person: Person) -> None:
+    head = honest(person)
+    status, out = check(person)
+    assert status == 0, out
+    begun, scans, checks, review, last = out.splitlines()
+    assert begun.startswith(f"gate: one commit of HEAD ({head[:12]}), as one change on main (")
+    assert scans == "scans: nothing found"
+    assert checks.startswith("checks: 'test' is green (")
+    assert review.startswith("review: none, nobody says which family")
+    assert last == "passes"
+
+
+def test_a_change_that_breaks_a_test_does_not_pass_and_says_how_to_see_it_again(person: Person) -> None:
+    broken(person)
+    status, out = check(person)
+    assert status == 1, out
+    assert "checks: 'test' is red" in out and "assert 2 == 3" in out and "test_total" in out
+    assert out.splitlines()[-1].startswith("does not pass: ")
+    (command,) = re.findall(r"^see it again: (.*)$", out, re.MULTILINE)
+    clone = person.folder.parent / "clone"
+    person.git("clone", "-q", str(person.folder), str(clone))
+    again = subprocess.run(
+        ["sh", "-c", command], cwd=clone, env=person.env, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 1 and "assert 2 == 3" in again.stdout, again.stderr
+
+
+def test_nothing_is_written_into_the_repository(person: Person) -> None:
+    """No ref, no object, no file; not even for a commit that no branch has."""
+    person.git("checkout", "-q", "--detach")
+    head = honest(person)
+    person.git("checkout", "-q", "main")
+    before = person.everything()
+    assert check(person, head=head)[0] == 0
+    assert person.everything() == before
+
+
+def test_commits_are_named_as_git_names_them(person: Person) -> None:
+    broken(person)
+    honest(person)
+    person.git("tag", "-a", "v1", "-m", "v1")
+    for head in ("feature", "refs/heads/feature", "v1", "HEAD~0", person.git("rev-parse", "HEAD")[:10]):
+        assert check(person, head=head)[0] == 0, head
+    assert check(person, head="HEAD~1")[0] == 1
+    assert check(person, base="HEAD~1")[0] == 0, "a red base may be mended"
+
+
+def test_several_commits_are_one_change(person: Person) -> None:
+    """What a branch breaks and mends again before its end is nobody's failure; each commit by itself would be."""
+    broken(person)
+    person.commit({"shop.py": CODE + "\n\nVAT = 19\n"})
+    status, out = check(person)
+    assert status == 0, out
+    assert "gate: 2 commits of HEAD" in out
+
+
+def test_the_change_is_checked_as_it_would_be_on_the_base_and_not_where_it_was_made(person: Person) -> None:
+    """Green alone, the base green alone, red together."""
+    person.commit({"test_more.py": "import shop\n\n\ndef test_sum():\n    assert shop.total([1, 1]) == 2\n"})
+    person.git("checkout", "-q", "main")
+    person.commit({"shop.py": CODE.replace("total", "amount"), "test_shop.py": TEST.replace("total", "amount")})
+    files = ("--grant", "test_*.py")
+    assert check(person, *files, base="feature~1", head="feature")[0] == 0
+    status, out = check(person, *files, head="feature")
+    assert status == 1 and "has no attribute 'total'" in out, out
+
+
+def test_a_conflict_is_named_with_its_paths(person: Person) -> None:
+    honest(person)
+    person.git("checkout", "-q", "main")
+    person.commit({"shop.py": CODE + "\n\ndef first(prices):\n    return prices[0]\n"})
+    status, out = check(person, head="feature")
+    assert status == 1
+    assert "conflicts with" in out and "in shop.py" in out
+
+
+def test_where_nothing_is_changed_there_is_nothing_to_check(person: Person) -> None:
+    for head in ("main", "feature"):
+        status, out = check(person, head=head)
+        assert (status, out.splitlines()[-1]) == (0, "passes: it changes nothing, so there is nothing to check")
+    person.commit({})
+    assert check(person)[0] == 0
+
+
+def test_what_the_head_says_of_its_own_checks_does_not_count(person: Person) -> None:
+    person.commit({"forgepool.yaml": GATE.replace("python3 -m pytest", "echo"), "shop.py": CODE.replace("sum", "max")})
+    status, out = check(person, "--grant", "forgepool.yaml")
+    assert status == 1 and "checks: 'test' is red" in out, out
+
+
+def test_a_finding_is_a_line_with_path_line_and_rule(person: Person) -> None:
+    person.commit({"shop.py": CODE + "\n\ndef refund(price):\n    raise NotImplementedError\n"})
+    status, out = check(person)
+    assert status == 1, out
+    assert len(re.findall(r"^shop\.py:6: placeholder: .*$", out, re.MULTILINE)) == 1, out
+    assert "checks:" not in out, "checks are not run for what a scan keeps out"
+    assert check(person, "--waive", "placeholder")[0] == 0
+
+
+def test_scans_alone_are_fast_and_run_no_check(person: Person) -> None:
+    broken(person)
+    status, out = check(person, "--scans-only")
+    assert status == 0 and "checks:" not in out, out
+    person.commit({"shop.py": CODE + "\n\ndef refund(price):\n    raise NotImplementedError\n"})
+    assert check(person, "--scans-only")[0] == 1
+
+
+def test_a_protected_path_wants_a_grant(person: Person) -> None:
+    person.commit({".github/workflows/ci.yml": "on: push\n"})
+    status, out = check(person)
+    assert status == 1 and "protected-path" in out, out
+    assert check(person, "--grant", ".github/**")[0] == 0
+
+
+def test_what_files_do_not_cover_is_found(person: Person) -> None:
+    honest(person)
+    assert check(person, "--files", "shop.py")[0] == 0
+    status, out = check(person, "--files", "docs/**")
+    assert status == 1 and "shop.py" in out, out
+
+
+def test_a_base_without_checks_does_not_pass_until_some_are_given(person: Person, tmp_path: Path) -> None:
+    person.git("checkout", "-q", "main")
+    person.commit({"forgepool.yaml": None})
+    person.git("checkout", "-q", "-B", "feature")
+    honest(person)
+    status, out = check(person)
+    assert status == 1 and "does not pass: main has no forgepool.yaml; `forgepool init` proposes one" in out, out
+    (tmp_path / "gate.yaml").write_text(GATE)
+    assert check(person, "--plan-checks", str(tmp_path / "gate.yaml"))[0] == 0
+
+
+def test_a_base_that_is_red_is_said_to_be(person: Person) -> None:
+    person.git("checkout", "-q", "main")
+    person.commit({"forgepool.yaml": GATE + "  lint: test -f nothing\n"})
+    person.git("checkout", "-q", "-B", "feature")
+    honest(person)
+    status, out = check(person)
+    assert status == 1 and "main itself" in out, out
+
+
+def test_json_is_one_object_with_everything(person: Person) -> None:
+    broken(person)
+    status, out = check(person, "--json")
+    said = json.loads(out)
+    assert status == 1 and said["verdict"] == "refused" and said["gate"] == "red"
+    assert said["head"] == person.git("rev-parse", "HEAD") and said["base"] == person.git("rev-parse", "main")
+    (failure,) = said["failures"]
+    assert failure["check"] == "test" and failure["tests"] == ["test_shop.py::test_total"]
+    assert said["reproduce"] and said["seconds"] > 0 and said["review"] is None
+    assert said["findings"] == [] and said["flakes"] == []
+    honest(person)
+    said = json.loads(check(person, "--json")[1])
+    assert said["verdict"] == "passes"
+    (certificate,) = said["checks"]
+    assert certificate["check"] == "test" and certificate["tests"] == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--head", "nothing"), "'nothing' is no commit of"),
+        (("--head=--upload-pack=x",), "is no commit of"),
+        (("--head", "HEAD:shop.py"), "is no commit of"),
+        (("--base", "alone"), "have no commit in common"),
+        (("--waive", "placeholders"), "there is no rule 'placeholders'; did you mean"),
+        (("--grant", "src/["), "--grant has the glob"),
+        (("--files", "/etc/**"), "--files has the glob"),
+        (("--reviewer", "gpt-1"), "there is no model 'gpt-1'"),
+        (("--scripted", "nowhere.yaml"), "there is no such file"),
+        (("--plan-checks", "nowhere.yaml"), "there is no such file"),
+        (("--review", "maybe"), "'maybe' is not one of"),
+        (("--repo", "/nowhere"), "there is no such folder"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_sentence(person: Person, argv: tuple[str, ...], words: str) -> None:
+    person.git("checkout", "-q", "--orphan", "alone")
+    person.git("commit", "-q", "-m", "alone")
+    person.git("checkout", "-q", "feature")
+    honest(person)
+    said = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", *argv)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1), said
+    assert words in said.err
+
+
+def test_base_and_head_must_be_said(person: Person) -> None:
+    said = person.forgepool("gate", "check", "--head", "HEAD")
+    assert said.status == 2 and "--base" in said.err
+
+
+def test_a_shallow_clone_is_refused_with_what_to_do(person: Person) -> None:
+    honest(person)
+    shallow = Person(person.folder.parent / "shallow")
+    person.git("clone", "-q", "--depth=1", f"file://{person.folder}", str(shallow.folder))
+    said = shallow.forgepool("gate", "check", "--base", "HEAD", "--head", "HEAD")
+    assert said.status == 2 and "git fetch --unshallow" in said.err
+
+
+def test_a_linked_worktree_has_a_head_of_its_own(person: Person) -> None:
+    other = Person(person.folder.parent / "other")
+    person.git("worktree", "add", "-q", "-b", "other", str(other.folder), "main")
+    broken(other)
+    (other.folder / "deeper").mkdir()
+    assert check(person)[0] == 0, "here HEAD is feature, which changes nothing"
+    assert other.forgepool("gate", "check", "--base", "main", "--head", "HEAD", cwd=other.folder / "deeper").status == 1
+
+
+def test_a_repository_may_be_named_by_a_url_or_be_bare(person: Person) -> None:
+    head = honest(person)
+    bare = person.folder.parent / "bare.git"
+    person.git("clone", "-q", "--bare", str(person.folder), str(bare))
+    for where in (f"file://{person.folder}", str(bare)):
+        for name in ("feature", head):
+            said = person.forgepool("gate", "check", "--base", "main", "--head", name, "--repo", where, cwd=bare)
+            assert said.status == 0, said
+
+
+def test_git_s_own_variables_of_a_hook_lead_nobody_astray(person: Person) -> None:
+    """Git sets them for hooks; another repository's must not be looked at instead."""
+    honest(person)
+    astray = {"GIT_DIR": "/nowhere", "GIT_WORK_TREE": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index"}
+    assert person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", **astray).status == 0
+
+
+def test_without_a_family_a_required_review_fails_before_anything_is_run(person: Person) -> None:
+    honest(person)
+    status, out = check(person, "--review", "required")
+    assert status == 1 and "a review is required, but nobody says which family" in out, out
+    assert "checks:" not in out
+
+
+def test_what_the_base_demands_needs_no_option(person: Person) -> None:
+    person.git("checkout", "-q", "main")
+    person.commit({"forgepool.yaml": GATE + "review: required\n"})
+    person.git("checkout", "-q", "-B", "feature")
+    honest(person)
+    status, out = check(person)
+    assert status == 1 and "a review is required, but nobody says" in out, out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "findings", "status", "words"),
+    [
+        ("pass", "[]", 0, ("review: passed, by ", "which read 1 of 1 changed files")),
+        (
+            "fail",
+            HELD,
+            1,
+            ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "holds one finding against it"),
+        ),
+        ("fail", HELD.replace("bug", "style"), 0, ("1 more held against nobody",)),
+    ],
+)
+def test_a_scripted_reviewer_of_another_family_decides(
+    person: Person, verdict: str, findings: str, status: int, words: tuple[str, ...]
+) -> None:
+    honest(person)
+    person.write({"reviewer.yaml": REVIEWER % (verdict, findings)})
+    ended, out = check(person, "--author-family", "claude", "--scripted", "reviewer.yaml")
+    assert ended == status, out
+    assert all(word in out for word in words), out
+
+
+def test_a_reviewer_of_the_authors_own_family_is_never_asked(person: Person) -> None:
+    """Where nobody demands a review it is said; where somebody does, the change does not pass."""
+    honest(person)
+    person.write({"reviewer.yaml": REVIEWER % ("pass", "[]")})
+    asked = ("--author-family", "scripted-reviewer", "--scripted", "reviewer.yaml")
+    status, out = check(person, *asked)
+    assert status == 0 and "review: unreachable" in out and "forgepool approve" not in out, out
+    status, out = check(person, *asked, "--review", "required")
+    assert status == 1 and "scripted-reviewer" in out.splitlines()[-1], out
+
+
+def test_a_change_no_model_wrote_may_be_reviewed_by_any(person: Person) -> None:
+    honest(person)
+    person.write({"reviewer.yaml": REVIEWER % ("pass", "[]")})
+    asked = ("--author-family", "none", "--scripted", "reviewer.yaml", "--review", "required")
+    assert check(person, *asked)[0] == 0
+
+
+def test_a_review_has_its_place_in_json(person: Person) -> None:
+    honest(person)
+    person.write({"reviewer.yaml": REVIEWER % ("fail", HELD)})
+    said = json.loads(check(person, "--author-family", "claude", "--scripted", "reviewer.yaml", "--json")[1])
+    assert (said["verdict"], said["review"]["outcome"]) == ("refused", "failed")
+    assert said["review"]["read"] == ["shop.py"] and said["review"]["findings"][0]["category"] == "bug"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None:
+    pipe = person.folder.parent / "pipe"
+    os.mkfifo(pipe)
+    person.git("checkout", "-q", "main")
+    person.commit({"forgepool.yaml": f"version: 1\nchecks:\n  test: 'echo $$ > {pipe}; sleep 600; test -f shop.py'\n"})
+    person.git("checkout", "-q", "-B", "feature")
+    honest(person)
+    argv = ("gate", "check", "--base", "main", "--head", "HEAD", "--sandbox", "off", "--json")
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", *argv],
+        cwd=person.folder,
+        env=person.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    child = int(pipe.read_text())
+    for _ in range(times):
+        asking.send_signal(signal.SIGINT)
+    out, err = asking.communicate()
+    assert asking.returncode == 130, err
+    assert "Traceback" not in err
+    if times == 1:
+        assert json.loads(out)["verdict"] == "interrupted"
+    assert not Path(f"/proc/{child}").exists()
+
+
+DOCS = (ROOT / "docs" / "gate.md").read_text()
+
+
+def snippet(beginning: str) -> str:
+    (found,) = [block for block in re.findall(r"```\w*\n(.*?)```", DOCS, re.DOTALL) if block.startswith(beginning)]
+    return str(found)
+
+
+@pytest.fixture
+def forgepool_on_path(person: Person) -> dict[str, str]:
+    """What hooks and CI steps call."""
+    programs = person.folder.parent / "bin"
+    programs.mkdir()
+    (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m orchestrator "$@"\n')
+    (programs / "forgepool").chmod(0o755)
+    return person.env | {"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="hooks are shell scripts")
+def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_one(
+    person: Person, forgepool_on_path: dict[str, str]
+) -> None:
+    bare = person.folder.parent / "bare.git"
+    person.git("clone", "-q", "--bare", str(person.folder), str(bare))
+    person.git("-C", str(bare), "symbolic-ref", "HEAD", "refs/heads/main")
+    person.git("remote", "add", "origin", str(bare))
+    person.git("fetch", "-q", "origin")
+    hook = person.folder / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(snippet("#!/bin/sh"))
+    hook.chmod(0o755)
+
+    def push(*refs: str) -> "subprocess.CompletedProcess[str]":
+        argv = ["git", "push", "-q", "origin", *refs]
+        return subprocess.run(
+            argv, cwd=person.folder, env=forgepool_on_path, capture_output=True, text=True, check=False
+        )
+
+    good = honest(person)
+    pushed = push("feature")
+    assert pushed.returncode == 0, pushed.stderr
+    person.git("checkout", "-q", "-b", "bad")
+    broken(person)
+    refused = push("bad")
+    assert refused.returncode == 1 and "does not pass" in refused.stdout + refused.stderr, refused
+    heads = person.git("ls-remote", "--heads", str(bare))
+    assert f"{good}\trefs/heads/feature" in heads and "refs/heads/bad" not in heads
+    assert push("--delete", "feature").returncode == 0, "to delete a branch is nothing to check"
+
+
+def test_the_ci_step_of_the_docs_works_on_a_checkout_as_ci_makes_it(
+    person: Person, forgepool_on_path: dict[str, str]
+) -> None:
+    """A detached HEAD, remote-tracking refs and no branch at all."""
+    workflow = snippet("name: gate")
+    assert "fetch-depth: 0" in workflow
+    (line,) = re.findall(r"forgepool gate check .*", workflow)
+    base, head = person.git("rev-parse", "main"), broken(person)
+    there = person.folder.parent / "runner"
+    person.git("init", "-q", str(there))
+    person.git("-C", str(there), "fetch", "-q", str(person.folder), "+refs/heads/*:refs/remotes/origin/*")
+    person.git("-C", str(there), "checkout", "-q", "--detach", "refs/remotes/origin/feature")
+    said = {"github.event.pull_request.base.sha": base, "github.event.pull_request.head.sha": head}
+    command = re.sub(r"\$\{\{ *([\w.]+) *\}\}", lambda found: said[found[1]], line)
+    assert "${{" not in command
+    ran = subprocess.run(
+        ["sh", "-c", command], cwd=there, env=forgepool_on_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1 and "checks: 'test' is red" in ran.stdout, ran

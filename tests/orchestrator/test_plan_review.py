@@ -1,0 +1,147 @@
+"""What a plan says of reviews, of the gate's order, and of what a task may do to tests and protected files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.course import Course
+from orchestrator.entries import Gate, Wave
+from orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
+from orchestrator.refusals import unreviewable
+from orchestrator.reviewing import PlanReview
+from supervisor.scans.scanning import RULES
+from workers.messages import Limits
+from workers.mistakes import DocumentWrong
+from workers.settings import Settings
+
+HEAD = "version: 1\nname: p\nchecks: none\n"
+TASKS = "tasks: [{id: one, agent: {builtin: {}}}]\n"
+
+
+def plan(text: str, folder: Path = Path()) -> Plan:
+    return parse_plan(HEAD + text, "plan.yaml", folder, list)
+
+
+def refused(text: str, folder: Path = Path()) -> str:
+    with pytest.raises(DocumentWrong) as wrong:
+        plan(text, folder)
+    return str(wrong.value)
+
+
+def test_everything_that_can_be_said_of_reviews_is_in_the_expanded_plan_and_read_back() -> None:
+    found = plan(
+        "review: {by: [gpt-x, gemini-x], reviewers: 2, rounds: 3, fix: must, commands: true,\n"
+        "  limits: {turns: 9, wall_s: 5m}}\n"
+        "gate: {order: side_by_side, wave: {every: 5}}\n" + TASKS
+    )
+    assert isinstance(found.review, PlanReview) and found.review.commands
+    policy = found.review.policy
+    assert (policy.by, policy.reviewers, policy.rounds, policy.threshold) == (("gpt-x", "gemini-x"), 2, 3, "fix")
+    assert (policy.limits.turns, policy.limits.wall_s) == (9, 300.0)
+    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5))
+    assert read_expanded(dump_plan(found)) == found
+
+
+def test_a_silent_plan_has_models_work_reviewed_cheapest_first_and_no_waves() -> None:
+    found = plan(TASKS)
+    assert found.review is None and found.gate == Gate() and Course(found, {}).reviewed == {"one"}
+    assert found.gate.order == "cheap_first" and found.gate.wave is None
+
+
+def test_limits_that_are_not_written_are_the_reviewers_own() -> None:
+    found = plan("review: {limits: {turns: 9}}\n" + TASKS)
+    policy = Course(found, {}).review_policy
+    assert policy.limits.idle_s == 600.0 and policy.limits.wall_s == 1800.0 != Limits().wall_s
+
+
+def test_a_plan_that_was_kept_before_there_were_reviews_is_read() -> None:
+    old = '{"name": "p", "checks": "none", "tasks": [{"id": "one", "agent": {"kind": "command", "run": "true"}}]}'
+    assert read_expanded(old).review is None
+
+
+def test_a_script_travels_as_its_text(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("turns: []\n")
+    found = plan("review: {scripted: r.yaml}\n" + TASKS, tmp_path)
+    assert isinstance(found.review, PlanReview) and found.review.policy.script == "turns: []\n"
+
+
+def test_a_tasks_words_go_before_the_defaults(tmp_path: Path) -> None:
+    rule = sorted(RULES)[0]
+    found = plan(
+        f"defaults: {{agent: {{builtin: {{}}}}, grants: [ci/**], waive: [{rule}], review: none}}\n"
+        "tasks:\n"
+        "  - {id: one}\n"
+        "  - {id: two, grants: [], waive: []}\n"
+    )
+    one, two = found.tasks
+    assert (one.grants, one.waive, one.review) == (("ci/**",), (rule,), "none")
+    assert (two.grants, two.waive) == ((), ())
+
+
+def test_grants_of_a_task_that_is_repeated_are_filled_in() -> None:
+    text = (
+        "tasks:\n  - id: one\n    for_each: {files: 'src/*.py'}\n"
+        "    grants: ['tests/test_{stem}.py']\n    agent: {command: 'x {path}'}\n"
+    )
+    found = parse_plan(HEAD + text, "plan.yaml", Path(), lambda: ["src/a.py"])
+    assert found.tasks[0].grants == ("tests/test_a.py",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("review: all\n", 4, "'review' must be 'none', is 'all'"),
+        ("review: {fix: all}\n", 4, "'fix' of 'review' must be 'must' or 'easy', is 'all'"),
+        ("review: {reviewers: 0}\n", 4, "'reviewers' of 'review' must be at least 1, is 0"),
+        ("review: {bye: [x]}\n", 4, "'review' has an unknown key 'bye'; did you mean 'by'?"),
+        ("review:\n  scripted: gone.yaml\n", 5, "script that cannot be used: gone.yaml: there is no such file"),
+        ("gate: {order: cheap}\n", 4, "'order' of 'gate' must be 'cheap_first', 'side_by_side' or 'review_first'"),
+        ("gate: {wave: {every: 0}}\n", 4, "'every' of 'wave' of 'gate' must be at least 1, is 0"),
+    ],
+)
+def test_mistakes_are_sentences_with_their_lines(text: str, line: int, sentence: str) -> None:
+    said = refused(text + TASKS)
+    assert sentence in said and f"plan.yaml:{line}:" in said
+
+
+def test_a_script_and_models_at_once_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("turns: []\n")
+    assert "both 'by' and 'scripted'" in refused("review: {scripted: r.yaml, by: [x]}\n" + TASKS, tmp_path)
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest_where_it_is_written() -> None:
+    rule = sorted(RULES)[0]
+    said = refused(f"tasks:\n  - id: one\n    agent: {{command: make}}\n    waive: [{rule}x]\n")
+    assert f"plan.yaml:7: 'waive' names '{rule}x', which is no rule; did you mean '{rule}'?" in said
+    said = refused("defaults:\n  waive: [zzzzzz]\n" + TASKS)
+    assert "plan.yaml:5: 'waive' names 'zzzzzz', which is no rule; rules are:" in said
+
+
+def test_a_grant_that_is_no_glob_is_refused() -> None:
+    said = refused("tasks: [{id: one, agent: {command: make}, grants: [/etc/x]}]\n")
+    assert "'grants' of task 'one' has the glob '/etc/x'" in said
+
+
+@pytest.mark.parametrize(
+    ("keys", "review", "agent", "warned"),
+    [
+        ({"ANTHROPIC_API_KEY"}, "", "{builtin: {}}", True),
+        ({"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}, "", "{builtin: {}}", False),
+        (set(), "", "{cli: codex}", True),
+        ({"OPENAI_API_KEY"}, "", "{cli: claude}", False),
+        (set(), "", "{command: make}", False),
+        (set(), "review: none\n", "{builtin: {}}", False),
+    ],
+)
+def test_who_will_find_no_reviewer_is_told_so_beforehand(
+    keys: Any, review: str, agent: str, warned: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in keys:
+        monkeypatch.setenv(name, "k")
+    settings = Settings(home=tmp_path, cache=tmp_path, broker_url=None, models_file=None)
+    said = unreviewable(plan(f"{review}tasks: [{{id: one, agent: {agent}}}]\n"), settings)
+    assert (said is not None) == warned
+    assert said is None or ("review one" in said and "forgepool approve" in said)

@@ -1,0 +1,90 @@
+"""A run without a reviewer ends, says what it wants and from whom, and lands it when it has been given, days later."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from people import Person, person_in
+
+from orchestrator import events as e
+from orchestrator.journal import read
+
+pytestmark = pytest.mark.slow
+
+_AUTHOR = """
+turns:
+  - calls: [{tool: write_file, path: a.py, content: "x = 2\\n"}]
+  - calls: [{tool: finish, summary: "x is two"}]
+"""
+_REVIEWER = """
+family: another
+turns:
+  - calls: [{tool: read_file, path: a.py}]
+  - calls: [{tool: verdict, verdict: pass, findings: [], confidence: 0.9, summary: "it is two"}]
+"""
+_PLAN = """
+version: 1
+name: NAME
+checks: {test: "python3 -c 'import a; assert a.x'"}
+REVIEW
+tasks:
+  - {id: one, files: [a.py], agent: {scripted: author.yaml}}
+  - {id: two, needs: [one], files: [b.py], agent: {command: "echo 'y = 1' > b.py"}}
+"""
+
+
+@pytest.fixture
+def ada(redis_program: str) -> Iterator[Person]:
+    folder = Path(tempfile.mkdtemp(prefix="fp-"))
+    made = person_in(folder, {"a.py": "x = 1\n", "author.yaml": _AUTHOR, "reviewer.yaml": _REVIEWER})
+    yield made
+    shutil.rmtree(folder)
+
+
+def run(ada: Person, name: str, review: str = "") -> tuple[int, str, str]:
+    (ada.folder / "plan.yaml").write_text(_PLAN.replace("NAME", name).replace("REVIEW", review))
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"), "")
+    ran = ada.forgepool("run", "plan.yaml", "--workers", "1", **keys)
+    (made,) = (ada.folder.parent / "home" / "runs").glob(f"{name}-*")
+    return ran.status, made.name, ran.out + ran.err
+
+
+def journal(ada: Person, name: str) -> list[e.Event]:
+    return [one.event for one in read(ada.folder.parent / "home" / "runs" / name)]
+
+
+def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person) -> None:
+    status, name, _ = run(ada, "p", "review: {scripted: reviewer.yaml}\ngate: {wave: {every: 1}}")
+    assert status == 0
+    (intent, of_command) = [one for one in journal(ada, name) if isinstance(one, e.LandingIntended)]
+    assert intent.approval is not None and intent.approval.kind == "review" and of_command.approval is None
+    said = ada.forgepool("report", name).out
+    assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
+    assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green", "green"]
+
+
+def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_has_ended(ada: Person) -> None:
+    status, name, said = run(ada, "q")
+    assert status == 1 and "nobody of another family" in said and f"forgepool approve {name} one --by NAME" in said
+    assert "two: blocked" in said
+    refused = ada.forgepool("approve", name, "one")
+    assert refused.status == 2 and "give a name" in refused.err and refused.err.count("\n") == 1
+    assert "wants no approval" in ada.forgepool("approve", name, "two", "--by", "Ada").err
+    given = ada.forgepool("approve", name, "one", "--by", "Ada")
+    assert given.status == 0 and f"forgepool resume {name}" in given.out
+    assert "approved already, by Ada" in ada.forgepool("approve", name, "one", "--by", "Bob").err
+    assert ada.forgepool("resume", name).status == 0
+    tasks = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=)"
+    assert ada.git("log", "--first-parent", tasks, "main..forgepool/q").split() == ["two", "one"]
+    assert "a landing is not taken back" in ada.forgepool("reject", name, "one", "--by", "Ada").err
+
+
+def test_a_rejected_candidate_is_made_again_with_the_reason(ada: Person) -> None:
+    _, name, _ = run(ada, "r")
+    given = ada.forgepool("reject", name, "one", "two is not what was meant", "--by", "Ada")
+    assert given.status == 0 and "Ada does not let it land: two is not what was meant" in given.out
+    assert ada.forgepool("resume", name).status == 1
+    sent = [one for one in journal(ada, name) if isinstance(one, e.OrderSent) and one.task == "one"]
+    assert [one.attempt for one in sent] == [1, 2]

@@ -1,0 +1,160 @@
+"""
+Candidates as values: what is changed on the target's tree, what is claimed of it, and what is so in truth.
+
+A change is a sequence of edits, functions that alter a tree in place. An edit that finds nothing to do is a mistake in
+the data, and says so.
+"""
+
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal
+
+PLAIN, EXECUTABLE, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
+_BOUNDARY = re.compile(r"^-- (\S+)(?: \((\d+)\))? --\n", re.MULTILINE)
+EVERYTHING = ("**",)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    """Of a link where it leads to, of a submodule its commit."""
+    mode: str = PLAIN
+
+
+Tree = dict[str, File]
+Edit = Callable[[Tree], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A regression, and what no longer holds with it: Python that raises on the broken tree, not on the target's."""
+
+    edits: tuple[Edit, ...]
+    truth: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One candidate for the target of `parcels.txt`."""
+
+    name: str
+    kind: str
+    claim: str
+    """What its agent says of it."""
+    edits: tuple[Edit, ...]
+    lie: str = ""
+    """What is wrong with it, of a dishonest one."""
+    truth: str = ""
+    """Python that raises on its tree: what the claim or the target has, and it has not."""
+    by: tuple[str, ...] = ()
+    """Rules and checks, of which one must be named where it is stopped; `git` where it is none of them."""
+    holds: tuple[str, ...] | None = EVERYTHING
+    grants: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+    hangs: bool = False
+    """Made for a target whose checks may take few seconds."""
+    shape: Literal["commit", "merge", "no commit"] = "commit"
+    """`merge`: a merge of the target into work on the commit before, which leaves the target's own changes out."""
+
+    def tree(self, target: Tree) -> Tree:
+        changed = dict(target)
+        for edit in self.edits:
+            edit(changed)
+        return changed
+
+
+def read_tree(path: Path) -> Tree:
+    """The tree of a file like `parcels.txt`."""
+    _, *parts = _BOUNDARY.split(path.read_text(encoding="utf-8"))
+    named = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {name: File(text.encode(), EXECUTABLE if bits == "755" else PLAIN) for name, bits, text in named}
+
+
+def text(indented: str) -> str:
+    return textwrap.dedent(indented).lstrip("\n")
+
+
+def write(path: str, content: str | bytes, mode: str = PLAIN) -> Edit:
+    def edit(tree: Tree) -> None:
+        tree[path] = File(content if isinstance(content, bytes) else text(content).encode(), mode)
+
+    return edit
+
+
+def append(path: str, content: str) -> Edit:
+    def edit(tree: Tree) -> None:
+        tree[path] = File(tree[path].content + textwrap.dedent(content).encode(), tree[path].mode)
+
+    return edit
+
+
+def swap(path: str, old: str, new: str) -> Edit:
+    """Every `old` becomes `new`."""
+
+    def edit(tree: Tree) -> None:
+        before = tree[path].content.decode()
+        assert old in before, f"{path} has no {old!r}"
+        tree[path] = File(before.replace(old, new).encode(), tree[path].mode)
+
+    return edit
+
+
+def swap_everywhere(old: str, new: str, *globs: str) -> Edit:
+    """Every `old` in the files of these globs, as a word of its own."""
+    word = re.compile(rf"\b{re.escape(old)}\b")
+
+    def edit(tree: Tree) -> None:
+        paths = [path for path in tree if any(fnmatch(path, glob) for glob in globs)]
+        changed = {path: word.sub(new, tree[path].content.decode()) for path in paths}
+        assert any(changed[path].encode() != tree[path].content for path in paths), f"no {old!r} in {globs}"
+        tree.update({path: File(content.encode(), tree[path].mode) for path, content in changed.items()})
+
+    return edit
+
+
+def remove(*globs: str) -> Edit:
+    def edit(tree: Tree) -> None:
+        gone = [path for path in tree if any(fnmatch(path, glob) for glob in globs)]
+        assert gone, f"nothing to remove in {globs}"
+        for path in gone:
+            del tree[path]
+
+    return edit
+
+
+def rename(old: str, new: str) -> Edit:
+    def edit(tree: Tree) -> None:
+        tree[new] = tree.pop(old)
+
+    return edit
+
+
+def copy(old: str, new: str) -> Edit:
+    """Every file whose path begins with `old`, once more where it begins with `new`."""
+
+    def edit(tree: Tree) -> None:
+        copies = {new + path.removeprefix(old): file for path, file in tree.items() if path.startswith(old)}
+        assert copies, f"nothing to copy below {old}"
+        tree.update(copies)
+
+    return edit
+
+
+def chmod(path: str, mode: str) -> Edit:
+    def edit(tree: Tree) -> None:
+        assert tree[path].mode != mode, f"{path} is {mode} as it is"
+        tree[path] = File(tree[path].content, mode)
+
+    return edit
+
+
+def link(path: str, to: str) -> Edit:
+    return write(path, to.encode(), LINK)
+
+
+def submodule(path: str, commit: str) -> Edit:
+    return write(path, commit.encode(), SUBMODULE)

@@ -1,0 +1,23 @@
+"""The hub that all candidates are judged on: one for each process of pytest."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Pytest imports tests by file and puts no folder on the path; the helpers must still be found.
+sys.path.append(str(Path(__file__).parent))
+
+from dishonest import BEYOND, DISHONEST
+from ground import Ground, make_ground
+from honest import HONEST
+
+
+@pytest.fixture(scope="session")
+def ground() -> Iterator[Ground]:
+    folder = Path(tempfile.mkdtemp(prefix="adv-"))
+    yield make_ground(folder, [*DISHONEST, *BEYOND, *HONEST])
+    shutil.rmtree(folder, ignore_errors=True)

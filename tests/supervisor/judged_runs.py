@@ -1,0 +1,46 @@
+"""Runs of checks as values: what a runner reported, in a line."""
+
+from collections.abc import Iterable
+
+from supervisor.evidence import Evidence
+from supervisor.judging import Ran
+from supervisor.reports import Case, Outcome, Report
+
+TESTS = "tests/test_a.py"
+
+
+def case(name: str, outcome: Outcome, file: str = TESTS) -> Case:
+    return Case(id=f"{file}::{name}", outcome=outcome, file=file)
+
+
+def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = ()) -> Report:
+    failed = tuple(failed)
+    cases = (
+        *(case(name, "passed") for name in passed),
+        *(case(name, "failed") for name in failed),
+        *(case(name, "skipped") for name in skipped),
+    )
+    return Report(cases=cases, failures=len(failed))
+
+
+def told(
+    passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = (), *, cut_short: bool = False
+) -> Ran:
+    """A run of pytest that reported these."""
+    passed, failed = tuple(passed), tuple(failed)
+    return Ran(
+        how="exit",
+        status=1 if failed else 0,
+        evidence=Evidence(
+            report=report(passed, failed, skipped),
+            runners=("pytest",),
+            tests=len(passed) + len(failed),
+            failing=len(failed),
+            cut_short=cut_short,
+        ),
+    )
+
+
+def untold(status: int = 0, *, tests: int | None = None, runners: tuple[str, ...] = (), failing: int = 0) -> Ran:
+    """A run of something that reports nothing."""
+    return Ran(how="exit", status=status, evidence=Evidence(runners=runners, tests=tests, failing=failing))

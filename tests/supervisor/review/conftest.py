@@ -1,0 +1,39 @@
+"""A host that reviews, with a hub beside it, and a server with models of three families."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from vendors.answers import Brain, Wire
+from vendors.server import VendorServer
+
+# Pytest imports tests by file and puts no folder on the path; the helpers must still be found.
+sys.path.append(str(Path(__file__).parent))
+
+from gates import Gate
+from review_kit import KEY, KEY_VALUE, Desk, Serve, table
+
+
+@pytest.fixture
+def desk(gate: Gate) -> Desk:
+    return Desk(gate)
+
+
+@pytest.fixture
+def serve(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """A server with every model of the table; `keyed` are the families whose account has a key here."""
+    monkeypatch.setenv(KEY, KEY_VALUE)
+    with ExitStack() as until_the_end:
+
+        def go(
+            brain: Brain, *, wire: Wire = "anthropic", keyed: str = "claude gpt gemini", route: str = ""
+        ) -> VendorServer:
+            server = until_the_end.enter_context(VendorServer(brain))
+            path = desk.gate.folder / "models.yaml"
+            path.write_text(table(server.url, wire, keyed.split(), route or "[gpt-x, claude-x, gemini-x]"))
+            desk.gate.settings = desk.gate.settings.model_copy(update={"models": path})
+            return server
+
+        yield go

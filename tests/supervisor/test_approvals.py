@@ -1,0 +1,118 @@
+"""What is to be reviewed lands on an approval alone: by another family of its diff, or by a person of the candidate."""
+
+from typing import Any
+
+import pytest
+from gates import Gate, check
+
+from supervisor.messages import Author, CheckRequest, CheckResult, EntryRef, PersonApproval, ReviewApproval
+
+TEST = check("! grep -q bad a")
+WRITER = Author(agent="builtin", models=("claude-x",), families=("claude",))
+Green = tuple[CheckRequest, CheckResult]
+
+
+def made(gate: Gate, author: Author = WRITER, *, task: str = "one", **said: Any) -> Green:
+    entry = gate.entry(task, {"b": "2\n"}).model_copy(update={"author": author})
+    request = gate.request(entry, TEST, **({"reviewed": True} | said))
+    found = gate.examine(request)
+    assert found.verdict == "green", found
+    return request, found
+
+
+def by(found: CheckResult, *families: str) -> ReviewApproval:
+    return ReviewApproval(patch_id=found.patch_id, families=families)
+
+
+def told(gate: Gate, green: Green, approval: object) -> tuple[str, str]:
+    landed = gate.land(gate.landing(*green, approval=approval))
+    assert (gate.hub.tip() == green[1].commit) == (landed.outcome == "landed")
+    return landed.outcome, landed.detail
+
+
+def test_without_an_approval_nothing_lands_that_is_to_be_reviewed(gate: Gate) -> None:
+    outcome, detail = told(gate, made(gate), None)
+    assert (outcome, "nobody has approved it" in detail) == ("refused", True)
+
+
+def test_what_nobody_wants_reviewed_lands_without(gate: Gate) -> None:
+    assert told(gate, made(gate, reviewed=False), None)[0] == "landed"
+
+
+def test_a_target_that_demands_review_gets_it_whatever_the_plan_says(gate: Gate) -> None:
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nreview: required\n"})
+    green = made(gate, reviewed=False)
+    assert told(gate, green, None)[0] == "refused"
+    assert told(gate, green, by(green[1], "gpt"))[0] == "landed"
+
+
+def test_a_reviewer_of_another_family_lets_it_land(gate: Gate) -> None:
+    green = made(gate)
+    assert told(gate, green, by(green[1], "gpt"))[0] == "landed"
+
+
+@pytest.mark.parametrize(
+    ("author", "families", "why"),
+    [
+        (WRITER, ("claude",), "was made by the family claude, and so was its review"),
+        (WRITER, ("gpt", "claude"), "was made by the family claude"),
+        (Author(agent="builtin", families=("claude", "gpt")), ("gpt",), "was made by the family gpt"),
+        (WRITER, (), "does not say of which family"),
+        (WRITER, ("unknown",), "does not say of which family"),
+        (Author(agent="builtin", families=("unknown",)), ("gpt",), "nobody can tell of which family"),
+        (Author(agent="builtin", families=("claude", "unknown")), ("gpt",), "nobody can tell of which family"),
+        (Author(agent="aider"), ("gpt",), "nobody can tell of which family"),
+        (Author(), ("gpt",), "nobody can tell of which family"),
+    ],
+)
+def test_nobody_who_may_be_of_the_authors_own_family_lets_it_land(
+    gate: Gate, author: Author, families: tuple[str, ...], why: str
+) -> None:
+    green = made(gate, author)
+    outcome, detail = told(gate, green, by(green[1], *families))
+    assert outcome == "refused" and why in detail
+
+
+def test_what_no_model_made_may_be_reviewed_by_any(gate: Gate) -> None:
+    green = made(gate, Author(agent="command"))
+    assert told(gate, green, by(green[1], "claude"))[0] == "landed"
+
+
+def test_the_review_of_another_diff_lets_nothing_land(gate: Gate) -> None:
+    green = made(gate)
+    other = made(gate, task="other")
+    assert other[1].patch_id == green[1].patch_id, "the same change is the same diff, whoever made it"
+    entry = gate.entry("third", {"b": "3\n"})
+    third = gate.examine(gate.request(entry, TEST))
+    outcome, detail = told(gate, green, by(third, "gpt"))
+    assert outcome == "refused" and "another diff than the one that would land" in detail
+
+
+def test_a_review_holds_while_the_target_moves_elsewhere(gate: Gate) -> None:
+    """It is bound to the difference, and that has stayed the same."""
+    request, found = made(gate)
+    approval = by(found, "gpt")
+    gate.hub.commit({"a": "meanwhile\n"})
+    moved = request.model_copy(update={"base": gate.hub.tip()})
+    assert told(gate, (moved, gate.examine(moved)), approval)[0] == "landed"
+
+
+def test_a_review_does_not_hold_for_what_the_next_attempt_has_changed(gate: Gate) -> None:
+    first = made(gate)
+    entry: EntryRef = gate.entry("one", {"b": "another\n"}, attempt=2)
+    entry = entry.model_copy(update={"author": WRITER})
+    request = gate.request(entry, TEST, reviewed=True)
+    assert told(gate, (request, gate.examine(request)), by(first[1], "gpt"))[0] == "refused"
+
+
+def test_a_person_who_has_looked_at_the_candidate_lets_it_land_whoever_made_it(gate: Gate) -> None:
+    green = made(gate, Author(agent="builtin", families=("unknown",)))
+    approval = PersonApproval(commit=green[0].entries[0].commit, by="Ada")
+    assert told(gate, green, approval)[0] == "landed"
+
+
+def test_a_persons_approval_of_an_earlier_candidate_lets_nothing_land(gate: Gate) -> None:
+    green = made(gate)
+    other = gate.entry("one", {"b": "3\n"}, attempt=2)
+    outcome, detail = told(gate, green, PersonApproval(commit=other.commit, by="Ada"))
+    assert outcome == "refused" and f"Ada has approved {other.commit[:12]}" in detail

@@ -1,0 +1,12 @@
+"""Each request to a supervisor has a job that answers it, on the queue of its kind."""
+
+import pytest
+
+from supervisor import entry
+from workers.wire import CHECKS, LANDINGS, REVIEWS, Job, app
+
+
+@pytest.mark.parametrize(("job", "queue"), [(entry.check, CHECKS), (entry.review, REVIEWS), (entry.land, LANDINGS)])
+def test_a_request_that_nobody_would_answer_is_not_sent(job: Job, queue: str) -> None:
+    assert app.tasks[job.name] is not None
+    assert app.conf.task_routes[job.name] == {"queue": queue}

@@ -1,0 +1,127 @@
+"""What a run's output and report show of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from judged_runs import report
+
+from supervisor.evidence import Counted, Evidence, of_run, runners_in
+from supervisor.reports import Collected
+from workers.sandbox.process import Ended
+
+SUMMARIES = [
+    ("2 failed, 4 passed, 1 skipped, 1 xfailed, 2 errors, 1 subtests passed in 0.15s", "pytest", 9, 4),
+    ("=== 3 passed, 1 warning in 12.00s (0:00:12) ===", "pytest", 3, 0),
+    ("5 skipped in 0.01s", "pytest", 0, 0),
+    ("no tests ran in 0.01s", "pytest", 0, 0),
+    ("Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=1)", "unittest", 3, 2),
+    ("Ran 0 tests in 0.000s\n\nOK", "unittest", 0, 0),
+    ("ok  \texample.com/m\t0.002s\n?   \texample.com/n\t[no test files]", "go test", None, 0),
+    ("?   \texample.com/m\t[no test files]", "go test", 0, 0),
+    ("ok  \texample.com/m\t0.002s [no tests to run]", "go test", 0, 0),
+    ("--- FAIL: TestX (0.00s)\nFAIL\nFAIL\texample.com/m\t0.1s", "go test", None, 1),
+    ("test result: ok. 3 passed; 0 failed; 1 ignored;\ntest result: FAILED. 1 passed; 2 failed;", "cargo test", 6, 2),
+    ("     Summary [   0.01s] 3 tests run: 2 passed, 1 failed, 0 skipped", "nextest", 3, 1),
+    ("Tests:       1 failed, 1 skipped, 2 passed, 4 total", "jest or vitest", 3, 1),
+    ("      Tests  2 passed | 1 failed (3)", "jest or vitest", 3, 1),
+    ("No tests found, exiting with code 0", "jest or vitest", 0, 0),
+    ("  5 passing (10ms)\n  1 failing", "mocha", 6, 1),
+    ("  0 passing (1ms)", "mocha", 0, 0),
+    ("# tests 4\n# pass 3\n# fail 1", "node", 4, 1),
+    (
+        "Tests run: 3, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 1 s - in A\n"
+        "[ERROR] Tests run: 3, Failures: 1, Errors: 1, Skipped: 0",
+        "Maven",
+        3,
+        2,
+    ),
+    ("3 examples, 1 failure", "RSpec", 3, 1),
+    ("OK (3 tests, 4 assertions)", "PHPUnit", 3, 0),
+    ("Tests: 3, Assertions: 2, Errors: 1, Failures: 1.", "PHPUnit", 3, 2),
+    ("3 runs, 4 assertions, 1 failures, 1 errors, 0 skips", "minitest", 3, 2),
+    ("Failed!  - Failed:     1, Passed:     4, Skipped: 0, Total: 5", "dotnet", 5, 1),
+    ("80% tests passed, 1 tests failed out of 5", "ctest", 5, 1),
+    ("No tests were found!!!", "ctest", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("output", "runner", "ran", "failing"), SUMMARIES)
+def test_a_runners_sum_is_misread(output: str, runner: str, ran: int | None, failing: int) -> None:
+    """Each runner's own words come to how many tests ran, and how many of them failed."""
+    assert runners_in(f"before\n{output}\nafter\n")[runner] == Counted(ran=ran, failing=failing)
+
+
+@pytest.mark.parametrize(
+    "output", ["All checks passed!", "Success: no issues found in 3 source files", "make: Nothing to be done", ""]
+)
+def test_a_linter_is_taken_for_a_test_runner(output: str) -> None:
+    """A command without tests shows none, and nothing is missed."""
+    assert runners_in(output) == {}
+
+
+def ended(folder: Path, output: str) -> Ended:
+    log = folder / "log"
+    log.write_text(output)
+    return Ended(how="exit", status=0, seconds=1, head="", tail=output[-100:], output_bytes=1, dropped_bytes=0, log=log)
+
+
+def test_evidence_is_made_of_the_report_alone(tmp_path: Path) -> None:
+    """The report counts the tests that ran; the output is kept beside it, colours and all."""
+    run = ended(tmp_path, "\x1b[32m1 failed, 2 passed\x1b[0m in 0.1s\r\n")
+    found = of_run(run, Collected(report=report(["a"], ["b"], ["c"])))
+    assert (found.tests, found.runners, found.failing) == (2, ("pytest",), 1)
+    assert of_run(run, Collected(faults=("x",))) == Evidence(faults=("x",), runners=("pytest",), tests=3, failing=1)
+
+
+def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
+    """A runner that says it ran none is no witness that some ran."""
+    found = of_run(ended(tmp_path, "no tests ran in 0.01s\n"), Collected())
+    assert (found.tests, found.runners) == (0, ())
+    both = of_run(ended(tmp_path, "no tests ran in 0.01s\n# pass 3\n# fail 0\n"), Collected())
+    assert (both.tests, both.runners) == (3, ("node",))
+
+
+@pytest.mark.parametrize("output", ["All checks passed!\n", "ok  \texample.com/m\t0.002s\n"])
+def test_a_number_is_invented(tmp_path: Path, output: str) -> None:
+    """Where nobody says how many tests ran, it is not known."""
+    assert of_run(ended(tmp_path, output), Collected()).tests is None
+
+
+def test_a_summary_far_above_the_end_is_overlooked(tmp_path: Path) -> None:
+    """A runner may be followed by much that another command writes."""
+    found = of_run(ended(tmp_path, "3 passed in 0.1s\n" + "compiling\n" * 100_000), Collected())
+    assert found.runners == ("pytest",)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["1 a, " * 100_000, "1 a1 " * 100_000, "=" * 500_000, "Tests run: 1, " * 50_000, "ok " * 200_000, " " * 500_000],
+)
+def test_an_output_made_for_it_takes_for_ever(output: str) -> None:
+    """No output is looked through in more than about its own length: a pattern that tries all ways would not end."""
+    assert "pytest" not in runners_in(output)
+
+
+def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
+    """pytest's own words for it are known."""
+    (tmp_path / "test_a.py").write_text("def test_a():\n    assert 0\n\ndef test_b():\n    pass\n")
+    for options, short in (([], False), (["-x"], True)):
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        said = subprocess.run(words, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True).stdout
+        assert of_run(ended(tmp_path, said), Collected()).cut_short is short, said
+
+
+def test_a_log_that_is_gone_is_a_crash(tmp_path: Path) -> None:
+    """Without output there is nothing to be seen in it."""
+    run = ended(tmp_path, "3 passed in 0.1s")
+    run.log.unlink()
+    assert of_run(run, Collected()) == Evidence()
+
+
+def test_evidence_cannot_be_kept() -> None:
+    """It comes back from a file as it was."""
+    found = Evidence(report=report(["a"], ["b[é]"]), faults=("x",), tests=2)
+    assert Evidence.model_validate_json(found.encode()) == found

@@ -1,0 +1,108 @@
+"""What a scan finds keeps an entry out before any check is run; what only wants a look is let through to a review."""
+
+import pytest
+from gates import Gate, check
+
+from supervisor.messages import CheckRequest, CheckResult, EntryRef
+
+TEST = check("! grep -q bad a")
+CONFLICT = "<<<<<<< ours\n1\n=======\n2\n>>>>>>> theirs\n"
+UNSURE = {"notes.txt": CONFLICT}
+"""In prose it may be what the text is about."""
+
+
+def ran(gate: Gate, request: CheckRequest) -> list[str]:
+    folder = gate.settings.home / "runs" / "r" / "logs" / "checks" / request.request_id
+    return sorted(path.name for path in folder.glob("*.log"))
+
+
+def asked(gate: Gate, entry: EntryRef, **said: object) -> CheckResult:
+    return gate.examine(gate.request(entry, TEST, **said))
+
+
+def test_what_a_scan_holds_against_an_entry_is_told_and_no_check_is_run(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b.py": CONFLICT}), TEST)
+    found = gate.examine(request)
+    assert (found.verdict, found.failures, found.certificates) == ("findings", (), ())
+    worst = found.findings[0]
+    assert (worst.weight, worst.path) == ("blocks", "b.py")
+    assert found.detail.startswith(f"b.py:{worst.line}: {worst.said} ({worst.rule})")
+    assert "=======" in found.diff_tail and "git diff" in found.reproduce and found.patch_id
+    assert ran(gate, request) == []
+
+
+def test_how_many_more_there_are_is_told(gate: Gate) -> None:
+    found = asked(gate, gate.entry("one", {"b.py": CONFLICT, "c.py": CONFLICT}))
+    assert found.detail.endswith("more such findings") and len(found.findings) > 1
+
+
+def test_without_anything_to_find_the_checks_decide(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b.py": "1\n2\n"}), TEST)
+    assert gate.examine(request).verdict == "green"
+    assert ran(gate, request) != []
+
+
+@pytest.mark.parametrize("who", ["the person", "the target"])
+def test_what_is_waived_by_whom_it_may_be_is_not_found(gate: Gate, who: str) -> None:
+    entry = gate.entry("one", {"b.py": CONFLICT})
+    rules = tuple({each.rule for each in asked(gate, entry).findings})
+    if who == "the person":
+        entry = entry.model_copy(update={"waive": rules})
+    else:
+        waive = ", ".join(rules)
+        gate.hub.commit({"forgepool.yaml": f"version: 1\nchecks: {{own: test -e a}}\nscans: {{waive: [{waive}]}}\n"})
+    found = asked(gate, entry)
+    assert (found.verdict, found.findings) == ("green", ())
+
+
+def test_an_entry_cannot_waive_for_itself(gate: Gate) -> None:
+    own = "version: 1\nchecks: {own: test -e a}\nscans: {waive: [conflict-marker]}\n"
+    entry = gate.entry("one", {"b.py": CONFLICT, "forgepool.yaml": own})
+    found = asked(gate, entry.model_copy(update={"grants": ("forgepool.yaml",)}))
+    assert found.verdict == "findings" and "b.py" in {each.path for each in found.findings}
+
+
+def test_what_wants_a_look_is_kept_out_where_nobody_looks(gate: Gate) -> None:
+    entry = gate.entry("one", dict(UNSURE))
+    found = asked(gate, entry)
+    assert found.verdict == "findings"
+    assert {each.weight for each in found.findings} == {"attention"}
+
+
+@pytest.mark.parametrize("who", ["the plan", "the target"])
+def test_what_wants_a_look_is_let_through_to_a_review(gate: Gate, who: str) -> None:
+    """And is told to whoever reviews. Without an approval it does not land."""
+    if who == "the target":
+        gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nreview: required\n"})
+    request = gate.request(gate.entry("one", dict(UNSURE)), TEST, reviewed=who == "the plan")
+    found = gate.examine(request)
+    assert (found.verdict, {each.weight for each in found.findings}) == ("green", {"attention"})
+    landed = gate.land(gate.landing(request, found))
+    assert landed.outcome == "refused" and "nobody has approved it" in landed.detail
+
+
+def test_what_blocks_is_kept_out_whoever_looks(gate: Gate) -> None:
+    assert asked(gate, gate.entry("one", {"b.py": CONFLICT}), reviewed=True).verdict == "findings"
+
+
+def test_the_target_protects_what_it_names(gate: Gate) -> None:
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nscans: {protect: [a]}\n"})
+    entry = gate.entry("one", {"a": "2\n"})
+    found = asked(gate, entry)
+    assert found.verdict == "findings" and found.findings[0].path == "a"
+    assert asked(gate, gate.entry("other", {"b": "2\n"})).verdict == "green"
+    assert asked(gate, entry.model_copy(update={"grants": ("a",)})).verdict == "green"
+
+
+def test_a_secret_is_not_handed_on_with_the_difference(gate: Gate) -> None:
+    key = "AKIA" + "Q3EGZ7XW2LMNKPRT"
+    found = asked(gate, gate.entry("one", {"app.py": f'KEY = "{key}"\n'}))
+    assert found.verdict == "findings"
+    assert key not in found.encode() and "app.py" in found.diff_tail
+
+
+def test_a_request_that_is_given_up_is_not_tried_by_a_single_check(gate: Gate) -> None:
+    request = gate.request(gate.entry("one", {"b": "2\n"}), TEST)
+    found = gate.examine(request, stop=lambda: True)
+    assert (found.verdict, found.detail) == ("infrastructure", "stopped before the checks had ended")
+    assert ran(gate, request) == []

@@ -1,0 +1,298 @@
+"""The composed tree under the target's own tests and settings, in real repositories."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gates import check
+from judged_runs import told, untold
+from repositories import Hub, git
+
+from supervisor.judging import Ran, judge
+from supervisor.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
+from supervisor.test_paths import Role
+from supervisor.touched import Cover, Touched, cover_of, touched_by
+from worktrees.changes import changes
+from worktrees.diff import FileDiff, Line, tree_diff
+from worktrees.git import CommitId, Git, TreeId
+
+TIP = {
+    "src/a.py": "A = 1\n",
+    "tests/test_a.py": "def test_a():\n    assert 1\n",
+    "tests/test_b.py": "def test_b():\n    assert 2\n",
+    "conftest.py": "import pytest\n",
+    "pytest.ini": "[pytest]\n",
+    "Makefile": "test:\n\tpytest\n",
+    "ci/run.sh": "pytest\n",
+    "pyproject.toml": '[project]\nname = "a"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n',
+    ".github/workflows/ci.yml": "on: push\n",
+}
+
+
+class Repository:
+    """A target's tip, and trees that entries would make of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hub = Hub(path=folder / "hub.git", work=folder / "work")
+        git(folder, "init", "-q", "--bare", "-b", "main", str(self.hub.path))
+        git(folder, "init", "-q", "-b", "main", str(self.hub.work))
+        git(self.hub.work, "commit", "-q", "--allow-empty", "-m", "first")
+        git(self.hub.work, "remote", "add", "origin", str(self.hub.path))
+        git(self.hub.work, "push", "-q", "origin", "main")
+        self.tip = self.hub.commit(TIP)
+        self.git = Git(git_dir=self.hub.path)
+
+    def entry(self, files: Mapping[str, str | None]) -> tuple[TreeId, tuple[FileDiff, ...]]:
+        commit = self.hub.commit(files, branch="entry")
+        return self.diffed(commit)
+
+    def diffed(self, commit: CommitId) -> tuple[TreeId, tuple[FileDiff, ...]]:
+        tree = TreeId(git(self.hub.path, "rev-parse", f"{commit}^{{tree}}"))
+        return tree, tree_diff(self.git, self.tip, tree)
+
+    def guarded(self, files: Mapping[str, str | None], **said: Any) -> Guarded | None:
+        tree, diffs = self.entry(files)
+        return protected_tree(self.git, self.tip, tree, diffs, **said)
+
+    def differing(self, tree: TreeId) -> dict[str, str]:
+        """What a tree has otherwise than the tip, by status."""
+        return {one.path: one.status for one in changes(self.git, self.tip, tree)}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tests/test_a.py": "def test_a():\n    assert True\n"},
+        {"tests/test_a.py": None},
+        {"tests/test_c.py": "def test_c(): pass\n"},
+        {"tests/test_a.py": None, "tests/test_a/inner.py": "x\n"},
+        {"conftest.py": "import os; os._exit(0)\n"},
+        {"src/conftest.py": "import os; os._exit(0)\n"},
+        {"pytest.ini": "[pytest]\naddopts = -k nothing\n"},
+        {"pytest.ini": None},
+        {"tox.ini": "[pytest]\n"},
+        {"Makefile": "test:\n\ttrue\n"},
+        {".github/workflows/ci.yml": None},
+        {"pyproject.toml": TIP["pyproject.toml"].replace("-q", "-k nothing")},
+        {"tests/test_a.py": None, "tests/test_moved.py": TIP["tests/test_a.py"]},
+        {"tests/ünï\ncode.py": "x\n"},
+    ],
+)
+def test_an_entrys_own_tests_decide(repository: Repository, files: Mapping[str, str | None]) -> None:
+    """Whatever of the kind is changed, added, deleted or renamed is as the target has it; the code is the entry's."""
+    guarded = repository.guarded({**files, "src/a.py": "A = 2\n"})
+    assert guarded is not None
+    assert repository.differing(guarded.tree) == {"src/a.py": "M"}
+    assert guarded.put_back
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"src/a.py": "A = 2\n", "src/b.py": "B = 1\n", "README.md": "x\n"},
+        {"ci/run.sh": "true\n"},
+        {"pyproject.toml": TIP["pyproject.toml"].replace('name = "a"', 'name = "b"')},
+        {},
+    ],
+)
+def test_code_alone_is_run_twice(repository: Repository, files: Mapping[str, str | None]) -> None:
+    """An entry that changes nothing of the kind has no protected tree."""
+    assert repository.guarded(files) is None
+
+
+def test_a_script_that_a_check_names_is_the_entrys(repository: Repository) -> None:
+    """What the check's command runs is put back, wherever it lies."""
+    guarded = repository.guarded({"ci/run.sh": "true\n"}, checks=[check("./ci/run.sh")])
+    assert guarded is not None and repository.differing(guarded.tree) == {}
+    assert [(one.path, one.role) for one in guarded.put_back] == [("ci/run.sh", "runner")]
+
+
+def test_a_dependency_is_put_back_with_the_settings(repository: Repository) -> None:
+    """Of a file that holds both, the entry's dependencies stay."""
+    new = TIP["pyproject.toml"].replace('name = "a"', 'name = "a"\ndependencies = ["x"]').replace("-q", "-k nothing")
+    guarded = repository.guarded({"pyproject.toml": new})
+    assert guarded is not None
+    text = git(repository.hub.path, "show", f"{guarded.tree}:pyproject.toml")
+    assert '"x"' in text and '"-q"' in text and "nothing" not in text
+
+
+def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
+    """A test that has become a link, or may not be run any more, is a file again."""
+    work = repository.hub.work
+    repository.entry({"src/a.py": "A = 2\n"})
+    (work / "tests/test_a.py").unlink()
+    (work / "tests/test_a.py").symlink_to("../src/a.py")
+    (work / "tests/test_b.py").chmod(0o755)
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "modes")
+    git(work, "push", "-q", "origin", "HEAD:refs/heads/modes")
+    tree, diffs = repository.diffed(CommitId(git(work, "rev-parse", "HEAD")))
+    guarded = protected_tree(repository.git, repository.tip, tree, diffs)
+    assert guarded is not None and repository.differing(guarded.tree) == {"src/a.py": "M"}
+
+
+def test_code_becomes_a_test_or_a_test_code(repository: Repository) -> None:
+    """Renamed into the tests, it is not there; renamed out of them, the test is there again, and so is the code."""
+    into = repository.guarded({"src/a.py": None, "tests/a.py": TIP["src/a.py"]})
+    assert into is not None and repository.differing(into.tree) == {"src/a.py": "D"}
+    out = repository.guarded({"tests/test_a.py": None, "src/helper.py": TIP["tests/test_a.py"]})
+    assert out is not None and "tests/test_a.py" not in repository.differing(out.tree)
+    assert "src/helper.py" in repository.differing(out.tree)
+
+
+def test_what_a_person_granted_is_put_back(repository: Repository) -> None:
+    """A grant leaves the file as the entry has it; one of two names is not enough."""
+    files = {"tests/test_a.py": "def test_a():\n    assert 9\n", "conftest.py": "import os\n"}
+    guarded = repository.guarded(files, grants=["tests/**"])
+    assert guarded is not None and repository.differing(guarded.tree) == {"tests/test_a.py": "M"}
+    assert repository.guarded(files, grants=["tests/**", "conftest.py"]) is None
+    moved = {"tests/test_a.py": None, "tests/other/test_a.py": TIP["tests/test_a.py"]}
+    assert repository.guarded(moved, grants=["tests/test_a.py"]) is not None
+
+
+def test_making_it_touches_the_repository(repository: Repository) -> None:
+    """No ref, no index and no file but objects is written; the same entry makes the same commit."""
+    tree, diffs = repository.entry({"tests/test_a.py": None})
+    before = git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())
+    made = [protected_tree(repository.git, repository.tip, tree, diffs) for _ in range(2)]
+    assert made[0] == made[1] and made[0] is not None
+    commits = [commit_of(repository.git, repository.tip, made[0].tree) for _ in range(2)]
+    assert commits[0] == commits[1]
+    assert git(repository.hub.path, "rev-parse", f"{commits[0]}^", f"{commits[0]}^{{tree}}").split() == [
+        repository.tip,
+        made[0].tree,
+    ]
+    assert (git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())) == before
+
+
+# What a protected run comes to.
+
+
+def put(path: str, cover: Cover, role: Role = "test") -> Touched:
+    return Touched(path=path, role=role, cover=cover)
+
+
+def guarded(*put_back: Touched) -> Guarded:
+    return Guarded(tree=TreeId("0" * 40), put_back=put_back)
+
+
+GREEN = told(["a", "b"])
+RED = told(["a"], ["b"])
+B = "tests/test_a.py::b"
+
+
+def weighed(ran: Ran, *put_back: Touched, tip: Ran = GREEN, **said: Any) -> Any:
+    return weigh(judge(tip, ran, ran, tip), tip, ran, guarded(*put_back), **said)
+
+
+def test_a_broken_test_is_let_through() -> None:
+    """A test that the entry changed and breaks: declared, somebody looks; not declared, it is red."""
+    assert weighed(RED, put("tests/test_a.py", "held")).attention == (B,)
+    assert weighed(RED, put("tests/test_a.py", "none")).red == (B,)
+    assert weighed(told(["a"]), put("tests/test_a.py", "held")).attention == (B,)
+    assert weighed(told(["a"]), put("tests/test_a.py", "none")).red == (B,)
+
+
+def test_a_test_elsewhere_is_let_through() -> None:
+    """A test that the entry did not change fails by what else was put back: settings are never declared away."""
+    assert weighed(RED, put("conftest.py", "held", "support")).attention == (B,)
+    assert weighed(RED, put("conftest.py", "none", "support")).red == (B,)
+    assert weighed(RED, put("pytest.ini", "held", "runner")).red == (B,)
+    assert weighed(RED, put("tests/test_a.py", "held"), put("pytest.ini", "held", "runner")).attention == (B,)
+
+
+def test_a_granted_test_is_held_against_it() -> None:
+    """What a person let the task change stays the entry's, and what fails in it is excused."""
+    files = (FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644"),)
+    excuse = excuse_of(files, grants=["tests/**"])
+    found = weighed(told(["a"]), put("pytest.ini", "none", "runner"), excuse=excuse)
+    assert (found.excused, found.red, found.attention, found.whole) == ((B,), (), (), None)
+
+
+def test_a_failure_without_names_is_nothing() -> None:
+    """Where no test is named, the least covered of all that was put back decides."""
+    green, red = untold(), untold(1)
+    for put_back, whole in (
+        ([put("tests/a.rs", "held")], "held"),
+        ([put("tests/a.rs", "held"), put("tests/b.rs", "none")], "none"),
+        ([put("Makefile", "held", "runner")], "none"),
+    ):
+        found = weigh(judge(green, red, red), green, red, guarded(*put_back))
+        assert (found.whole, found.red, found.attention) == (whole, (), ())
+
+
+def test_what_was_red_before_is_held_against_it() -> None:
+    """A protected run that is green, or red as the tip is, comes to nothing."""
+    nothing = weighed(GREEN, put("tests/test_a.py", "none"))
+    assert nothing == weighed(RED, put("tests/test_a.py", "none"), tip=RED)
+    assert (nothing.red, nothing.attention, nothing.excused, nothing.whole) == ((), (), (), None)
+
+
+def test_a_failure_that_did_not_come_back_is_a_crash() -> None:
+    """A test that failed in the first of two runs, and never ran in the second, is weighed as well."""
+    first, second = told(["a"], ["b"]), told(["a"])
+    found = weigh(judge(GREEN, first, second), told(["a"]), second, guarded(put("tests/test_a.py", "held")))
+    assert found.attention == (B,)
+
+
+def test_a_waived_scan_excuses_a_failure() -> None:
+    """Who lets tests be taken out of a file lets none fail that is left in it."""
+    diff = FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644")
+    excuse = excuse_of([diff], holds=[], waive=["test-removed"])
+    assert weighed(RED, put("tests/test_a.py", "none"), excuse=excuse).red == (B,)
+    assert judge(GREEN, told(["a"]), excuse=excuse).verdict == "green"
+    assert judge(GREEN, told(["a"]), excuse=excuse_of([diff], holds=[], waive=["placeholder"])).vanished == (B,)
+
+
+# Which tests lie in what an entry changed.
+
+
+def test_the_file_of_a_test_is_missed() -> None:
+    """By the file that the runner names, by its class, or by its name in a line that was taken out."""
+    report = told(["x"]).evidence.report
+    assert report is not None
+    one = report.cases[0]
+    for id_, file, path, removed, wanted in (
+        ("x", "tests/test_a.py", "tests/test_a.py", "", True),
+        ("x", "tests/test_a.py", "backend/tests/test_a.py", "", True),
+        ("x", "tests/test_a.py", "tests/test_aa.py", "x", False),
+        ("x", "tests/test_a.py", "tests/test_b.py", "def x():", False),
+        ("tests.test_a.TestX::test_y", "", "tests/test_a.py", "", True),
+        ("tests.test_a.TestX::test_y", "", "tests/test_b.py", "", False),
+        ("com.acme.FooTest$Inner::adds", "", "src/test/java/com/acme/FooTest.java", "", True),
+        ("com.acme.FooTest::adds", "", "src/test/java/com/acme/BarTest.java", "", False),
+        ("example.com/m::TestX", "", "sum_test.go", "func TestX(t *testing.T) {", True),
+        ("example.com/m::TestX", "", "sum_test.go", "func TestXY(t *testing.T) {", False),
+        ("sums adds::sums adds", "", "sums.test.js", "describe('sums', () => { it('adds'", True),
+    ):
+        diff = FileDiff(
+            status="M", path=path, mode="100644", old_mode="100644", removed=(Line(number=1, text=removed),)
+        )
+        case = one.model_copy(update={"id": id_, "file": file})
+        assert cover_of(case, touched_by([diff], grants=["**"])) == ("granted" if wanted else "none"), (id_, path)
+
+
+@pytest.mark.parametrize(
+    ("grants", "holds", "waive", "cover"),
+    [
+        ((), ("src/**",), (), "none"),
+        ((), ("tests/**",), (), "held"),
+        ((), None, (), "held"),
+        (("tests/old.py",), ("tests/**",), (), "granted"),
+        (("tests/new.py",), (), (), "none"),
+        ((), (), ("test-removed",), "none"),
+    ],
+)
+def test_a_cover_is_taken_for_another(
+    grants: tuple[str, ...], holds: tuple[str, ...] | None, waive: tuple[str, ...], cover: str
+) -> None:
+    """What counts is the name that the target has."""
+    diff = FileDiff(status="R", path="tests/new.py", old_path="tests/old.py", mode="100644", old_mode="100644")
+    found = touched_by([diff], grants, holds, waive)
+    assert [(one.path, one.role, one.cover) for one in found] == [("tests/old.py", "test", cover)]
