@@ -35,6 +35,7 @@ from worktrees.git import CommitId, Git
 
 _VICTIM = "hash-seed-audit"
 _WRONG = "simplify-rounding"
+_REVIEWED = "weight-text"
 _KILL_AFTER_S = 1.5
 
 
@@ -165,11 +166,18 @@ def _verdict(state: State, killer: _Killer, green: bool) -> int:
                 f"not landed: {', '.join(not_landed) or 'nothing'}; expected {_WRONG} alone",
             ),
             (killer.killed and killer.taken_up_again, "no worker was killed and its task taken up again"),
+            (_came_back(state), f"'{_REVIEWED}' was not returned by its reviewer and let in when it was mended"),
         )
         if not seen
     ]
     for sentence in unseen:
         complain(sentence, 1)
     if not unseen:
-        say("the target is green; the wrong refactoring is out; the killed worker's task was done again")
+        say("the target is green; the wrong refactoring is out; the killed worker's task was done again;")
+        say(f"'{_REVIEWED}' came back from its reviewer, was mended, and landed (forgepool report says what was read)")
     return 1 if unseen else 0
+
+
+def _came_back(state: State) -> bool:
+    task = state.tasks[_REVIEWED]
+    return any(reason.kind == "review_failed" for reason in task.reasons) and task.phase == "landed"

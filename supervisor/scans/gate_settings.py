@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.cases.reading import read_suite
+from supervisor.scans.cases.reading import TooMuch, read_suite
 from supervisor.scans.cases.suite import Case
 from supervisor.scans.cases.syntax import parse, walk, written
 from supervisor.scans.permits import granted
@@ -23,9 +23,11 @@ _WHOLE = re.compile(
     r"""\.?pytest\.(ini|toml) | \.?ruff\.toml | \.?mypy\.ini | \.flake8 | \.?pylintrc(\.toml)? | \.coveragerc
     | \.?bandit(\.ya?ml)? | (based)?pyrightconfig\.json | \.importlinter | \.isort\.cfg | \.pycodestyle | \.pydocstyle
     | \.eslintrc(\..*)? | eslint\.config\..* | \.eslintignore | \.?oxlintrc\.json | biome\.jsonc? | \.stylelintrc.*
-    | \.prettierignore | tslint\.json | (jest|vitest|karma|playwright|cypress|ava|wtr|web-test-runner)\.(config|conf)\..*
+    | \.prettierignore | tslint\.json | (jest|vitest|karma|playwright|cypress|ava|wtr|web-test-runner)\.config\..*
+    | karma\.conf\..*
     | vitest\.(workspace|setup)\..* | \.mocharc.* | \.nycrc.* | \.c8rc.* | \.npmrc | \.yarnrc(\.yml)? | \.taprc
-    | \.golangci\..* | \.?clippy\.toml | \.?rustfmt\.toml | nextest\.toml | phpunit\.xml.* | phpstan\.neon.* | psalm\.xml
+    | \.golangci\..* | \.?clippy\.toml | \.?rustfmt\.toml | nextest\.toml
+    | phpunit\.xml.* | phpstan\.neon.* | psalm\.xml
     | \.rspec | \.rubocop\.yml | \.rubocop_todo\.yml | \.swiftlint\.yml | \.?codecov\.ya?ml | sonar-project\.properties
     | checkstyle.*\.xml | pmd.*\.xml | spotbugs.*\.xml | \.shellcheckrc | \.yamllint.* | \.hadolint\.ya?ml
     | \.semgrepignore | \.gitleaks\.toml | \.gitleaksignore | \.?typos\.toml | lcovrc | \.bazelrc | deny\.toml""",
@@ -50,7 +52,7 @@ _TSCONFIG = re.compile(
     r"skip.*LibCheck|checkJs|allow(Js|Un.*)|useUnknown.*|alwaysStrict)|include|exclude|files|extends)(\.|$)"
 )
 _MAY_GROW = re.compile(r"(markers|select|extend-select|enable|extra_checks|filterwarnings)$")
-"""Lists of which more entries mean that no less is asked for; save of `filterwarnings`, whose entries must be errors."""
+"""Lists of which more entries mean that no less is asked for; of `filterwarnings`, if the new ones are errors."""
 _BUILD_FILES = re.compile(r"(pom\.xml|build\.gradle(\.kts)?|vite\.config\..*|rollup\.config\..*|.*\.csproj|build\.sbt)")
 _BUILD_LINES = re.compile(
     r"\b(skip\w*|exclude\w*|ignore\w*|failOn\w*|failIf\w*|testFailureIgnore|passWithNoTests|thresholds?|enabled|test)\b\s*"
@@ -59,6 +61,10 @@ _BUILD_LINES = re.compile(
 )
 _EXAMPLES = frozenset(["testdata", "fixtures", "data", "examples", "example", "templates", "samples"])
 _FORCES = re.compile(r"\b(skip|xfail|exit|setattr|monkeypatch|patch|outcome|exitstatus|deselected|_exit|os\.environ)\b")
+_UNREAD = "it cannot be read, and so nobody can say that no setting of the gate is in it"
+_HOOKED = re.compile(
+    r"\s*(pytest_plugins\b|sys\.exit|os\._exit|pytest_\w+\s*=|(from|import)\b.*\bpytest_[a-z]|from\s+\S+\s+import\s+\*)"
+)
 _Read = Callable[[str], Sections | None]
 
 
@@ -77,15 +83,21 @@ def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _is_asked(file: FileDiff) -> bool:
-    return any(_reader(path) is not None or _is_conftest(path) for path in (file.path, file.old_path or file.path))
+    paths = (file.path, file.old_path or file.path)
+    return any(_reader(path) is not None or _is_conftest(path) for path in paths) or _has_hooks(file)
 
 
 def _within(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
     old_path = file.old_path or file.path
-    if (reader := _reader(file.path) or _reader(old_path)) is not None:
+    if _is_asked(file) and (file.cut or file.binary):
+        yield _found(file, _UNREAD)
+    elif (reader := _reader(file.path) or _reader(old_path)) is not None:
         yield from _of_sections(file, reader, _text(texts, file.old_id), _text(texts, file.id))
-    elif _is_conftest(file.path) or _is_conftest(old_path):
-        yield from _of_conftest(file, texts)
+    elif _is_conftest(file.path) or _is_conftest(old_path) or _has_hooks(file):
+        try:
+            yield from _of_conftest(file, texts)
+        except TooMuch:
+            yield _found(file, _UNREAD)
     elif _BUILD_FILES.fullmatch(file.path.rpartition("/")[2]):
         for line in (*file.added, *file.removed):
             if _BUILD_LINES.search(line.text):
@@ -110,7 +122,7 @@ def _of_sections(
     read, gate = reader
     before, after = _read(read, old), _read(read, new)
     if before is None or after is None:
-        yield _found(file, "it cannot be read, and so nobody can say that no setting of the gate is in it")
+        yield _found(file, _UNREAD)
         return
     for name, was, now in changed(before, after):
         if (gate.match(name) and not _may_be(name, was, now)) or _is_script(file, name, was, before):
@@ -145,22 +157,31 @@ def _is_conftest(path: str) -> bool:
     return path.rpartition("/")[2] == "conftest.py"
 
 
+def _has_hooks(file: FileDiff) -> bool:
+    """Does it define what pytest calls, though it is no `conftest.py`? A plugin may be anywhere."""
+    lines = (*file.added, *file.removed) if file.path.endswith(".py") else ()
+    return any(re.match(r"\s*(async\s+)?def pytest_[a-z_]+\(", line.text) for line in lines)
+
+
 def _of_conftest(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
     before, after = (_functions(texts.get(one, b"")) for one in (file.old_id, file.id))
+    weight: Weight = "blocks" if _is_conftest(file.path) or _is_conftest(file.old_path or "") else "attention"
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old is not None and new is not None and old.words == new.words:
             continue
         shown = new or old
-        if name.startswith("pytest_") and shown is not None:
-            yield _found(file, f"the hook '{name}' has a say in what is run and what counts", shown.line, shown.text)
-    yield from _of_plugins(file)
-    yield from _of_fixtures(file, texts, before)
+        if name.rpartition("::")[2].startswith("pytest_") and shown is not None:
+            said = f"the hook '{name}' has a say in what is run and what counts"
+            yield _found(file, said, shown.line, shown.text, weight)
+    if weight == "blocks":
+        yield from _of_plugins(file)
+        yield from _of_fixtures(file, texts, before)
 
 
 def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
     for line in (*file.added, *file.removed):
-        if re.match(r"\s*(pytest_plugins|sys\.exit|os\._exit)\b", line.text):
+        if _HOOKED.match(line.text):
             yield _found(file, "the line has a say in what is run and what counts", line.number, line.text)
 
 

@@ -70,6 +70,11 @@ def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, s
     return _lock(subject, path)
 
 
+def is_protected(path: str) -> bool:
+    """Is it, by its name, one of those that run and judge changes?"""
+    return _known(path) is not None
+
+
 def _known(path: str) -> str | None:
     folded = path.casefold()
     name = folded.rpartition("/")[2]

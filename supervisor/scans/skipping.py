@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from supervisor.findings import ScanFinding, Weight
 from supervisor.scans.cases.pairing import Located, Pairing, Versions
@@ -34,7 +35,17 @@ def _found(subject: Subject, pairing: Pairing, files: Sequence[Versions]) -> Ite
     for file in files:
         for mark in _new(file.old.marks, file.new.marks):
             yield from _told(subject, file, mark, is_new=not file.old.cases, name="")
+        yield from _of_support(subject, file)
     yield from _deselected(subject, pairing)
+
+
+def _of_support(subject: Subject, file: Versions) -> Iterator[ScanFinding]:
+    """Fixtures and functions that tests call may skip the lot of them."""
+    for name, case in file.new.support.items():
+        before = file.old.support.get(name)
+        for mark in _new(before.marks if before else (), case.marks):
+            softer = replace(mark, kind="elsewhere") if mark.kind == "sometimes" else mark
+            yield from _told(subject, file, softer, is_new=False, name=name)
 
 
 def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:

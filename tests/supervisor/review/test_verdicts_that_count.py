@@ -72,6 +72,14 @@ def test_a_page_with_one_of_the_changed_lines_is_reading(desk: Desk) -> None:
     assert desk.review({"a": "1\n1\n1\n1\n2\n"}, script(page, PASS)).outcome == "passed"
 
 
+def test_a_page_that_could_not_be_shown_was_not_read(desk: Desk) -> None:
+    """Of a file that only lost lines, any page will do; one beyond its end shows none."""
+    desk.gate.hub.commit({"a": "1\n2\n3\n"})
+    beyond = calls({"tool": "read_file", "path": "a", "start": 99})
+    found = desk.review({"a": "1\n2\n"}, script(beyond, PASS, read("a"), PASS))
+    assert (found.outcome, len(found.voids)) == ("passed", 1)
+
+
 @pytest.mark.parametrize(
     ("files", "seen", "outcome"), [(8, 8, "passed"), (8, 7, "void"), (9, 5, "passed"), (9, 4, "void")]
 )

@@ -1,0 +1,44 @@
+"""
+Code that knows that it is being checked, ends what checks it, or stands in for it.
+
+Read by grammar: where a program is ended, in Python, JavaScript, TypeScript and Go; what is imported, assigned and asked
+in Python. By line, comments left out: the environment, parents that are killed and results that are written, in these
+and in Rust, Java, Ruby, PHP and shell. By name, in any language: files that take the place of a tool or a library.
+What is put together from pieces at run time is not found.
+"""
+
+from collections.abc import Iterator
+
+from supervisor.findings import ScanFinding, Weight
+from supervisor.scans.awareness import asked
+from supervisor.scans.endings import ended
+from supervisor.scans.impostors import impostor
+from supervisor.scans.patches import patched
+from supervisor.scans.permits import granted
+from supervisor.scans.program import Oddity, Program, programs
+from supervisor.scans.subject import Subject, finding
+
+
+def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
+    """Findings `harness`."""
+    for file in subject.files:
+        why = impostor(subject, file)
+        if why is not None and not granted(subject, file.path):
+            yield finding("harness", "blocks", f"{why}; use another name", file.path)
+    told: set[tuple[str, int]] = set()
+    for program in programs(subject):
+        if granted(subject, program.path):
+            continue
+        for oddity in _oddities(program):
+            if (program.path, oddity.line) not in told:
+                told.add((program.path, oddity.line))
+                yield finding("harness", _weight(oddity), oddity.said, program.path, oddity.line, oddity.text)
+
+
+def _oddities(program: Program) -> Iterator[Oddity]:
+    found = (*ended(program), *asked(program), *patched(program))
+    yield from sorted(found, key=lambda one: (not one.certain, one.line))
+
+
+def _weight(oddity: Oddity) -> Weight:
+    return "blocks" if oddity.certain else "attention"
