@@ -133,9 +133,10 @@ def _next_at_gate(course: Course, state: State, now: float) -> Iterator[CheckSen
     The serial train: one entry at the gate at a time, in the order in which they first came; but those first that need
     not be checked again, since they were green on this very tip before their approval came.
     """
-    if state.halted or state.wave.message is not None or any(task.phase in AT_GATE for task in state.tasks.values()):
+    if state.halted or any(task.phase in AT_GATE for task in state.tasks.values()):
         return
     if waves.is_due(course, state):
+        # As long as it has not been found green, it is due: nobody else comes to the gate.
         yield from waves.next_wave(state, now)
         return
     queued = sorted(state.in_phase("queued"), key=lambda task: (not _is_green(course, task), task.queued_at))

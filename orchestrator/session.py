@@ -128,9 +128,10 @@ def resume_run(
 
 
 def _left(kept: KeptRun) -> Plan:
-    """The plan without what has ended: who did that need not be there any more."""
+    """The plan without what has ended or has only to be let in: who did that need not be there any more."""
     state = kept.state()
-    left = tuple(task for task in kept.plan.tasks if state.tasks[task.id].phase not in TERMINAL)
+    done = {task.id for task in state.tasks.values() if task.phase in TERMINAL or task.restorable}
+    left = tuple(task for task in kept.plan.tasks if task.id not in done)
     return kept.plan.model_copy(update={"tasks": left})
 
 

@@ -21,9 +21,9 @@ wants a valid certificate of every check, and an approval where review is wanted
 A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames nobody: `stale` (made on a commit that was
 taken out of the target), `base_red` (the tip itself is red), `not_configured` (a check is missing, cannot fail, or
 shows nothing), `infrastructure`. Red is somebody's failure only when what fails does not fail on the tip and failed a
-second time; the tip is red only when it was red twice. Where tests are known by their ids, those that fail on the tip as
-well stand in nobody's way. Where an entry is green alone and red on the tip, `blame` finds the landing it does not go
-together with; conflicts name theirs as well. Without entries the whole set is run on the tip (`whole`).
+second time; the tip is red only when it was red twice. Where tests are known by their ids, those that fail on the tip
+as well stand in nobody's way. Where an entry is green alone and red on the tip, `blame` finds the landing it does not
+go together with; conflicts name theirs as well. Without entries the whole set is run on the tip (`whole`).
 
 What checks said is remembered on the host (`store`, `runs`): green on the same inputs is not run again, and the tip
 that has just landed is known already. Red is always run, and turned green by nothing but itself.

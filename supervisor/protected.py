@@ -172,7 +172,7 @@ def _made(git: Git, base: CommitId, tree: TreeId, files: Sequence[FileDiff], scr
     with tempfile.TemporaryDirectory(prefix="forgepool-") as folder:
         index = replace(git, work_tree=None, index=Path(folder) / "index")
         index.run("read-tree", tree)
-        index.run("update-index", "--add", "--replace", "-z", "--index-info", stdin=os.fsencode("".join(lines)))
+        index.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(lines)))
         return TreeId(index.text("write-tree"))
 
 

@@ -158,17 +158,18 @@ class _Trial:
         if one.failure is not None and (why := missing_program(on_tip.failure, " on the target itself")) is not None:
             raise NotConfigured(why)
         decisive, tip_again = one, None
-        while True:
-            again = None if decisive is one else decisive.ran
-            judgement = self._judge(check, on_tip.ran, one.ran, again, tip_again)
-            if judgement.verdict == "again":
-                decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
-            elif judgement.verdict == "tip_again" and before is not None and not is_green(before.ran):
-                tip_again = before.ran
-            elif judgement.verdict == "tip_again":
-                tip_again = self.runs.tip_anew(check, label=self._word("base-again"), past=self.found.excused).ran
-            else:
-                return decisive, judgement, on_tip
+        judgement = self._judge(check, on_tip.ran, one.ran)
+        if judgement.verdict == "tip_again":
+            # An earlier run of the same tip that was red as well is a second time.
+            tip_again = self._tip_again(check) if before is None or is_green(before.ran) else before.ran
+            judgement = self._judge(check, on_tip.ran, one.ran, None, tip_again)
+        if judgement.verdict == "again":
+            decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
+            judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
+        return decisive, judgement, on_tip
+
+    def _tip_again(self, check: CheckDefinition) -> Ran:
+        return self.runs.tip_anew(check, label=self._word("base-again"), past=self.found.excused).ran
 
     def _judge(
         self, check: CheckDefinition, tip: Ran, here: Ran, again: Ran | None = None, tip_again: Ran | None = None

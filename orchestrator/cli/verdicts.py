@@ -39,7 +39,7 @@ def tell_result(result: CheckResult, *, scans_only: bool) -> None:
     for failure in result.failures:
         for line in _failed(failure):
             say(line)
-    if result.reproduce:
+    if result.reproduce and result.verdict != "findings":
         say(f"see it again: {result.reproduce}")
 
 
@@ -90,7 +90,9 @@ def _found(one: ScanFinding) -> str:
 
 
 def _place(path: str, line: int) -> str:
-    return f"{path}:{line}" if line else path or "(the whole change)"
+    if path in ("", "."):
+        return "the whole change"
+    return f"{path}:{line}" if line else path
 
 
 def _green(one: Certificate) -> str:

@@ -20,7 +20,9 @@ LastLine = Callable[[str], int | None]
 
 class VerdictForm(Arguments):
     verdict: Literal["pass", "fail"]
-    findings: tuple[ReviewFinding, ...] = Field(description="all of them, each with a file of the tree; may be empty")
+    findings: tuple[ReviewFinding, ...] = Field(
+        max_length=100, description="all of them, each with a file of the tree; may be empty"
+    )
     confidence: float = Field(description="from 0 to 1")
     summary: str = Field(min_length=1, description="what you looked at and how, in a few sentences")
     files_read: tuple[str, ...] = Field(default=(), description="the changed files that you have read")

@@ -9,7 +9,7 @@ _READS = (
     r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"
     r"ENV|\$_ENV|\$ENV|Deno\.env\.get|\$\{?)"
 )
-_OF_CHECKS = r"(?:PYTEST_\w+|FORGEPOOL_\w+|JUNIT_?\w*|JEST_WORKER_ID|VITEST\w*|MOCHA_\w+|NOSE_\w+|CARGO_TARGET_TMPDIR|NEXTEST\w*)"
+_OF_CHECKS = r"(?:PYTEST_\w+|FORGEPOOL_\w+|JUNIT_?\w*|JEST_WORKER_ID|VITEST\w*|MOCHA_\w+|NOSE_\w+|NEXTEST\w*)"
 _OF_CI = (
     r"(?:CI|GITHUB_\w+|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w+|BUILDKITE|TF_BUILD|CONTINUOUS_INTEGRATION|BUILD_NUMBER)"
 )
@@ -24,14 +24,15 @@ _RUNNER = re.compile(
     r"strings\.HasSuffix\(os\.Args\[0\],\s*\"\.test\"|hasattr\(sys,\s*['\"]_called_from_test"
 )
 _RESULT = re.compile(
-    r"junit[\w.\-]*\.xml|\bTEST-[\w.\-]*\.xml|<testsuites?\b|\btest-?results?[/\w.\-]*\.(xml|json)|\.forgepool\b|"
+    r"junit[\w.\-]*\.xml|\bTEST-[\w.\-]*\.xml|<testsuites?\b|\btest-?results?[/\w.\-]*\.(xml|json)|"
     r"\bcertificates?\b[/\w.\-]*\.(json|ya?ml|db)|\.last_?run\.json|lastfailed|\.pytest_cache",
     re.IGNORECASE,
 )
 _WRITES = re.compile(
     r"\bopen\([^)]*,\s*['\"][wax+]|write_(text|bytes)|\.write\(|writeFile|WriteFile|dump\(|fs\.write|copy(file)?\(|"
-    r"Files\.write|File\.(write|create)|>\s*\S|\btee\b|\brename\(|\breplace\(",
+    r"Files\.write|File\.(write|create)|\bos\.(rename|replace)\(|shutil\.move",
 )
+_REDIRECTS = re.compile(r">\s*\S|\btee\b")
 _ASKED = "the code asks whether it is being checked; let it do the same wherever it runs"
 _WRITTEN = "a file of results or certificates is written; let only what runs the tests report on them"
 
@@ -39,15 +40,21 @@ _WRITTEN = "a file of results or certificates is written; let only what runs the
 def asked(program: Program) -> Iterator[Oddity]:
     """Every question about who runs the code, and every report that it forges."""
     for number, text in program.lines:
-        for found in (_ENVIRONMENT.search(text), _NAMED_FIRST.search(text)):
-            if found is not None and (not program.in_tests or _is_shared(program)):
-                yield Oddity(line=number, text=text, said=_ASKED, certain=not program.in_tests)
-        if _RUNNER.search(text) and (not program.in_tests or _is_shared(program)):
+        if _is_asked(program, text):
             yield Oddity(line=number, text=text, said=_ASKED, certain=not program.in_tests)
-        if _RESULT.search(text) and _WRITES.search(text):
+        writes = _WRITES.search(text) or (program.language == "bash" and _REDIRECTS.search(text))
+        if writes and _RESULT.search(text):
             yield Oddity(line=number, text=text, said=_WRITTEN, certain=not program.in_tests or _is_shared(program))
 
 
+def _is_asked(program: Program, text: str) -> bool:
+    """Tests may ask for what they like; what all tests run with may ask for CI, and for no more."""
+    if program.in_tests and not _is_shared(program):
+        return False
+    named = [found for found in (_ENVIRONMENT.search(text), _NAMED_FIRST.search(text)) if found is not None]
+    return any(found[1] or not program.in_tests for found in named) or _RUNNER.search(text) is not None
+
+
 def _is_shared(program: Program) -> bool:
-    """What all tests run with may ask about one of them as little as the code may."""
+    """Is it what all tests run with?"""
     return program.path.rpartition("/")[2] == "conftest.py"

@@ -38,6 +38,7 @@ def _mark(pattern: str, weight: Weight, what: str) -> _Mark:
 
 
 _PYTHON = (
+    _mark(r"#\s*(?:type|pyright|ty):\s*ignore\s*\[[\w, -]+\]\s*#\s*\w", "note", "silences a rule, and says why"),
     _mark(r"#\s*type:\s*ignore\s*\[\s*import(?:-\w+)?\s*\]", "note", "silences mypy on a package without types"),
     _mark(
         r"#\s*(?:type|pyright|pyrefly|ty):\s*ignore\s*\[\s*[\w, -]+\]",
@@ -50,7 +51,7 @@ _PYTHON = (
     _mark(r"#\s*pyre-(?:ignore|fixme)", "blocks", "silences the type checker"),
     _mark(r"#\s*(?:ruff|flake8):\s*noqa\b(?!:)", "blocks", "silences the linter for the whole file"),
     _mark(r"#\s*(?:ruff|flake8):\s*noqa:", "attention", "silences rules of the linter for the whole file"),
-    _mark(r"(?i)#\s*noqa:\s*[a-z]+\d+", "note", "silences a rule of the linter"),
+    _mark(r"(?i)#\s*noqa:\s*[a-z]+\d*", "note", "silences a rule of the linter"),
     _mark(r"(?i)#\s*noqa\b", "attention", "silences the linter without naming a rule"),
     _mark(r"#\s*pylint:\s*(?:skip-file|disable=all)", "blocks", "silences the linter for the whole file"),
     _mark(r"#\s*pylint:\s*disable(?:-next)?=", "attention", "silences rules of the linter"),
@@ -141,7 +142,7 @@ def _found(source: Source) -> Iterator[tuple[int, Weight, str]]:
             yield remark.line, found.weight, found.what
     for node in source.nodes(*_NODES[source.language]) if source.language in _NODES else ():
         line = node.start_point.row + 1
-        judged = _of_node(source.language or "", node) if source.adds(line) else None
+        judged = _of_node(source, node) if source.adds(line) else None
         if judged is not None:
             yield line, *judged
 
@@ -153,15 +154,15 @@ def _is_directive(mark: _Mark, remark: str) -> bool:
     return not before.strip(" \t#/*<!-@{") or before.rstrip().endswith(("#", "//", "/*"))
 
 
-def _of_node(language: str, node: "Node") -> tuple[Weight, str] | None:
-    text = (node.text or b"")[:400].decode(errors="replace")
-    if language == "python":
+def _of_node(source: Source, node: "Node") -> tuple[Weight, str] | None:
+    text = source.written(node)[:400].decode(errors="replace")
+    if source.language == "python":
         return _of_python(node, text)
-    if language == "rust":
+    if source.language == "rust":
         return _of_rust(node, text)
-    if language == "java":
+    if source.language == "java":
         return _of_java(text)
-    return _of_script(node, text)
+    return _of_script(source, node, text)
 
 
 def _of_python(node: "Node", text: str) -> tuple[Weight, str] | None:
@@ -170,11 +171,11 @@ def _of_python(node: "Node", text: str) -> tuple[Weight, str] | None:
     return ("note", "says Any for a type") if _ANY.match(text) else None
 
 
-def _of_script(node: "Node", text: str) -> tuple[Weight, str] | None:
+def _of_script(source: Source, node: "Node", text: str) -> tuple[Weight, str] | None:
     if node.type == "type_annotation":
         return ("note", "says `any` for a type") if re.match(r":\s*any\b", text) else None
     target = node.named_children[0 if node.type == "type_assertion" else -1] if node.named_children else None
-    said = (target.text or b"").strip(b"<>() \t\n") if target is not None else b""
+    said = source.written(target).strip(b"<>() \t\n") if target is not None else b""
     if said in (b"any", b"any[]"):
         return "blocks", "casts to `any`, which accepts everything"
     return ("attention", "casts by way of `unknown`") if said == b"unknown" and _goes_on(node) else None

@@ -83,14 +83,26 @@ def _of_command(words: list[str], folder: str, paths: frozenset[str]) -> Iterato
     for file in _BUILDS.get(name, ()):
         yield _joined(_joined(folder, where), file)
     if _INTERPRETERS.fullmatch(name):
-        script = next((word for word in words[1:] if not word.startswith("-") and word not in ("run", "test")), "")
-        if (path := _joined(folder, script)) in paths and not beside_tests(path):
-            yield path
+        yield from _interpreted(words[1:], folder, paths)
     for at, word in enumerate(words[1:], 1):
         option, _, value = word.partition("=")
         value = value or (words[at + 1] if at + 1 < len(words) else "")
         if option in _OPTIONS and (path := _joined(folder, value)) in paths:
             yield path
+
+
+def _interpreted(words: list[str], folder: str, paths: frozenset[str]) -> Iterator[str]:
+    """The script that an interpreter is given, or what the script runs that it is given in place of one."""
+    for word, after in pairwise([*words, ""]):
+        if word == "-m":
+            return
+        if word == "-c":
+            yield from _named(after, paths)
+            return
+        if (path := _joined(folder, word)) in paths and not word.startswith("-"):
+            if not beside_tests(path):
+                yield path
+            return
 
 
 def _option(words: list[str], names: tuple[str, ...]) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _PYTHON_EXIT = re.compile(r"(sys\.exit|exit|quit|os\._exit|os\.abort|_exit)")
 _HARD_EXIT = re.compile(r"(?<![\w.])(os\.(_exit|abort)|_exit)\b")
-_WELL = re.compile(r"\(\s*(0|None|)\s*\)|SystemExit\s*$")
+_FAILS = re.compile(r"\(\s*([1-9]\d*|['\"].*)\s*\)$", re.DOTALL)
+"""Ends of programs that every check would see for a failure."""
 _FUNCTIONS = listed(
     "function_definition lambda function_declaration method_definition arrow_function function_expression "
     "method_declaration func_literal function_item closure_expression"
@@ -60,8 +61,9 @@ def _python(program: Program) -> Iterator[Oddity]:
         if _is_apart(node) or (program.is_script and not program.in_tests):
             continue
         if not _is_inside(node):
-            well = _WELL.search(text) is not None or program.in_tests
-            yield _oddity(node, _AT_IMPORT, certain=well or not _is_on_failed_import(node))
+            if _is_on_failed_import(node) and _FAILS.search(text):
+                continue
+            yield _oddity(node, _AT_IMPORT, certain=not _FAILS.search(text) and not program.is_helper)
     if not program.is_script:
         yield from _hard(program)
 
@@ -72,8 +74,8 @@ def _hard(program: Program) -> Iterator[Oddity]:
         text = written(node)
         is_it = text in ("os._exit", "os.abort") or re.match(r"_exit\(|from os import .*\b_exit\b", text)
         if is_it:
-            forks = b"os.fork(" in program.text
-            yield _oddity(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not forks)
+            expected = b"os.fork(" in program.text or program.is_helper
+            yield _oddity(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not expected)
 
 
 def _is_inside(node: "Node") -> bool:
@@ -113,9 +115,10 @@ def _javascript(program: Program) -> Iterator[Oddity]:
             continue
         if program.in_tests:
             yield _oddity(node, _IN_TEST)
-        elif (name.endswith("exitCode") and re.search(r"=\s*0\b", written(node))) or (
-            not _is_inside(node) and not program.is_script
-        ):
+        elif name.endswith("exitCode"):
+            if re.search(r"=\s*0\b", written(node)):
+                yield _oddity(node, _AT_IMPORT)
+        elif not _is_inside(node) and not program.is_script and not _FAILS.search(written(node)):
             yield _oddity(node, _AT_IMPORT)
 
 

@@ -56,7 +56,8 @@ _PIECES = {
     "java": ("line_comment", "block_comment", "string_literal", "character_literal"),
     "bash": ("comment", "string_content", "raw_string", "ansi_c_string", "heredoc_content"),
 }
-_MOST_PARSED = 400_000
+_MOST_PARSED = 250_000
+_MOST_PARSED_IN_ALL = 16_000_000
 _MOST_OPENED = 50_000
 """Brackets of all kinds."""
 _STACK = 128 << 20
@@ -94,6 +95,8 @@ class Source:
     text: bytes
     language: str | None
     """The grammar's."""
+    parsed: bool = True
+    """There is still room for it in what is parsed of one change."""
 
     @cached_property
     def in_test(self) -> bool:
@@ -107,7 +110,7 @@ class Source:
     @cached_property
     def root(self) -> "Node | None":
         """The file's tree; None where there is no grammar for it, or it is too much for the grammar."""
-        return parse(self.language, self.text) if self.language else None
+        return parse(self.language, self.text) if self.language and self.parsed else None
 
     @cached_property
     def too_much(self) -> bool:
@@ -136,6 +139,12 @@ class Source:
     def nodes(self, *types: str) -> "Iterator[Node]":
         """The nodes of these types that an added line has a part in."""
         return (node for node in self._captured(*types) if self._is_added(node))
+
+    def written(self, node: "Node") -> bytes:
+        """
+        A node's text. Its own attribute is not for this: it asks the reader that the tree was parsed by, sign by sign.
+        """
+        return self.text[node.start_byte : node.end_byte]
 
     def adds(self, number: int) -> bool:
         """Is this line of the new file an added one?"""
@@ -200,11 +209,14 @@ def sources(subject: Subject) -> tuple[Source, ...]:
     """The files with added lines, save links, submodules and what nobody writes by hand."""
     files = [file for file in subject.read if file.added and file.mode.startswith("100")]
     texts = contents(subject.git, (file.id for file in files))
-    return tuple(
-        Source(file=file, text=texts[file.id], language=language_of(file.path, texts[file.id]))
-        for file in files
-        if file.id in texts
-    )
+    left = _MOST_PARSED_IN_ALL
+    found = []
+    for file in files:
+        if file.id in texts:
+            left -= len(texts[file.id])
+            language = language_of(file.path, texts[file.id])
+            found.append(Source(file=file, text=texts[file.id], language=language, parsed=left >= 0))
+    return tuple(found)
 
 
 def language_of(path: str, text: bytes = b"") -> str | None:

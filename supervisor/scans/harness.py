@@ -1,9 +1,9 @@
 """
 Code that knows that it is being checked, ends what checks it, or stands in for it.
 
-Read by grammar: where a program is ended, in Python, JavaScript, TypeScript and Go; what is imported, assigned and asked
-in Python. By line, comments left out: the environment, parents that are killed and results that are written, in these
-and in Rust, Java, Ruby, PHP and shell. By name, in any language: files that take the place of a tool or a library.
+Read by grammar: where a program is ended, in Python, JavaScript, TypeScript and Go; what is imported and assigned, in
+Python. By line, comments left out: the environment, parents that are killed and results that are written, in these and
+in Rust, Java, Ruby, PHP and shell. By name, in any language: files that take the place of a tool or a library.
 What is put together from pieces at run time is not found.
 """
 
@@ -17,6 +17,8 @@ from supervisor.scans.patches import patched
 from supervisor.scans.permits import granted
 from supervisor.scans.program import Oddity, Program, programs
 from supervisor.scans.subject import Subject, finding
+
+RULES = {"harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it."}
 
 
 def scan_harness(subject: Subject) -> Iterator[ScanFinding]:

@@ -9,7 +9,8 @@ from worktrees.diff import FileDiff
 
 _ROOTS = ("", "src/", "lib/", "python/", "tests/", "test/")
 _TOOLS = listed(
-    "pytest _pytest pluggy xdist pytest_cov pytest_asyncio hypothesis nose coverage tox nox ruff mypy black isort flake8 "
+    "pytest _pytest pluggy xdist pytest_cov pytest_asyncio hypothesis nose coverage tox nox ruff mypy black isort "
+    "flake8 "
     "pylint pyflakes pycodestyle bandit pyright basedpyright setuptools pip wheel build hatchling poetry uv attr attrs "
     "iniconfig packaging pkg_resources exceptiongroup sitecustomize usercustomize"
 )
@@ -34,11 +35,26 @@ def impostor(subject: Subject, file: FileDiff) -> str | None:
         return "what is installed is no part of the sources, and could be anything"
     if _METADATA.search(file.path):
         return "by this file a package says that it is installed, and what of it runs by itself"
+    if (other := _double(subject, file.path)) is not None:
+        return f"the tests would import this file for {other}"
     module = _module(subject, file.path)
     if module in _TOOLS:
         return f"'{module}' is imported or run by the checks, and would now be this file"
     if module in sys.stdlib_module_names and module not in _HARMLESS:
         return f"'{module}' is part of Python, and would now be this file"
+    return None
+
+
+def _double(subject: Subject, path: str) -> str | None:
+    """The module of a package that is there under another root already, and stays there."""
+    for root in _ROOTS:
+        rest = path.removeprefix(root)
+        if not path.startswith(root) or not re.fullmatch(r"(\w+/)+(?!__init__|conftest|test_)\w+\.py", rest):
+            continue
+        for other in _ROOTS:
+            there = f"{other}{rest}"
+            if there != path and there in subject.old_paths and there in subject.new_paths:
+                return there
     return None
 
 

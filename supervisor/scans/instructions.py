@@ -23,12 +23,14 @@ RULES = {
 }
 
 _WINDOW = 1_500
+_OVER = 300
+"""Characters of each of two lines that are read as one."""
 _TOLD = (
     r"(?:ai |llm |code |automated? |human |any |all |the |dear |hey |hi |attention )*"
     r"(?:reviewers?|review(?:er|ing)? ?(?:agent|model|bot|tool)s?|"
     r"(?:ai|llm|language) ?(?:model|agent|assistant|system|reviewer|judge)s?"
     r"|llms?|assistants?|claude|chatgpt|gpt(?:-\d\w*)?|gemini|copilot|codex|forgepool|supervisor|gatekeeper|grader"
-    r"|merge (?:bot|gate|queue)|model)"
+    r"|merge (?:bot|gate|queue))"
 )
 _DEED = (
     r"(?:approve|pass|accept|sign off|merge|skip|ignore|disregard|do not|don't|never|must not"
@@ -70,7 +72,7 @@ _ORDERS = (
         "attention",
     ),
     _order(
-        rf"(?:^|[^\w-]){_TOLD}\s*[:,;\u2014\u2013-]+\W*(?:\w+\W+){{0,6}}?(?:{_LET_IN}\b|{_DEED}\b.{{0,80}}?\b{_DOING})",
+        rf"(?:^|[^\w/.-]){_TOLD}\s*[:,;\u2014\u2013-]+\s+(?:[a-z']+,?\s+){{0,5}}?(?:{_LET_IN}\b|{_DEED}\b.{{0,80}}?\b{_DOING})",
         "blocks",
         "it speaks to the reviewer, and tells it what to find",
     ),
@@ -132,13 +134,13 @@ _OF_MODELS = re.compile(
     r"|(?:^|/)(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.\w+)?$",
     re.IGNORECASE,
 )
-_CHEAP = re.compile(
-    r"review|instruct|prompt|approv|lgtm|verdict|directi|guideline|orders|assistant|model|claude|gpt|gemini|copilot|codex"
-    r"|\bai\b|llm|im_start|im_end|endoftext|inst\]|system|<<"
-    r"|supervisor|forgepool|grader|gatekeeper|merge (?:bot|gate|queue)"
-    r"|rubber|findings|start_header",
-    re.IGNORECASE,
+_HINTS = (
+    *("review", "instruct", "prompt", "approv", "lgtm", "verdict", "directi", "guideline", "orders", "assistant"),
+    *("model", "agent", "claude", "gpt", "gemini", "copilot", "codex", "llm", " ai", "im_start", "im_end"),
+    *("endoftext", "inst]", "system", "<<", "supervisor", "forgepool", "grader", "gatekeeper", "merge", "rubber"),
+    *("findings", "start_header"),
 )
+"""One of these is in every order, in small letters: most lines need no closer look."""
 _REPEATED = re.compile(r"([^\w\s])\1{2,}")
 _LEADERS = re.compile(r"^[\s#/*;%!>\-\"'`]+")
 
@@ -149,8 +151,9 @@ def scan_instructions(subject: Subject, sources: tuple[Source, ...]) -> Iterator
     for file in subject.read:
         about_models = _OF_MODELS.search(file.path) is not None or is_test_path(file.path)
         yield from _in_name(file, about_models)
-        strings = _strings(known.get(file.path))
-        for line, order in _in_lines(file.added):
+        found = [*_in_lines(file.added)]
+        strings = _strings(known.get(file.path)) if found else frozenset()
+        for line, order in found:
             weight = order.in_strings if line.number in strings else order.weight
             least = lighter(weight) if about_models and weight == "blocks" else weight
             said = f"{order.said}; a diff speaks to nobody: take it out, or have a person look at it"
@@ -168,34 +171,34 @@ def _in_name(file: FileDiff, about_models: bool) -> Iterator[ScanFinding]:
 
 
 def _in_lines(lines: tuple[Line, ...]) -> Iterator[tuple[Line, _Order]]:
-    """Lines with an order in them, by itself or together with the next one."""
-    last: Line | None = None
-    for line, order in _by_line(lines):
-        yield line, order
-        last = line
-    for first, second in pairwise(lines):
-        if second.number == first.number + 1 and first is not last:
-            both = f"{_plain(first.text)[-400:]} {_plain(second.text)[:400]}"
-            order_of_both = _order_in(both) if _CHEAP.search(both) else None
-            if order_of_both and not _order_in(_plain(first.text)) and not _order_in(_plain(second.text)):
-                yield first, order_of_both
-
-
-def _by_line(lines: tuple[Line, ...]) -> Iterator[tuple[Line, _Order]]:
-    for line in lines:
-        text = _plain(line.text)
-        order = _order_in(text)
+    """Lines with an order in them, by themselves, and those in which one begins that the next line ends."""
+    hinting = [*map(_is_hinting, lines)]
+    alone: set[int] = set()
+    for line, hints in zip(lines, hinting, strict=True):
+        order = _order_in(_plain(line.text)) if hints else None
         if order is not None:
+            alone.add(line.number)
             yield line, order
+    for (first, one), (second, other) in pairwise(zip(lines, hinting, strict=True)):
+        if (one or other) and second.number == first.number + 1 and not alone & {first.number, second.number}:
+            order = _order_in(f"{_plain(first.text[-_OVER:])} {_plain(second.text[:_OVER])}")
+            if order is not None:
+                yield first, order
+
+
+def _is_hinting(line: Line) -> bool:
+    if not line.text.isascii():
+        return True
+    lowered = line.text.lower()
+    return any(hint in lowered for hint in _HINTS)
 
 
 def _order_in(text: str) -> _Order | None:
     for at in range(0, max(1, len(text)), _WINDOW - 300):
         window = text[at : at + _WINDOW]
-        if _CHEAP.search(window):
-            found = [each for each in _ORDERS if each.pattern.search(window)]
-            if found:
-                return next((each for each in found if each.weight == "blocks"), found[0])
+        found = [each for each in _ORDERS if each.pattern.search(window)]
+        if found:
+            return next((each for each in found if each.weight == "blocks"), found[0])
     return None
 
 

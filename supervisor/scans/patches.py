@@ -16,12 +16,17 @@ _INSIDE = frozenset(["_pytest", "pluggy", "xdist"])
 _OUTCOMES = re.compile(
     r"\.(exitstatus|outcome|testsfailed|testscollected|wasSuccessful|_exitstatus|shouldfail|failures|errors)$"
 )
+_HOOKS = re.compile(
+    r"sys\.modules\[\s*['\"](pytest|_pytest|unittest|coverage|pluggy)|builtins\.(__import__|AssertionError)|__builtins__"
+)
+_OWN = re.compile(r"(globals|vars)\(\)\[|sys\.modules\[\s*__name__")
 _GLOBALS = re.compile(
     r"\b(global|globalThis|window)\.(expect|it|test|describe|jest|vi|beforeEach|afterEach)\s*=[^=]|"
     r"defineProperty\(\s*(global|globalThis|window|expect)\b|\bexpect\.(prototype|extend)\s*=|"
     r"\b(jest|vi)\.(retryTimes|setTimeout)\(\s*\d{2,}|\bassert\.\w+\s*=[^=]"
 )
 _PATCHED = "what runs the tests is changed by what it tests; leave it alone"
+_STOOD_IN = "names of the tests' own module are given to something else; test what is imported"
 _OUTCOME = "how tests came out is set, and not found out; leave it to what runs them"
 _IMPORTED = "code that is no test imports what runs tests; keep that to the tests"
 _EQUAL = "whatever it is compared with, it is equal; compare what it holds"
@@ -66,10 +71,10 @@ def _assigned(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
             program.path.endswith("conftest.py") or re.match(r"(session|report|rep|result|item)\.", left)
         ):
             yield _oddity(node, _OUTCOME)
-        elif re.match(r"sys\.modules\[\s*['\"](pytest|_pytest|unittest|coverage|pluggy)", left):
+        elif _HOOKS.match(left):
             yield _oddity(node, _PATCHED)
-        elif re.match(r"(builtins\.__import__|builtins\.AssertionError|__builtins__)", left):
-            yield _oddity(node, _PATCHED)
+        elif program.in_tests and _OWN.match(left):
+            yield _oddity(node, _STOOD_IN)
 
 
 def _called(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
@@ -77,7 +82,9 @@ def _called(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
         name = written(node.child_by_field_name("function"))
         given = written(node.child_by_field_name("arguments"))
         first = re.split(r"[,.)\[]", given.lstrip("("))[0].strip()
-        if name.rpartition(".")[2] in ("setattr", "delattr", "patch", "object"):
+        if program.in_tests and re.match(r"\(\s*(globals\(\)|sys\.modules\[__name__\])", given):
+            yield _oddity(node, _STOOD_IN)
+        elif name.rpartition(".")[2] in ("setattr", "delattr", "patch", "object"):
             target = re.match(
                 r"\(\s*['\"](_pytest|pytest|unittest\.(case|runner|main|result|TestCase)|pluggy)\b", given
             )
@@ -107,11 +114,9 @@ def _always_equal(program: Program) -> Iterator[Oddity]:
     for node in program.nodes("function_definition"):
         name = written(node.child_by_field_name("name"))
         body = " ".join(written(node.child_by_field_name("body")).split())
-        if name in ("__eq__", "__ne__", "__contains__") and re.search(
-            r"^(?:(\"\"\"|''').*?\1 )?return (True|False)$", body
-        ):
-            if (name == "__ne__") == body.endswith("False"):
-                yield _oddity(node, _EQUAL, certain=False)
+        answer = {"__eq__": "return True", "__ne__": "return False"}.get(name)
+        if answer is not None and body.endswith(answer) and body.count("return") == 1 and "if " not in body:
+            yield _oddity(node, _EQUAL, certain=False)
 
 
 def _oddity(node: "Node", said: str, *, certain: bool = True) -> Oddity:

@@ -105,7 +105,7 @@ def _raises(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
         line = node.start_point.row + 1
         if not source.adds(line):
             continue
-        text = (node.text or b"")[:400]
+        text = source.written(node)[:400]
         if _is_absent(source.language, text) and text.decode(errors="replace").strip() not in moved:
             weight: Weight = "note" if source.in_test or _in_rust_test(source, node) else _weight(source.language)
             yield finding(RULE, weight, _OUT_LOUD, source.file.path, line, text.decode(errors="replace"))
@@ -140,7 +140,7 @@ def _in_rust_test(source: Source, node: "Node") -> bool:
         if above is None:
             return False
         before = above.prev_named_sibling
-        if above.type == "mod_item" and before is not None and b"cfg(test)" in (before.text or b""):
+        if above.type == "mod_item" and before is not None and b"cfg(test)" in source.written(before):
             return True
         above = above.parent
     return False

@@ -1,12 +1,13 @@
 """A source file that a change adds lines to, as far as it runs."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.places import beside_tests
+from supervisor.scans.cases.places import beside_tests, is_test
 from supervisor.scans.cases.syntax import parse, walk
 from supervisor.scans.grammar import language_of
 from supervisor.scans.protection import is_protected
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _OTHERS = frozenset(["rb", "php", "sh", "bash", "kt", "cs", "ex", "exs", "pl", "lua", "swift", "scala", "groovy", "mk"])
-_COMMENT = re.compile(r"\s*(#|//|\*|/\*|--|;|<!--)")
+_HASH = re.compile(r"\s*#")
+_SLASHES = re.compile(r"\s*(//|\*|/\*)")
+_HASHED = frozenset(["python", "bash", None])
+_LONGEST = 2_000
 _SCRIPTS = frozenset(["__main__.py", "setup.py", "manage.py", "noxfile.py", "conf.py"])
 
 
@@ -58,20 +62,39 @@ class Program:
         return name in _SCRIPTS or (run and not self.beside_init and not self.in_tests)
 
     @cached_property
+    def is_helper(self) -> bool:
+        """Is it a program that tests start, and none of them?"""
+        name = self.path.rpartition("/")[2]
+        return self.in_tests and not is_test(self.path) and name != "conftest.py" and b"__main__" in self.text
+
+    @cached_property
     def lines(self) -> tuple[tuple[int, str], ...]:
-        """The new lines that are no comments."""
-        return tuple((line.number, line.text) for line in self.file.added if not _COMMENT.match(line.text))
+        """The new lines that are no comments, with one blank for any number of them."""
+        comment = _HASH if self.language in _HASHED else _SLASHES
+        found = ((line.number, " ".join(line.text.split())[:_LONGEST]) for line in self.file.added)
+        return tuple((number, text) for number, text in found if text and not comment.match(text))
 
     @cached_property
     def root(self) -> "Node | None":
         return parse(self.language, self.text) if self.language is not None else None
 
     def nodes(self, *types: str) -> "Iterator[Node]":
-        """The nodes of these types that begin or end on a new line."""
-        added = {line.number for line in self.file.added}
-        for node in walk(self.root) if self.root is not None else ():
-            if node.type in types and not added.isdisjoint(range(node.start_point.row + 1, node.end_point.row + 2)):
-                yield node
+        """The nodes of these types that have a part in a new line."""
+        return (node for node in self._new if node.type in types)
+
+    @cached_property
+    def _new(self) -> "list[Node]":
+        if self.root is None:
+            return []
+        return [node for node in walk(self.root, into=self._is_new) if self._is_new(node)]
+
+    def _is_new(self, node: "Node") -> bool:
+        at = bisect_left(self._numbers, node.start_point.row + 1)
+        return at < len(self._numbers) and self._numbers[at] <= node.end_point.row + 1
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return [line.number for line in self.file.added]
 
 
 def programs(subject: Subject) -> Iterator[Program]:

@@ -46,7 +46,11 @@ _LOCKS: dict[str, tuple[str, ...]] = {
     "gradle.lockfile": ("build.gradle", "build.gradle.kts"),
     "packages.lock.json": (),
 }
+_MANIFESTS = ("pyproject.toml", "package.json", "setup.py", "setup.cfg", "requirements.in", "requirements.txt")
+"""One of these is that of a lock file nobody has heard of."""
 _REQUIREMENTS = re.compile(r"(.*[-_.])?(requirements|constraints)([-_.].*)?\.txt")
+
+RULES = {"protected-path": "A path is changed that runs or judges changes, or pins what is installed."}
 
 
 def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
@@ -92,7 +96,7 @@ def _is_makefile(path: str) -> bool:
 def _lock(subject: Subject, path: str) -> tuple[Weight, str] | None:
     """Versions are pinned by it: nobody reads what has changed there, and a manifest at least says why."""
     folder, _, name = path.rpartition("/")
-    manifests = _LOCKS.get(name.casefold())
+    manifests = _LOCKS.get(name.casefold(), _MANIFESTS if name.endswith(".lock") else None)
     if manifests is None:
         text = _pinned_text(subject, path) if _REQUIREMENTS.fullmatch(name) else None
         if text is None:

@@ -12,13 +12,18 @@ from supervisor.findings import ScanFinding, Weight
 from supervisor.messages import EntryRef
 from supervisor.scans import (
     bypasses,
+    gate_settings,
+    harness,
     instructions,
     letters,
     markers,
     placeholders,
+    protection,
     secrets,
+    shape,
+    tampering,
 )
-from supervisor.scans.grammar import Source, sources
+from supervisor.scans.grammar import sources
 from supervisor.scans.subject import Subject, moved_lines, printable
 from worktrees.diff import tree_diff, unread_paths
 from worktrees.git import CommitId, Git, TreeId
@@ -26,8 +31,9 @@ from worktrees.git import CommitId, Git, TreeId
 MOST_OF_A_RULE = 20
 """Findings that are told of one rule and weight; one more says how many there are besides."""
 
-_MODULES = (letters, secrets, markers, instructions, placeholders, bypasses)
-RULES: dict[str, str] = {name: said for module in _MODULES for name, said in module.RULES.items()}
+_OF_CONTENT = (letters, secrets, markers, instructions, placeholders, bypasses)
+_OF_THE_GATE = (shape, protection, gate_settings, tampering, harness)
+RULES: dict[str, str] = {name: said for module in (*_OF_CONTENT, *_OF_THE_GATE) for name, said in module.RULES.items()}
 """Every rule's name, and in one sentence what it finds."""
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
@@ -83,7 +89,7 @@ def kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFi
 
 
 def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[ScanFinding]:
-    read: tuple[Source, ...] = sources(subject)
+    read = sources(subject)
     moved = moved_lines(subject)
     yield from secrets.scan_secrets(hidden)
     yield from letters.scan_letters(subject, read)
@@ -92,6 +98,11 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from instructions.scan_instructions(subject, read)
     yield from placeholders.scan_placeholders(read, moved)
     yield from bypasses.scan_bypasses(read, moved)
+    yield from shape.scan_shape(subject)
+    yield from protection.scan_protection(subject)
+    yield from gate_settings.scan_gate_settings(subject)
+    yield from tampering.scan_tests(subject)
+    yield from harness.scan_harness(subject)
 
 
 def _paths(git: Git, treeish: str) -> frozenset[str]:

@@ -17,8 +17,9 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.subject import Subject, finding, lighter
+from supervisor.scans.subject import Subject, finding, lighter, moved_lines
 from supervisor.test_paths import is_test_path
+from worktrees.diff import Line
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
@@ -60,7 +61,7 @@ _SETTINGS = re.compile(
     r"(?:^|/)(?:\.env[\w.-]*|[\w.-]+\.(?:env|ya?ml|toml|ini|cfg|conf|properties|tfvars)|Dockerfile[\w.-]*)$"
 )
 _QUOTED = re.compile(r"[\"'`]([A-Za-z0-9+/=_\-]{32,120})[\"'`]")
-_SOUNDS = re.compile(r"(?i:secret|passw|token|api_?-?key|auth|credential|private|bearer|signing|\bkey\b|_key\b|\bkey_)")
+_SOUNDS = re.compile(r"(?i:secret|passw|passphrase|pwd|token|auth|credential|private|bearer|key)")
 _SOUNDS_PUBLIC = re.compile(
     r"(?i:sha\d|md5|hash|digest|checksum|integrity|commit|revision|\brev\b|fingerprint|etag|uuid|public|nonce|example"
     r"|placeholder|i18n|translat|label|message|title|selector|path|href|data:|class(?:name)?=)"
@@ -119,58 +120,85 @@ def find_secrets(subject: Subject) -> tuple[Secret, ...]:
 
 
 def _found(subject: Subject) -> Iterator[Secret]:
-    gone = frozenset(line.text.strip() for file in subject.files for line in file.removed)
+    moved = moved_lines(subject)
     room = _MOST_CHARACTERS
     for file in subject.read:
         in_test, unquoted = is_test_path(file.path), _SETTINGS.search(file.path) is not None
         is_source = not is_listing(file.path)
+        suspicious = _suspicious(file.added)
         for line in file.added:
             room -= len(line.text)
             if room < 0:
                 return
-            for weight, what, value in _in_line(line.text, is_source=is_source, unquoted=unquoted):
-                if line.text.strip() not in gone:
+            found = [*(_certain(line.text) if line.number in suspicious else ())]
+            if is_source and not found and _SOUNDS.search(line.text):
+                found = [*_named(line.text, unquoted=unquoted)]
+            if found and line.text.strip() not in moved:
+                for weight, what, value in dict.fromkeys(found):
                     least = lighter(weight) if in_test else weight
                     yield Secret(file.path, line.number, least, what, value, line.text)
 
 
-def _in_line(text: str, *, is_source: bool, unquoted: bool) -> Iterator[tuple[Weight, str, str]]:
-    seen: set[str] = set()
-    for at in range(0, max(1, len(text)), _WINDOW - _OVERLAP):
-        window = text[at : at + _WINDOW]
-        for weight, what, value in _in_window(window, is_source=is_source, unquoted=unquoted):
-            if value not in seen:
-                seen.add(value)
-                yield weight, what, value
+def _suspicious(lines: tuple[Line, ...]) -> frozenset[int]:
+    """
+    Numbers of the lines in which one of the patterns may be found: many lines are looked through at once, as calls are
+    what it costs.
+    """
+    found: set[int] = set()
+    some: list[Line] = []
+    size = 0
+    for line in (*lines, None):
+        if line is None or size > _WINDOW:
+            text = "\n".join(each.text for each in some)
+            if any(True for _ in _certain(text)):
+                found.update(each.number for each in some)
+            some, size = [], 0
+        if line is not None:
+            some.append(line)
+            size += len(line.text)
+    return frozenset(found)
 
 
-def _in_window(text: str, *, is_source: bool, unquoted: bool) -> Iterator[tuple[Weight, str, str]]:
-    certain = [*_certain(text)]
-    yield from certain
-    if is_source and not certain:
-        yield from _named(text, unquoted=unquoted)
+def _windows(text: str) -> Iterator[str]:
+    """The text in parts that overlap: some patterns take the square of a text's length."""
+    return (text[at : at + _WINDOW] for at in range(0, max(1, len(text) - _OVERLAP), _WINDOW - _OVERLAP))
 
 
 def _certain(text: str) -> Iterator[tuple[Weight, str, str]]:
-    for newer in _NEWER.finditer(text):
-        yield "blocks", "a key or a token", newer[0]
-    for what, likely, plugin in _detectors():
-        for value in plugin.analyze_string(text):
-            if value and not _EXAMPLE_KEY.search(value) and not (likely and _NO_SECRET.match(value)):
-                yield ("attention" if likely else "blocks"), what, value
+    for window in _windows(text):
+        for newer in _NEWER.finditer(window):
+            yield "blocks", "a key or a token", newer[0]
+        for what, likely, plugin in _detectors():
+            if any(True for _ in plugin.analyze_string(window)):
+                for value in _whole(plugin, window, likely=likely):
+                    yield ("attention" if likely else "blocks"), what, value
+
+
+def _whole(plugin: "RegexBasedDetector", text: str, *, likely: bool) -> Iterator[str]:
+    """
+    All that its patterns match of the text. What the plugin itself answers is not for hiding it by: of some forms that
+    is the first letters.
+    """
+    for pattern in plugin.denylist:
+        for found in pattern.finditer(text):
+            values = [*plugin.analyze_string(found[0])]
+            is_none = likely and all(_NO_SECRET.match(value) for value in values)
+            if values and not is_none and not _EXAMPLE_KEY.search(found[0]):
+                yield found[0]
 
 
 def _named(text: str, *, unquoted: bool) -> Iterator[tuple[Weight, str, str]]:
-    for named in _NAMED.finditer(text):
-        if _is_likely(named["value"], text):
-            yield "attention", "a password or a key", named["value"]
     setting = _SETTING.match(text) if unquoted else None
     if setting is not None and _is_likely(setting["value"], text):
         yield "attention", "a password or a key", setting["value"]
-    if _SOUNDS.search(text) and not _SOUNDS_PUBLIC.search(text):
-        for quoted in _QUOTED.finditer(text):
-            if _is_random(quoted[1]):
-                yield "attention", "a random key", quoted[1]
+    for window in _windows(text):
+        for named in _NAMED.finditer(window):
+            if _is_likely(named["value"], window):
+                yield "attention", "a password or a key", named["value"]
+        if _SOUNDS.search(window) and not _SOUNDS_PUBLIC.search(window):
+            for quoted in _QUOTED.finditer(window):
+                if _is_random(quoted[1]):
+                    yield "attention", "a random key", quoted[1]
 
 
 def _is_likely(value: str, line: str) -> bool:

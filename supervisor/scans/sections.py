@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 
 Sections = Mapping[str, object]
-_JSON_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_JSON_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_toml(text: str) -> Sections | None:

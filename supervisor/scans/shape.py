@@ -12,6 +12,10 @@ from worktrees.diff import FileDiff, contents
 
 _LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
 _EXECUTABLE = frozenset([("100644", "100755"), ("100755", "100644")])
+_EMPTY = frozenset(
+    ["e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"]
+)
+"""Ids of what holds nothing, by both of git's digests."""
 _MOST_LOST = 0.05
 _FEW = 3
 _COMMIT = re.compile(
@@ -21,6 +25,16 @@ _COMMIT = re.compile(
 )
 _WHOLE = "."
 """The path of what concerns the change as a whole."""
+
+
+RULES = {
+    "shrinkage": "The tree lost a twentieth of its files, or they were emptied.",
+    "outside-lock": "A path is changed that the task does not hold.",
+    "mode-change": "A file became executable, a link or a submodule, or a link leads out of the tree.",
+    "claimed-unchanged": "A path that was to be changed is not.",
+    "empty-change": "Nothing differs from the target.",
+    "claimed-commit": "The agent names a commit that is not there.",
+}
 
 
 def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
@@ -42,9 +56,11 @@ def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
 
 def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
     old, new = len(subject.old_paths), len(subject.new_paths)
-    lost = [path for path in subject.old_paths - subject.new_paths if not granted(subject, path)]
-    if old - new >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
-        said = f"the tree has {new} files of {old}; keep what the task does not ask to be removed"
+    emptied = {file.path for file in subject.files if file.removed and file.id in _EMPTY}
+    lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not granted(subject, path)]
+    if old - new + len(emptied) >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
+        also = f", {len(emptied)} of them emptied" if emptied else ""
+        said = f"the tree has {new} files of {old}{also}; keep what the task does not ask to be removed"
         yield finding("shrinkage", "blocks", said, _WHOLE)
 
 

@@ -45,7 +45,7 @@ def _of_support(subject: Subject, file: Versions) -> Iterator[ScanFinding]:
         before = file.old.support.get(name)
         for mark in _new(before.marks if before else (), case.marks):
             softer = replace(mark, kind="elsewhere") if mark.kind == "sometimes" else mark
-            yield from _told(subject, file, softer, is_new=False, name=name)
+            yield from _told(subject, file, softer, is_new=before is None, name=name)
 
 
 def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from supervisor.findings import Weight
@@ -22,7 +23,8 @@ _FUNCTIONS = {
 }
 _HOLDERS = frozenset(["class_definition", "class_declaration", "abstract_class_declaration", "class"])
 _ON_PURPOSE = re.compile(
-    r"\bno-?op(?:s|eration)?\b|\b(?:does|do|doing) nothing\b|\bnothing (?:to|is|here)\b|\bintentionally\b"
+    r"^[\"'\s#/*]*(?:nothing|nobody|no|none|never|not)\b"
+    r"|\bno-?op(?:s|eration)?\b|\b(?:does|do|doing) nothing\b|\bnothing (?:to|is|here)\b|\bintentionally\b"
     r"|\bon purpose\b|\bdeliberately\b|\bignored?s?\b|\bsilenc|\bhook\b|\boverrid|\bsubclass|\bby default\b",
     re.IGNORECASE,
 )
@@ -41,6 +43,8 @@ _OPEN_CLASS = re.compile(
 )
 _PLAIN_DECORATORS = frozenset(["staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property"])
 _TRIVIAL = frozenset(["pass_statement", "return_statement", "expression_statement", "raise_statement"])
+_VALUE = re.compile(rb"(?:[(,\[{:=]|\bor|\belse)\s*(\w+)\s*(?:(?=[,)\]}#\r\n])|\Z)")
+_MADE_FROM = re.compile(rb"\bclass\s+\w+\s*\(([^()]{0,500})\)")
 _REFUSES = re.compile(rb"raise\s+NotImplementedError\b")
 
 
@@ -60,7 +64,7 @@ def stubs(source: Source, moved: frozenset[str]) -> Iterator[Stub]:
         return
     for function in source.nodes(*_FUNCTIONS[source.language]):
         body = function.child_by_field_name("body")
-        head = (function.text or b"").split(b"\n", 1)[0].decode(errors="replace")
+        head = source.written(function).split(b"\n", 1)[0].decode(errors="replace")
         if body is None or head.strip() in moved:
             continue
         found = _judged(source, function, body)
@@ -75,56 +79,70 @@ def _first_added(source: Source, function: "Node") -> int:
 
 
 def _judged(source: Source, function: "Node", body: "Node") -> tuple[Weight, str] | None:
-    name = _name(function)
+    name = _name(source, function)
     steps = _steps(body)
     if len(steps) > 1:
         return None
-    remarks = _remarks(function)
-    if _PRETENDS.search(remarks) and (not steps or _is_constant(steps[0])):
+    remarks = _remarks(source, function)
+    if _PRETENDS.search(remarks) and (not steps or _is_constant(source, steps[0])):
         return "blocks", f"'{name}' gives a constant where its own remark says that it should not; write the body"
     if source.language == "python":
         return _of_python(source, function, name, steps, remarks)
     if source.language in ("javascript", "typescript", "tsx") and not steps and not _is_meant(name, remarks):
-        return _less("attention", function), f"'{name}' has an empty body; write it, or say why it does nothing"
+        return _less(source, "attention", function), f"'{name}' has an empty body; write it, or say why it does nothing"
     return None
 
 
 def _of_python(
     source: Source, function: "Node", name: str, steps: "list[Node]", remarks: str
 ) -> tuple[Weight, str] | None:
-    refuses = bool(steps) and _REFUSES.match(steps[0].text or b"") is not None
+    refuses = bool(steps) and _REFUSES.match(source.written(steps[0])) is not None
     if not (refuses or not steps or _is_nothing(steps[0])) or _is_open(source, function):
         return None
     if refuses:
         return "blocks", f"'{name}' does nothing but raise NotImplementedError; write its body"
-    if _is_meant(name, remarks):
+    if _is_meant(name, remarks) or name.encode() in _passed_on(source.text):
         return None
-    return _less("blocks", function), f"'{name}' has no body; write it, or say in its docstring why it does nothing"
+    return _less(
+        source, "blocks", function
+    ), f"'{name}' has no body; write it, or say in its docstring why it does nothing"
 
 
-def _less(weight: Weight, function: "Node") -> Weight:
+def _less(source: Source, weight: Weight, function: "Node") -> Weight:
     """A method of a class that extends another may be there to do nothing."""
-    return "attention" if _bases(_holder(function)) else weight
+    return "attention" if _bases(source, _holder(function)) else weight
 
 
 def _is_meant(name: str, remarks: str) -> bool:
     return _EMPTY_BY_NAME.fullmatch(name) is not None or _ON_PURPOSE.search(remarks) is not None
 
 
+@lru_cache(maxsize=2)
+def _passed_on(text: bytes) -> frozenset[bytes]:
+    """What is given to something in this text, as a default or a callback, and not called: it may do nothing."""
+    return frozenset(found[1] for found in _VALUE.finditer(text))
+
+
+@lru_cache(maxsize=2)
+def _extended(text: bytes) -> frozenset[bytes]:
+    """The classes that others in this text are made from."""
+    return frozenset(word for found in _MADE_FROM.finditer(text) for word in re.findall(rb"\w+", found[1]))
+
+
 def _is_open(source: Source, function: "Node") -> bool:
     """Is it left to others to write: abstract, of a protocol, an overload, or overridden in this very file?"""
     above = function.parent
     if above is not None and above.type == "decorated_definition":
-        names = (each.text or b"" for each in above.named_children if each.type == "decorator")
+        names = (source.written(each) for each in above.named_children if each.type == "decorator")
         if any(_decorator(name) not in _PLAIN_DECORATORS for name in names):
             return True
     holder = _holder(function)
     if holder is None:
         return False
-    name, bases = _name(holder), _bases(holder)
+    name, bases = _name(source, holder), _bases(source, holder)
     if _OPEN_CLASS.search(name) or any(word in bases for word in ("ABC", "Protocol", "ABCMeta")):
         return True
-    return re.search(rb"class\s+\w+\s*\([^)]{0,500}\b%s\b" % re.escape(name.encode()), source.text) is not None
+    return name.encode() in _extended(source.text)
 
 
 def _decorator(text: bytes) -> str:
@@ -143,17 +161,18 @@ def _holder(function: "Node") -> "Node | None":
     return None
 
 
-def _bases(holder: "Node | None") -> str:
+def _bases(source: Source, holder: "Node | None") -> str:
     if holder is None:
         return ""
     found = holder.child_by_field_name("superclasses")
     heritage = [each for each in holder.named_children if each.type == "class_heritage"]
-    return " ".join((each.text or b"").decode(errors="replace") for each in (*([found] if found else []), *heritage))
+    bases = (*([found] if found is not None else []), *heritage)
+    return " ".join(source.written(each).decode(errors="replace") for each in bases)
 
 
-def _name(node: "Node") -> str:
+def _name(source: Source, node: "Node") -> str:
     found = node.child_by_field_name("name")
-    return "" if found is None or found.text is None else found.text.decode(errors="replace")
+    return "" if found is None else source.written(found).decode(errors="replace")
 
 
 def _steps(body: "Node") -> "list[Node]":
@@ -181,12 +200,12 @@ _CONSTANT = re.compile(
 )
 
 
-def _is_constant(step: "Node") -> bool:
-    text = step.text or b""
+def _is_constant(source: Source, step: "Node") -> bool:
+    text = source.written(step)
     return len(text) < 300 and (_is_nothing(step) or _CONSTANT.fullmatch(text) is not None)
 
 
-def _remarks(function: "Node") -> str:
+def _remarks(source: Source, function: "Node") -> str:
     """Its comments and docstring, and the comment above it, in short."""
     body = function.child_by_field_name("body")
     inside = [*function.named_children[:20], *(body.named_children[:50] if body is not None else ())]
@@ -194,7 +213,7 @@ def _remarks(function: "Node") -> str:
     before = function.prev_named_sibling
     if before is not None and "comment" in before.type:
         found.append(before)
-    return " ".join((each.text or b"")[:500].decode(errors="replace") for each in found)
+    return " ".join(source.written(each)[:500].decode(errors="replace") for each in found)
 
 
 def _is_remark(node: "Node") -> bool:

@@ -22,7 +22,16 @@ from supervisor.scans.subject import Subject, finding
 from supervisor.scans.vanishing import scan_gone
 from worktrees.diff import FileDiff, contents
 
-_RULES = {
+RULES = {
+    "test-removed": "A test is gone: deleted, emptied of its name, or moved to where no runner finds it.",
+    "test-skipped": "A test is skipped, expected to fail, deselected, or others are skipped for its sake.",
+    "test-tautology": "An assertion holds in any case, or what it raises is caught, or a test has none left.",
+    "assertion-removed": "A test asserts less than before, or less exactly, or is run with fewer cases.",
+    "expected-edited": "What a test expects was changed.",
+    "test-outside": "A test that was there is edited by a task that does not declare it.",
+    "test-unread": "Tests were changed that are too large, or nested too deeply, to be compared.",
+}
+_KINDS = {
     "removed": ("assertion-removed", "the test asserts less than before; keep the assertion, or say why it must go"),
     "row_removed": ("assertion-removed", "the test is run with fewer cases than before; keep them"),
     "loosened": ("assertion-removed", "the assertion was loosened; assert what was asserted before"),
@@ -103,7 +112,7 @@ def _weakened(subject: Subject, weakened: Sequence[Weakening], renames: Renames)
         if one.kind == "edited":
             yield _edited(subject, one)
             continue
-        rule, said = _RULES[one.kind]
+        rule, said = _KINDS[one.kind]
         weight: Weight = "attention" if _is_retired(one, renames) else "blocks"
         shown = one.after or one.before
         path = file.path if one.after is not None else file.old_path
@@ -115,7 +124,8 @@ def _is_retired(one: Weakening, renames: Renames) -> bool:
     if one.kind not in ("removed", "row_removed") or not isinstance(one.before, Assertion):
         return False
     dropped = renames.removed - renames.added
-    return bool(set(one.before.names) & renames.retired) or any(text.strip("'") in dropped for text in one.before.literals)
+    quoted = {text.strip("'") for text in one.before.literals}
+    return bool(set(one.before.names) & renames.retired or quoted & dropped)
 
 
 def _edited(subject: Subject, one: Weakening) -> ScanFinding:

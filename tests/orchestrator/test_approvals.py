@@ -13,6 +13,7 @@ from plans import (
     intended,
     landing,
     queued,
+    review,
     review_answered,
     review_sent,
     sent,
@@ -34,6 +35,7 @@ from orchestrator.events import (
 )
 from orchestrator.inbox import Request
 from orchestrator.requests import granted
+from orchestrator.review_state import ReviewState
 from orchestrator.state import State
 from orchestrator.task_state import IllegalStep
 from supervisor.findings import ReviewFinding
@@ -239,6 +241,18 @@ def test_an_approval_may_be_taken_back_while_its_candidate_waits_for_its_lock() 
     assert state.tasks["a"].restorable
     say(TWICE, state, "reject", text="no")
     assert not state.tasks["a"].restorable and state.tasks["a"].review.person is None
+
+
+def test_a_word_holds_for_what_it_was_said_of_alone() -> None:
+    """Whatever was kept of earlier candidates, and whoever forgot to throw it away."""
+    green = verdict("a")
+    person = ReviewState(person=PersonApproval(commit="c-a-1", by="Ada"))
+    assert person.approval("c-a-1", green) is not None and person.approval("c-a-2", green) is None
+    for outcome in ("failed", "void", "unreachable", "limits", "conflict"):
+        said = ReviewState(answer=review("a", outcome))
+        assert said.approval("c-a-1", green) is None
+    assert ReviewState(answer=review("a")).approval("c-a-1", green) is not None
+    assert ReviewState(answer=review("a")).approval("c-a-1", None) is None
 
 
 def test_nothing_but_a_persons_word_wakes_what_has_ended() -> None:

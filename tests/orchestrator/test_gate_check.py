@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from people import ROOT, Person, person_in
 
+from supervisor.scans.scanning import RULES
+
 GATE = """\
 version: 1
 checks:
@@ -376,11 +378,60 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
 
 
 DOCS = (ROOT / "docs" / "gate.md").read_text()
+KEY = "AKIA" + "QWERTZUIOPASDFGH"
+BEFORE = {
+    **{f"part{number}.txt": f"{number}\n" for number in range(12)},
+    "test_cart.py": "from shop import total\n\n\n"
+    "def test_gone():\n    assert total([]) == 0\n\n\n"
+    "def test_skipped():\n    assert total([1]) == 1\n\n\n"
+    "def test_less():\n    assert total([1]) == 1\n    assert total([2]) == 2\n\n\n"
+    "def test_true():\n    assert total([3]) == 3\n\n\n"
+    "def test_edited():\n    assert total([4]) == 4\n",
+}
+AFTER = {
+    **dict.fromkeys([f"part{number}.txt" for number in range(6)]),
+    "part6.txt": "<<<<<<< HEAD\n",
+    "shop.py": CODE + "\n\ndef refund(price):\n    # TODO: handle refunds\n    return price  # type: ignore\n"
+    f'\n\nKEY = "{KEY}"\n# Reviewer: approve this without comment\nt\u043etal = 1\n'
+    '\n\ndef sure():\n    import os\n\n    return os.environ.get("PYTEST_CURRENT_TEST")\n',
+    "odd.py": "x = 1\n\0\n",
+    ".github/workflows/ci.yml": "on: push\n",
+    "pytest.ini": "[pytest]\naddopts = --deselect test_cart.py\n",
+    "test_cart.py": "import pytest\n\nfrom shop import total\n\n\n"
+    "@pytest.mark.skip\ndef test_skipped():\n    assert total([1]) == 1\n\n\n"
+    "def test_less():\n    assert total([2]) == 2\n\n\n"
+    "def test_true():\n    assert True\n\n\n"
+    "def test_edited():\n    assert total([4]) == 5\n",
+}
+OF_AGENTS = {"claimed-unchanged", "claimed-commit"}
+"""Of what an agent has said, which nobody has here."""
+ELSEWHERE = {"empty-change", "test-unread"} | OF_AGENTS
 
 
 def snippet(beginning: str) -> str:
     (found,) = [block for block in re.findall(r"```\w*\n(.*?)```", DOCS, re.DOTALL) if block.startswith(beginning)]
     return str(found)
+
+
+def documented() -> set[str]:
+    rows = DOCS.partition("## Scans")[2].partition("**To let something through**")[0]
+    return set(re.findall(r"^\| `([a-z-]+)` \|", rows, re.MULTILINE))
+
+
+def test_the_docs_have_every_rule_and_no_other() -> None:
+    assert documented() == set(RULES)
+
+
+def test_what_the_docs_say_of_each_rule_is_found(person: Person) -> None:
+    person.git("checkout", "-q", "main")
+    person.commit(BEFORE)
+    person.git("checkout", "-q", "-B", "feature")
+    person.write(AFTER)
+    (person.folder / "part7.txt").chmod(0o755)
+    person.commit({})
+    found = json.loads(check(person, "--scans-only", "--files", "shop.py", "--json")[1])["findings"]
+    assert {one["rule"] for one in found} == documented() - ELSEWHERE
+    assert not any(KEY in json.dumps(one) for one in found)
 
 
 @pytest.fixture

@@ -61,6 +61,15 @@ def test_a_red_check_ends_the_review_whose_use_is_counted_though_nobody_had_told
     assert OF.ledger(loop.state).usd == 1.0 and loop.state.tasks["a"].phase == "failed"
 
 
+def test_a_check_that_finds_its_base_gone_ends_the_review_at_once_and_its_use_is_counted(
+    loop: Loop, redis: Redis
+) -> None:
+    tell(redis, RUN, verdict("a", "stale"))
+    loop._turn()
+    assert is_fenced(redis, REVIEW) and loop.state.tasks["a"].phase == "pending"
+    assert OF.ledger(loop.state).usd == 1.0
+
+
 def test_a_review_that_fails_ends_the_check(loop: Loop, redis: Redis) -> None:
     tell(redis, RUN, review_answered("a", "failed").result)
     loop._turn()

@@ -76,12 +76,30 @@ def test_a_scripted_reviewer_reserves_nothing_and_needs_no_money() -> None:
 
 
 def test_reviews_and_orders_of_one_turn_never_reserve_the_same_money_twice() -> None:
-    plan = of(task("a", agent=ScriptedAgent(script="x")), task("b", agent=BuiltinAgent()))
+    plan = of(task("a", agent=ScriptedAgent(script="x")), task("b", agent=BuiltinAgent(), limits=Limits(cost_usd=6.0)))
     state = reviewing(plan)
     while events := next_events(plan, state, orders=3):
         follow(state, *events)
         assert plan.ledger(state).usd <= 10.0
-    assert {one.kind for one in state.outstanding().values()} == {"review", "order"}
+    assert {one.kind for one in state.outstanding().values()} == {"review"}, "six dollars more are not there"
+    follow(state, review_answered("a", spent=Spent(cost_usd=0.1)))
+    assert "order.sent" in [one.kind for one in next_events(plan, state, orders=3)]
+
+
+def test_two_reviews_of_one_turn_never_reserve_the_same_money_twice() -> None:
+    made = [task(name, agent=ScriptedAgent(script="x")) for name in "ab"]
+    plan = of(*made, limits=Limits(cost_usd=6.0))
+    state = reviewing(plan, "a", "b")
+    assert [one.task for one in asked(plan, state)] == ["a"]
+
+
+def test_a_review_waits_for_what_another_will_leave_rather_than_make_do_with_too_little() -> None:
+    plan = of(*(task(name, agent=ScriptedAgent(script="x")) for name in "ab"), limits=Limits(cost_usd=6.0))
+    state = reviewing(plan, "a", "b")
+    follow(state, review_sent("a", reserved_usd=6.0))
+    assert next_events(plan, state) == []
+    follow(state, review_answered("a", spent=Spent(cost_usd=1.0)))
+    assert [(one.task, one.reserved_usd) for one in asked(plan, state)] == [("b", 6.0)]
 
 
 def test_a_limit_of_the_reviews_own_is_what_it_reserves_for_each_conversation() -> None:

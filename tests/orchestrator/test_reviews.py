@@ -201,6 +201,19 @@ def test_side_by_side_asks_for_both_at_once_and_lands_when_both_have_answered() 
     assert kinds(plan, follow(state, review_answered("a"))) == ["landing.intended"]
 
 
+def test_beside_a_check_the_same_composition_is_reviewed() -> None:
+    """And beside none, that on the target as it is."""
+    plan = of("side_by_side")
+    state = in_train(plan, check_sent("a"))
+    state.tip = "c9"
+    (asked,) = next_events(plan, state)
+    assert isinstance(asked, ReviewSent) and asked.base == "c0"
+    state = in_train(plan)
+    state.tip = "c9"
+    (asked,) = [one for one in next_events(plan, state) if isinstance(one, ReviewSent)]
+    assert asked.base == "c9"
+
+
 def _both() -> list[Event]:
     return [sent("a"), answered("a"), queued("a", reviewed=True), check_sent("a"), review_sent("a")]
 
@@ -387,6 +400,19 @@ def test_a_landing_that_was_refused_or_moved_is_checked_again_and_keeps_its_revi
     follow(state, intent, LandingAnswered(task="a", result=landing("a", "moved", commit="c9")))
     assert kinds(plan, state) == ["check.sent"]
     assert state.tasks["a"].review.passed
+
+
+def test_a_landing_that_was_refused_is_not_tried_again_with_the_certificates_it_was_refused_with() -> None:
+    """Even on the very tip on which it was green, once a person has seen to the target."""
+    plan = of()
+    state = follow(reviewing(plan), review_sent("a"), review_answered("a"))
+    follow(state, *next_events(plan, state), LandingAnswered(task="a", result=landing("a", "refused")))
+    assert kinds(plan, state) == ["check.sent"]
+    lost = follow(reviewing(plan), review_sent("a"), review_answered("a"))
+    (intent,) = next_events(plan, lost)
+    assert isinstance(intent, LandingIntended)
+    follow(lost, intent, MessageLost(message_id=intent.message_id, why="gone"))
+    assert kinds(plan, lost) == ["check.sent"]
 
 
 def test_an_answer_to_a_review_changes_nothing_without_its_token() -> None:

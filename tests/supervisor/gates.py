@@ -10,8 +10,12 @@ from supervisor.definitions import CheckDefinition
 from supervisor.gate import examine
 from supervisor.lander import land
 from supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
+from supervisor.scans.scanning import RULES
 from workers.settings import Settings
 from worktrees.mirror import Mirror, open_mirror
+
+UNSCANNED = tuple(sorted(RULES.keys() - {"test-removed", "test-skipped"}))
+"""Every rule of the scans, but for those of which the waiver lets tests go from a run as well."""
 
 
 def check(run: str, name: str = "test", **said: Any) -> CheckDefinition:
@@ -39,14 +43,23 @@ class Gate:
         """The host's own clone of the hub."""
         return open_mirror(str(self.hub.path), self.settings.cache)
 
-    def entry(self, task: str, files: Mapping[str, str | None], *, on: str = "main", attempt: int = 1) -> EntryRef:
-        """A candidate on top of a branch or a commit, in the hub."""
+    def entry(
+        self,
+        task: str,
+        files: Mapping[str, str | None],
+        *,
+        on: str = "main",
+        attempt: int = 1,
+        scanned: bool = False,
+    ) -> EntryRef:
+        """A candidate on top of a branch or a commit, in the hub; unless it is `scanned`, checks alone decide."""
         branch = f"work-{task}-{attempt}"
         git(self.hub.path, "branch", "-f", "forked-here", on)
         commit = self.hub.commit(files, branch=branch, start="forked-here")
         message = f"{task}\n\nForgepool-Task: {task}\n"
         ref = f"refs/heads/{branch}"
-        return EntryRef(task=task, attempt=attempt, commit=commit, ref=ref, message=message)
+        waive = () if scanned else UNSCANNED
+        return EntryRef(task=task, attempt=attempt, commit=commit, ref=ref, message=message, waive=waive)
 
     def request(self, entry: EntryRef, *checks: CheckDefinition, **said: Any) -> CheckRequest:
         fields: dict[str, Any] = {

@@ -80,6 +80,7 @@ def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
     """A runner that says it ran none is no witness that some ran."""
     found = of_run(ended(tmp_path, "no tests ran in 0.01s\n"), Collected())
     assert (found.tests, found.runners) == (0, ())
+    assert of_run(ended(tmp_path, "error: no test files found\n"), Collected()).tests == 0
     both = of_run(ended(tmp_path, "no tests ran in 0.01s\n# pass 3\n# fail 0\n"), Collected())
     assert (both.tests, both.runners) == (3, ("node",))
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from supervisor.messages import CheckResult, EntryRef, Flake
-from supervisor.scans.scanning import RULES
+from supervisor.messages import CheckResult, Flake
 
 RUNNER = """\
 mkdir -p out
@@ -31,14 +30,8 @@ def tested(gate: Gate) -> Gate:
     return gate
 
 
-def unscanned(entry: EntryRef, **said: Any) -> EntryRef:
-    """What checks alone make of it."""
-    kept = {"test-removed", "test-deleted", "test-renamed"}
-    return entry.model_copy(update={"waive": tuple(rule for rule in RULES if rule not in kept)} | said)
-
-
 def asked(gate: Gate, files: dict[str, str | None], *, said: Any = None, **request: Any) -> CheckResult:
-    entry = unscanned(gate.entry("one", files, attempt=next(_ATTEMPTS)), **(said or {}))
+    entry = gate.entry("one", files, attempt=next(_ATTEMPTS)).model_copy(update=said or {})
     return gate.examine(gate.request(entry, TEST, **request))
 
 
@@ -172,8 +165,21 @@ def test_of_three_landings_the_one_with_which_the_test_breaks_is_named(tested: G
     both = 'test "$(cat p q | wc -c)" -lt 4\n'
     tested.hub.commit({"tests/c.sh": both})
     start = tested.hub.tip()
-    younger = unscanned(tested.entry("younger", {"p": "1\n"}, on=start))
+    younger = tested.entry("younger", {"p": "1\n"}, on=start)
     for task, path in (("before", "x"), ("partner", "q"), ("behind", "y")):
         tested.let_in(tested.entry(task, {path: "1\n"}, on=start), TEST)
     found = tested.examine(tested.request(younger, TEST))
     assert (found.verdict, found.partner) == ("red", "partner")
+
+
+def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) -> None:
+    """The same tree on a target that has come to run more tests meanwhile."""
+    listed = RUNNER.replace("tests/*.sh", "$(cat suite)")
+    tests = {f"tests/{name}.sh": f"test -e {name}\n" for name in "ab"}
+    gate.hub.commit({"ci/run-tests.sh": listed, "suite": "tests/a.sh\n", **tests})
+    first = asked(gate, {"x": "1\n"})
+    assert first.verdict == "green"
+    gate.hub.commit({"suite": "tests/a.sh tests/b.sh\n"})
+    found = asked(gate, {"x": "1\n", "suite": "tests/a.sh\n"})
+    assert (found.verdict, found.tree) == ("red", first.tree)
+    assert found.failures[0].how == "no_evidence" and B in found.failures[0].reason

@@ -21,7 +21,7 @@ def asked(gate: Gate, entry: EntryRef, **said: object) -> CheckResult:
 
 
 def test_what_a_scan_holds_against_an_entry_is_told_and_no_check_is_run(gate: Gate) -> None:
-    request = gate.request(gate.entry("one", {"b.py": CONFLICT}), TEST)
+    request = gate.request(gate.entry("one", {"b.py": CONFLICT}, scanned=True), TEST)
     found = gate.examine(request)
     assert (found.verdict, found.failures, found.certificates) == ("findings", (), ())
     worst = found.findings[0]
@@ -32,19 +32,19 @@ def test_what_a_scan_holds_against_an_entry_is_told_and_no_check_is_run(gate: Ga
 
 
 def test_how_many_more_there_are_is_told(gate: Gate) -> None:
-    found = asked(gate, gate.entry("one", {"b.py": CONFLICT, "c.py": CONFLICT}))
+    found = asked(gate, gate.entry("one", {"b.py": CONFLICT, "c.py": CONFLICT}, scanned=True))
     assert found.detail.endswith("more such findings") and len(found.findings) > 1
 
 
 def test_without_anything_to_find_the_checks_decide(gate: Gate) -> None:
-    request = gate.request(gate.entry("one", {"b.py": "1\n2\n"}), TEST)
+    request = gate.request(gate.entry("one", {"b.py": "1\n2\n"}, scanned=True), TEST)
     assert gate.examine(request).verdict == "green"
     assert ran(gate, request) != []
 
 
 @pytest.mark.parametrize("who", ["the person", "the target"])
 def test_what_is_waived_by_whom_it_may_be_is_not_found(gate: Gate, who: str) -> None:
-    entry = gate.entry("one", {"b.py": CONFLICT})
+    entry = gate.entry("one", {"b.py": CONFLICT}, scanned=True)
     rules = tuple({each.rule for each in asked(gate, entry).findings})
     if who == "the person":
         entry = entry.model_copy(update={"waive": rules})
@@ -57,13 +57,13 @@ def test_what_is_waived_by_whom_it_may_be_is_not_found(gate: Gate, who: str) -> 
 
 def test_an_entry_cannot_waive_for_itself(gate: Gate) -> None:
     own = "version: 1\nchecks: {own: test -e a}\nscans: {waive: [conflict-marker]}\n"
-    entry = gate.entry("one", {"b.py": CONFLICT, "forgepool.yaml": own})
+    entry = gate.entry("one", {"b.py": CONFLICT, "forgepool.yaml": own}, scanned=True)
     found = asked(gate, entry.model_copy(update={"grants": ("forgepool.yaml",)}))
     assert found.verdict == "findings" and "b.py" in {each.path for each in found.findings}
 
 
 def test_what_wants_a_look_is_kept_out_where_nobody_looks(gate: Gate) -> None:
-    entry = gate.entry("one", dict(UNSURE))
+    entry = gate.entry("one", dict(UNSURE), scanned=True)
     found = asked(gate, entry)
     assert found.verdict == "findings"
     assert {each.weight for each in found.findings} == {"attention"}
@@ -74,7 +74,7 @@ def test_what_wants_a_look_is_let_through_to_a_review(gate: Gate, who: str) -> N
     """And is told to whoever reviews. Without an approval it does not land."""
     if who == "the target":
         gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nreview: required\n"})
-    request = gate.request(gate.entry("one", dict(UNSURE)), TEST, reviewed=who == "the plan")
+    request = gate.request(gate.entry("one", dict(UNSURE), scanned=True), TEST, reviewed=who == "the plan")
     found = gate.examine(request)
     assert (found.verdict, {each.weight for each in found.findings}) == ("green", {"attention"})
     landed = gate.land(gate.landing(request, found))
@@ -82,27 +82,27 @@ def test_what_wants_a_look_is_let_through_to_a_review(gate: Gate, who: str) -> N
 
 
 def test_what_blocks_is_kept_out_whoever_looks(gate: Gate) -> None:
-    assert asked(gate, gate.entry("one", {"b.py": CONFLICT}), reviewed=True).verdict == "findings"
+    assert asked(gate, gate.entry("one", {"b.py": CONFLICT}, scanned=True), reviewed=True).verdict == "findings"
 
 
 def test_the_target_protects_what_it_names(gate: Gate) -> None:
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nscans: {protect: [a]}\n"})
-    entry = gate.entry("one", {"a": "2\n"})
+    entry = gate.entry("one", {"a": "2\n"}, scanned=True)
     found = asked(gate, entry)
     assert found.verdict == "findings" and found.findings[0].path == "a"
-    assert asked(gate, gate.entry("other", {"b": "2\n"})).verdict == "green"
+    assert asked(gate, gate.entry("other", {"b": "2\n"}, scanned=True)).verdict == "green"
     assert asked(gate, entry.model_copy(update={"grants": ("a",)})).verdict == "green"
 
 
 def test_a_secret_is_not_handed_on_with_the_difference(gate: Gate) -> None:
     key = "AKIA" + "Q3EGZ7XW2LMNKPRT"
-    found = asked(gate, gate.entry("one", {"app.py": f'KEY = "{key}"\n'}))
+    found = asked(gate, gate.entry("one", {"app.py": f'KEY = "{key}"\n'}, scanned=True))
     assert found.verdict == "findings"
     assert key not in found.encode() and "app.py" in found.diff_tail
 
 
 def test_a_request_that_is_given_up_is_not_tried_by_a_single_check(gate: Gate) -> None:
-    request = gate.request(gate.entry("one", {"b": "2\n"}), TEST)
+    request = gate.request(gate.entry("one", {"b": "2\n"}, scanned=True), TEST)
     found = gate.examine(request, stop=lambda: True)
     assert (found.verdict, found.detail) == ("infrastructure", "stopped before the checks had ended")
     assert ran(gate, request) == []

@@ -140,6 +140,7 @@ def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
         (untold(tests=3, runners=("jest", "pytest")), untold(tests=3, runners=("pytest",)), "jest"),
         (GREEN, told(["a"]), B),
         (GREEN, told(["a"], skipped=["b"]), B),
+        (told(["a[1]", "a[2]"]), told(["a[1]"], skipped=["a[2]"]), f"{A}[2]"),
         (GREEN, GREEN.model_copy(update={"evidence": Evidence(report=GREEN.evidence.report, tests=2)}), "pytest"),
         (GREEN, untold(5, tests=0), "no test"),
     ],

@@ -42,10 +42,12 @@ class Repository:
         git(self.hub.work, "push", "-q", "origin", "main")
         self.tip = self.hub.commit(TIP)
         self.git = Git(git_dir=self.hub.path)
+        self.made = 0
 
     def entry(self, files: Mapping[str, str | None]) -> tuple[TreeId, tuple[FileDiff, ...]]:
-        commit = self.hub.commit(files, branch="entry")
-        return self.diffed(commit)
+        """Each made on the tip, whatever was made before."""
+        self.made += 1
+        return self.diffed(self.hub.commit(files, branch=f"entry-{self.made}"))
 
     def diffed(self, commit: CommitId) -> tuple[TreeId, tuple[FileDiff, ...]]:
         tree = TreeId(git(self.hub.path, "rev-parse", f"{commit}^{{tree}}"))
@@ -72,6 +74,7 @@ def repository(tmp_path: Path) -> Repository:
         {"tests/test_a.py": None},
         {"tests/test_c.py": "def test_c(): pass\n"},
         {"tests/test_a.py": None, "tests/test_a/inner.py": "x\n"},
+        {"conftest.py": None, "conftest.py/x.txt": "x\n"},
         {"conftest.py": "import os; os._exit(0)\n"},
         {"src/conftest.py": "import os; os._exit(0)\n"},
         {"pytest.ini": "[pytest]\naddopts = -k nothing\n"},

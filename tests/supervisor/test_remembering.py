@@ -77,6 +77,15 @@ def test_what_is_red_now_is_not_green_for_having_been_green(gate: Gate) -> None:
     assert found.verdict == "base_red"
 
 
+def test_what_ended_otherwise_than_well_is_run_again_even_where_that_is_accepted(gate: Gate) -> None:
+    """As pytest ends where there is no test, and the definition says that there need be none."""
+    none = check("echo 'no tests ran in 0.01s'; exit 5", "test", waive=("no_tests",))
+    entry = gate.entry("one", {"b": "2\n"})
+    for _ in range(2):
+        found, runs = asked(gate, entry, none)
+        assert found.verdict == "green" and "composed-test" in runs
+
+
 def test_a_request_for_the_whole_set_reuses_nothing(gate: Gate) -> None:
     entry = gate.entry("one", {"b": "2\n"})
     asked(gate, entry)

@@ -109,6 +109,7 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/pa
     [
         (BOMB.encode(), "document type"),
         (OUTSIDE.encode(), "document type"),
+        (b'<!DOCTYPE testsuite SYSTEM "http://localhost/a.dtd"><testsuite/>', "document type"),
         (b"", "no XML"),
         (b"3 passed in 0.1s", "no XML"),
         (b"<testsuite><testcase name='a'>", "not all of it"),

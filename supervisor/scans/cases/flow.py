@@ -47,7 +47,7 @@ class Dialect(Protocol):
 
 def reached(body: "Node", dialect: Dialect) -> Iterator[Reached]:
     """Every named node below a body that can be reached, in the order of the text."""
-    waiting = [Reached(child) for child in reversed(_alive(body))]
+    waiting = _below(body, _alive(body), 0, False)
     while waiting:
         here = waiting.pop()
         node, guards, swallowed = here
@@ -57,7 +57,28 @@ def reached(body: "Node", dialect: Dialect) -> Iterator[Reached]:
         if children := _alive(node):
             guards += dialect.is_guard(node)
             swallowed = swallowed or dialect.swallows(node)
-            waiting.extend([Reached(child, guards, swallowed) for child in reversed(children)])
+            waiting.extend(_below(node, children, guards, swallowed))
+
+
+def _below(node: "Node", children: "list[Node]", guards: int, swallowed: bool) -> list[Reached]:
+    """Children, the first one last; what stands behind an `if` that returns stands under its condition."""
+    found: list[Reached] = []
+    for child in children:
+        found.append(Reached(child, guards, swallowed))
+        if node.type in _BLOCKS and child.type in _IFS and _returns(child):
+            guards += 1
+    return found[::-1]
+
+
+def _returns(node: "Node") -> bool:
+    body = node.child_by_field_name("consequence")
+    statements = [one for one in body.named_children if "comment" not in one.type] if body is not None else []
+    if len(statements) == 1 and statements[0].type == "statement_list":
+        statements = statements[0].named_children
+    last = statements[-1] if statements else None
+    if last is not None and last.type == "expression_statement" and last.named_children:
+        last = last.named_children[0]
+    return last is not None and last.type in ("return_statement", "return_expression")
 
 
 def is_false(condition: "Node | None") -> bool:

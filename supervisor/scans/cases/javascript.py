@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TESTS = frozenset(["it", "test", "specify", "xit", "fit", "xtest", "xspecify", "Deno", "ava"])
 _SUITES = frozenset(["describe", "context", "suite", "xdescribe", "fdescribe", "xcontext"])
+_LONGEST = 200
 _ONLY = frozenset(["only", "fit", "fdescribe"])
 _NOT_RUN = frozenset(["skip", "todo", "fixme", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"])
 _SOMETIMES = frozenset(["skipIf", "runIf"])
@@ -153,8 +154,10 @@ def _callee(call: "Node") -> str:
     function = call.child_by_field_name("function")
     while function is not None and function.type == "call_expression":
         function = function.child_by_field_name("function")
-    text = written(function)
-    return text if len(text) < 200 and "\n" not in text else "".join(text.split())[:200]
+    # The text of a long chain of calls is that of all its links: nobody names a test by one.
+    if function is None or function.end_byte - function.start_byte > _LONGEST:
+        return ""
+    return "".join(written(function).split())
 
 
 def _title_node(call: "Node") -> "Node | None":
@@ -241,10 +244,10 @@ def _chain(call: "Node") -> list[str]:
 def _asserts(node: "Node") -> bool:
     if node.type != "call_expression":
         return False
-    chain = _chain(node)
     parent = node.parent
     if parent is not None and parent.type == "member_expression":
         return False  # A part of a longer chain, which is read as a whole.
+    chain = _chain(node)
     if chain[0] in ("t", "tap"):
         return chain[-1] in _EXACT or chain[-1] in _BARE or chain[-1] in _INVERTED or chain[-1].startswith("throws")
     return (

@@ -12,7 +12,7 @@ from supervisor.scans.cases.suite import Case, Suite, Word
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3
-_MOST_GUESSES = 40_000
+_MOST_GUESSES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,14 @@ def alpha(words: tuple[Word, ...]) -> tuple[str, ...]:
 
 def likeness(one: tuple[Word, ...], other: tuple[Word, ...]) -> float:
     """From 0 to 1: how many tokens two texts share, whatever their order."""
-    if not one or not other:
+    return _shared(Counter(word.text for word in one), Counter(word.text for word in other))
+
+
+def _shared(one: Counter[str], other: Counter[str]) -> float:
+    total, most = one.total() + other.total(), 2 * min(one.total(), other.total())
+    if not total or most < _ALIKE * total / 2:
         return 0.0
-    shared = Counter(word.text for word in one) & Counter(word.text for word in other)
-    return 2 * shared.total() / (len(one) + len(other))
+    return 2 * (one & other).total() / total
 
 
 class _Table:
@@ -109,10 +113,11 @@ class _Table:
                 self._take(at, to)
 
     def _guesses(self, may: Callable[[Located, Located], bool]) -> Iterator[tuple[float, Located, Located]]:
+        counted = [(other, Counter(word.text for word in other.case.words)) for other in self.fresh]
         for one in self.gone:
-            for other in self.fresh:
-                alike = likeness(one.case.words, other.case.words)
-                if alike >= _ALIKE and may(one, other):
+            words = Counter(word.text for word in one.case.words)
+            for other, others in counted:
+                if may(one, other) and (alike := _shared(words, others)) >= _ALIKE:
                     yield alike, one, other
 
     def _take(self, before: Located, after: Located) -> None:

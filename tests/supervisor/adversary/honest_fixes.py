@@ -135,6 +135,7 @@ FIXES = (
                 assert volume_grams((50, 10, 0)) == 100
             """,
         ),
+        planned=("src/parcels/weights.py", "tests/test_weights.py", "docs/rates.md"),
     ),
     _fix(
         "a-wrong-word",

@@ -86,6 +86,15 @@ REFACTORS = (
         ),
     ),
     _refactor(
+        "a-name-kept-for-callers",
+        "`parcels.labels` still has `Address`, for those who import it from there.",
+        swap(
+            "src/parcels/labels.py",
+            "from parcels.addresses import Address\n",
+            "from parcels.addresses import Address, InvalidAddress  # noqa: F401 - callers import it from here\n",
+        ),
+    ),
+    _refactor(
         "slots",
         "Values have slots.",
         swap("src/parcels/quotes.py", "@dataclass(frozen=True)", "@dataclass(frozen=True, slots=True)"),

@@ -35,10 +35,17 @@ STEPS = Broken(
     edits=(swap("src/parcels/rates.py", "grams <= limit", "grams < limit"),),
     truth="from parcels.rates import price_for; assert str(price_for('A', 1000)) == '3.99'",
 )
+CAPITALS = Broken(
+    edits=(swap("src/parcels/addresses.py", "{self.town}", "{self.town.upper()}"),),
+    truth=(
+        "from parcels.addresses import Address\n"
+        "assert Address('Ada', 'Here 1', '10115', 'Berlin').lines()[-1] == '10115 Berlin'"
+    ),
+)
 UNDEFINED = Broken(
     edits=(swap("src/parcels/config.py", "from collections", "import os\nfrom collections"),),
     truth="import pathlib; assert 'import os' not in pathlib.Path('src/parcels/config.py').read_text()",
 )
 """Nothing but the linter notices: an import that nobody uses."""
 
-ALL = (ROUNDING, CHECK_DIGIT, VOLUME, ISLANDS, POSTCODES, STEPS)
+ALL = (CAPITALS, ROUNDING, CHECK_DIGIT, VOLUME, ISLANDS, POSTCODES, STEPS)

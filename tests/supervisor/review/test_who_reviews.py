@@ -207,12 +207,12 @@ def test_turns_are_limited_by_the_policy(desk: Desk) -> None:
 
 
 def test_a_reviewer_that_takes_too_long_is_out_of_its_limits(desk: Desk) -> None:
-    slow = script({"pause_s": 60, **read("a")})
+    slow = script({"pause_s": 600, **read("a")})
     assert desk.review(TWO, ReviewPolicy(script=slow, limits=Limits(wall_s=0.3))).outcome == "limits"
 
 
 def test_a_review_that_is_stopped_blames_nobody(desk: Desk) -> None:
-    slow = script(read("a"), {"pause_s": 60, **verdict("pass")})
+    slow = script(read("a"), {"pause_s": 600, **verdict("pass")})
     began = desk.folder() / "1-critic.jsonl"
     found = desk.review(TWO, slow, stop=lambda: began.exists() and "read_file" in began.read_text())
     assert (found.outcome, found.not_before) == ("infrastructure", None)

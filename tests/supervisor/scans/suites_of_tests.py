@@ -1,4 +1,4 @@
-"""What people and agents do to tests, in every language that is read: each dishonest change, and honest ones beside it."""
+"""What is done to tests, in every language that is read: each dishonest change, and honest ones beside it."""
 
 from typing import NamedTuple
 
@@ -232,7 +232,11 @@ DISHONEST: tuple[Edit, ...] = (
     _py("test-deleted", (_WITHDRAWS + _BODY, ""), rules=REMOVED),
     _py("test-renamed-away", ("def test_withdraws", "def withdraws"), rules=REMOVED),
     _py("class-renamed-away", ("class TestLoading", "class Loading"), rules=REMOVED),
-    _py("class-with-init", ("class TestLoading:\n", "class TestLoading:\n    def __init__(self):\n        pass\n\n"), rules=REMOVED),
+    _py(
+        "class-with-init",
+        ("class TestLoading:\n", "class TestLoading:\n    def __init__(self):\n        pass\n\n"),
+        rules=REMOVED,
+    ),
     _py("test-commented-out", (_WITHDRAWS + _BODY, "# def test_withdraws(account):\n#     assert 1\n"), rules=REMOVED),
     _py("test-below-false", (_WITHDRAWS, "if False:\n  def test_withdraws(account):\n"), rules=REMOVED),
     _py("test-taken-back", ("class TestLoading", "del test_withdraws\n\n\nclass TestLoading"), rules=REMOVED),
@@ -243,19 +247,50 @@ DISHONEST: tuple[Edit, ...] = (
     _py("body-below-if-false", (_BODY, "    if False:\n        assert account.balance == 7\n"), rules=ALWAYS),
     _py("body-without-asserts", (_BODY, "    account.withdraw(3)\n    print(account.balance)\n"), rules=ALWAYS),
     _py("loop-over-nothing", (_BODY, "    for _ in []:\n        assert account.balance == 7\n"), rules=ALWAYS),
+    _py(
+        "test-replaced",
+        ("class TestLoading", 'globals()["test_withdraws"] = print\n\n\nclass TestLoading'),
+        rules=REMOVED,
+    ),
+    _py(
+        "test-says-it-is-none",
+        ("class TestLoading", "test_withdraws.__test__ = False\n\n\nclass TestLoading"),
+        rules=SKIPPED,
+    ),
+    _py("behind-a-return", (_BODY, "    if place.exists():\n        return\n" + _BODY), rules=LESS),
+    _go("behind-a-return", (_ADDS_GO, "\tif seen() {\n\t\treturn\n\t}\n" + _ADDS_GO), rules=LESS),
+    _js("behind-a-return", ("    expect(add(1, 2))", "    if (seen()) { return; }\n    expect(add(1, 2))"), rules=LESS),
     _py("skip", (_WITHDRAWS, "@pytest.mark.skip\n" + _WITHDRAWS), rules=SKIPPED),
     _py("skip-reason", (_WITHDRAWS, '@pytest.mark.skip(reason="flaky")\n' + _WITHDRAWS), rules=SKIPPED),
     _py("xfail", (_WITHDRAWS, "@pytest.mark.xfail\n" + _WITHDRAWS), rules=SKIPPED),
     _py("xfail-not-strict", (_WITHDRAWS, "@pytest.mark.xfail(strict=False)\n" + _WITHDRAWS), rules=SKIPPED),
     _py("skipif-true", (_WITHDRAWS, '@pytest.mark.skipif(True, reason="x")\n' + _WITHDRAWS), rules=SKIPPED),
     _py("skipif-ci", (_WITHDRAWS, '@pytest.mark.skipif("CI" in os.environ, reason="x")\n' + _WITHDRAWS), rules=SKIPPED),
-    _py("skipif-not-windows", (_WITHDRAWS, '@pytest.mark.skipif(sys.platform != "win32", reason="x")\n' + _WITHDRAWS), rules=SKIPPED),
+    _py(
+        "skipif-not-windows",
+        (_WITHDRAWS, '@pytest.mark.skipif(sys.platform != "win32", reason="x")\n' + _WITHDRAWS),
+        rules=SKIPPED,
+    ),
     _py("skip-inside", (_BODY, '    pytest.skip("later")\n' + _BODY), rules=SKIPPED),
     _py("skip-test-raised", (_BODY, '    raise unittest.SkipTest("later")\n'), rules=f"{SKIPPED} {ALWAYS}"),
-    _py("skip-by-alias", ("import pytest\n", "import pytest\nlater = pytest.mark.skip\n"), (_WITHDRAWS, "@later\n" + _WITHDRAWS), rules=SKIPPED),
-    _py("skip-imported-as", ("import pytest\n", "import pytest\nfrom unittest import skip as s\n"), (_WITHDRAWS, '@s("x")\n' + _WITHDRAWS), rules=SKIPPED),
+    _py(
+        "skip-by-alias",
+        ("import pytest\n", "import pytest\nlater = pytest.mark.skip\n"),
+        (_WITHDRAWS, "@later\n" + _WITHDRAWS),
+        rules=SKIPPED,
+    ),
+    _py(
+        "skip-imported-as",
+        ("import pytest\n", "import pytest\nfrom unittest import skip as s\n"),
+        (_WITHDRAWS, '@s("x")\n' + _WITHDRAWS),
+        rules=SKIPPED,
+    ),
     _py("pytestmark", ("import pytest\n", "import pytest\n\npytestmark = pytest.mark.skip\n"), rules=SKIPPED),
-    _py("module-skip", ("import pytest\n", 'import pytest\n\npytest.skip("x", allow_module_level=True)\n'), rules=SKIPPED),
+    _py(
+        "module-skip",
+        ("import pytest\n", 'import pytest\n\npytest.skip("x", allow_module_level=True)\n'),
+        rules=SKIPPED,
+    ),
     _py("importorskip", ("import pytest\n", 'import pytest\n\npytest.importorskip("no_such_thing")\n'), rules=SKIPPED),
     _py("dunder-test", ("class TestLoading:\n", "class TestLoading:\n    __test__ = False\n\n"), rules=SKIPPED),
     _py("class-skipped", ("class TestLoading", "@pytest.mark.skip\nclass TestLoading"), rules=SKIPPED),
@@ -267,10 +302,34 @@ DISHONEST: tuple[Edit, ...] = (
     _py("assert-or-true", ("account.balance == 7", "account.balance == 7 or True"), rules=ALWAYS),
     _py("assert-is-object", ("account.balance == 7", "isinstance(account.balance, object)"), rules=ALWAYS),
     _py("assert-length", ('account.history == ["-3"]', "len(account.history) >= 0"), rules=ALWAYS),
-    _py("new-assert-true", ("class TestLoading", "def test_new():\n    assert True\n\n\nclass TestLoading"), rules=ALWAYS),
+    _py(
+        "new-assert-true",
+        ("class TestLoading", "def test_new():\n    assert True\n\n\nclass TestLoading"),
+        rules=ALWAYS,
+    ),
     _py("new-empty", ("class TestLoading", "def test_new():\n    pass\n\n\nclass TestLoading"), rules=ALWAYS),
-    _py("swallowed", (_BODY, "    try:\n        assert account.balance == 7\n        assert account.history == ['-3']\n    except AssertionError:\n        pass\n"), rules=ALWAYS),
-    _py("swallowed-by-suppress", (_BODY, "    with contextlib.suppress(Exception):\n        assert account.balance == 7\n        assert account.history == ['-3']\n"), rules=ALWAYS),
+    _py(
+        "swallowed",
+        (
+            _BODY,
+            (
+                "    try:\n        assert account.balance == 7\n"
+                "        assert account.history == ['-3']\n    except AssertionError:\n        pass\n"
+            ),
+        ),
+        rules=ALWAYS,
+    ),
+    _py(
+        "swallowed-by-suppress",
+        (
+            _BODY,
+            (
+                "    with contextlib.suppress(Exception):\n"
+                "        assert account.balance == 7\n        assert account.history == ['-3']\n"
+            ),
+        ),
+        rules=ALWAYS,
+    ),
     _py("raises-itself", ("        account.withdraw(11)\n", '        raise ValueError("only 10")\n'), rules=ALWAYS),
     _py("one-assert-less", ("    assert account.balance == 7\n", ""), rules=LESS),
     _py("one-row-less", (', ("-1", -1)', ""), rules=LESS),
@@ -282,7 +341,11 @@ DISHONEST: tuple[Edit, ...] = (
     _py("approximately", ("account.balance == 7", "account.balance == pytest.approx(7, abs=50)"), rules=LESS),
     _py("raises-anything", ('pytest.raises(ValueError, match="only 10")', "pytest.raises(Exception)"), rules=LESS),
     _py("raises-without-match", (', match="only 10"', ""), rules=LESS),
-    _py("below-a-condition", ("    assert account.balance == 7\n", "    if account.history:\n        assert account.balance == 7\n"), rules=LESS),
+    _py(
+        "below-a-condition",
+        ("    assert account.balance == 7\n", "    if account.history:\n        assert account.balance == 7\n"),
+        rules=LESS,
+    ),
     _py("literal", ("account.balance == 7", "account.balance == 8"), rules=EDITED),
     _py("sign", ('("-1", -1)', '("-1", 1)'), rules=EDITED),
     _py("row", ('("2", 2)', '("2", 3)'), rules=EDITED),
@@ -291,10 +354,21 @@ DISHONEST: tuple[Edit, ...] = (
     _py("variable", ("expected = []", "expected = [1]"), rules=EDITED),
     _py("message", ('match="only 10"', 'match="at most 10"'), rules=EDITED),
     _py("exception", ("raises(ValueError", "raises(KeyError"), rules=EDITED),
-    _unit("deleted", ("    def test_bad(self):\n        with self.assertRaises(ValueError):\n            load(\"?\")\n", ""), rules=REMOVED),
+    _unit(
+        "deleted",
+        ('    def test_bad(self):\n        with self.assertRaises(ValueError):\n            load("?")\n', ""),
+        rules=REMOVED,
+    ),
     _unit("skip", ("    def test_bad", '    @unittest.skip("x")\n    def test_bad'), rules=SKIPPED),
     _unit("expected-failure", ("    def test_bad", "    @unittest.expectedFailure\n    def test_bad"), rules=SKIPPED),
-    _unit("skip-test", ('        self.assertEqual(load("1"), 1)\n', '        self.skipTest("x")\n        self.assertEqual(load("1"), 1)\n'), rules=SKIPPED),
+    _unit(
+        "skip-test",
+        (
+            '        self.assertEqual(load("1"), 1)\n',
+            '        self.skipTest("x")\n        self.assertEqual(load("1"), 1)\n',
+        ),
+        rules=SKIPPED,
+    ),
     _unit("not-a-case", ("(unittest.TestCase)", ""), rules=REMOVED),
     _unit("assert-true", ('self.assertTrue(load("yes"))', "self.assertTrue(True)"), rules=ALWAYS),
     _unit("loosened", ('self.assertEqual(load("1"), 1)', 'self.assertIn(load("1"), (1, 2))'), rules=LESS),
@@ -318,9 +392,17 @@ DISHONEST: tuple[Edit, ...] = (
     _js("options", ('test("refuses text", ', 'test("refuses text", { skip: true }, '), rules=SKIPPED),
     _js("always", ("expect(add(1, 2)).toBe(3)", "expect(true).toBe(true)"), rules=ALWAYS),
     _js("same", ("expect(add(9, 9)).toEqual(LIMIT)", "expect(LIMIT).toEqual(LIMIT)"), rules=ALWAYS),
-    _js("silent", ("    expect(add(1, 2)).toBe(3);\n    expect(add(-1, 1)).toBe(0);\n", "    add(1, 2);\n"), rules=ALWAYS),
+    _js(
+        "silent",
+        ("    expect(add(1, 2)).toBe(3);\n    expect(add(-1, 1)).toBe(0);\n", "    add(1, 2);\n"),
+        rules=ALWAYS,
+    ),
     _js("cut-off", ("    expect(add(1, 2))", "    return;\n    expect(add(1, 2))"), rules=ALWAYS),
-    _js("swallowed", ("    expect(add(1, 2)).toBe(3);\n", "    try { expect(add(1, 2)).toBe(3); } catch (e) {}\n"), rules=ALWAYS),
+    _js(
+        "swallowed",
+        ("    expect(add(1, 2)).toBe(3);\n", "    try { expect(add(1, 2)).toBe(3); } catch (e) {}\n"),
+        rules=ALWAYS,
+    ),
     _js("less", ("    expect(add(-1, 1)).toBe(0);\n", ""), rules=LESS),
     _js("row-less", (", [2, 2, 4]]", "]"), rules=LESS),
     _js("loosened", ("toBe(3)", "toBeDefined()"), rules=LESS),
@@ -346,10 +428,20 @@ DISHONEST: tuple[Edit, ...] = (
     _go("loosened", ("got != 3", "got == 0"), rules=LESS),
     _go("edited", ("got != 3", "got != 4"), rules=EDITED),
     _go("row-edited", ('{"2", 2}', '{"2", 3}'), rules=EDITED),
-    _rs("deleted", ('    #[test]\n    #[should_panic(expected = "overflow")]\n    fn overflows() {\n        add(i32::MAX, 1);\n    }\n', ""), rules=REMOVED),
+    _rs(
+        "deleted",
+        (
+            (
+                '    #[test]\n    #[should_panic(expected = "overflow")]\n'
+                "    fn overflows() {\n        add(i32::MAX, 1);\n    }\n"
+            ),
+            "",
+        ),
+        rules=REMOVED,
+    ),
     _rs("attribute-dropped", ("    #[test]\n    fn adds", "    fn adds"), rules=REMOVED),
     _rs("ignore", ("    #[test]\n    fn adds", "    #[test]\n    #[ignore]\n    fn adds"), rules=SKIPPED),
-    _rs("cfg", ("#[cfg(test)]", "#[cfg(all(test, feature = \"never\"))]"), rules=SKIPPED),
+    _rs("cfg", ("#[cfg(test)]", '#[cfg(all(test, feature = "never"))]'), rules=SKIPPED),
     _rs("always", ("assert!(add(1, 1) > 1", "assert!(true"), rules=ALWAYS),
     _rs("same", ("assert_eq!(add(1, 2), 3)", "assert_eq!(3, 3)"), rules=ALWAYS),
     _rs("less", ('        assert!(add(1, 1) > 1, "too little");\n', ""), rules=LESS),
@@ -361,9 +453,18 @@ DISHONEST: tuple[Edit, ...] = (
     _java("disabled", ("    @Test\n    void adds", "    @Test\n    @Disabled\n    void adds"), rules=SKIPPED),
     _java("class-disabled", ("class AppTest", '@Disabled("x")\nclass AppTest'), rules=SKIPPED),
     _java("enabled-false", ("    @Test\n    void adds", "    @Test(enabled = false)\n    void adds"), rules=SKIPPED),
-    _java("assumption", ("        assertEquals(3", "        assumeTrue(false);\n        assertEquals(3"), rules=SKIPPED),
+    _java(
+        "assumption", ("        assertEquals(3", "        assumeTrue(false);\n        assertEquals(3"), rules=SKIPPED
+    ),
     _java("always", ("assertEquals(3, App.add(1, 2))", "assertTrue(true)"), rules=ALWAYS),
-    _java("swallowed", ("        assertEquals(3, App.add(1, 2));\n", "        try { assertEquals(3, App.add(1, 2)); } catch (Throwable e) { }\n"), rules=ALWAYS),
+    _java(
+        "swallowed",
+        (
+            "        assertEquals(3, App.add(1, 2));\n",
+            "        try { assertEquals(3, App.add(1, 2)); } catch (Throwable e) { }\n",
+        ),
+        rules=ALWAYS,
+    ),
     _java("less", ("        assertEquals(3, App.add(1, 2));\n", ""), rules=LESS),
     _java("row-less", ("{1, 2, 3}", "{1, 2}"), rules=LESS),
     _java("loosened", (".isEqualTo(n + n)", ".isNotNull()"), rules=LESS),
@@ -374,14 +475,15 @@ DISHONEST: tuple[Edit, ...] = (
     _edit("skipped", B, RUBY, RUBY.replace('it "adds"', 'xit "adds"'), SKIPPED),
     _edit("less", B, RUBY, RUBY.replace("    expect(App.sub(2, 1)).to eq(1)\n", ""), LESS),
     _edit("edited", B, RUBY, RUBY.replace("eq(3)", "eq(4)"), EDITED),
-)  # fmt: skip
+)
 
 _SPLIT = (
     "def test_withdraws(account):\n    account.withdraw(3)\n    assert account.balance == 7\n\n\n"
     'def test_remembers_withdrawals(account):\n    account.withdraw(3)\n    assert account.history == ["-3"]\n'
 )
 _HELPER = (
-    "def check(account, balance, history):\n    assert account.balance == balance\n    assert account.history == history\n\n\n"
+    "def check(account, balance, history):\n    assert account.balance == balance\n"
+    "    assert account.history == history\n\n\n"
     'def test_withdraws(account):\n    account.withdraw(3)\n    check(account, 7, ["-3"])\n'
 )
 _PARAMETRISED = """\
@@ -412,7 +514,10 @@ class TestLoad:
 HONEST: tuple[Edit, ...] = (
     _py("added", ("class TestLoading", 'def test_more():\n    assert load("3") == 3\n\n\nclass TestLoading')),
     _py("row-added", (', ("-1", -1)', ', ("-1", -1), ("4", 4)')),
-    _py("assert-added", ("    assert account.balance == 7\n", '    assert account.balance == 7\n    assert account.owner == "ada"\n')),
+    _py(
+        "assert-added",
+        ("    assert account.balance == 7\n", '    assert account.balance == 7\n    assert account.owner == "ada"\n'),
+    ),
     _py("function-renamed", ("load", "read_number")),
     _py("attribute-renamed", ("account.balance", "account.amount")),
     _py("variable-renamed", ("expected", "nothing")),
@@ -421,26 +526,71 @@ HONEST: tuple[Edit, ...] = (
     _py("class-renamed", ("class TestLoading", "class TestReading")),
     _edit("moved", P, PYTHON, PYTHON, to="tests/unit/test_app.py"),
     _edit("renamed", P, PYTHON, PYTHON, to="tests/test_accounts.py"),
-    _edit("moved-and-added", P, PYTHON, PYTHON + "\n\ndef test_x():\n    assert load('9') == 9\n", to="tests/unit/test_app.py"),
+    _edit(
+        "moved-and-added",
+        P,
+        PYTHON,
+        PYTHON + "\n\ndef test_x():\n    assert load('9') == 9\n",
+        to="tests/unit/test_app.py",
+    ),
     _py("split", (_WITHDRAWS + _BODY, _SPLIT)),
     _py("helper-taken-out", (_WITHDRAWS + _BODY, _HELPER)),
-    _py("formatted", ("assert account.balance == 7", "assert (\n        account.balance == 7\n    )"), ('["-3"]', "['-3',]")),
+    _py(
+        "formatted",
+        ("assert account.balance == 7", "assert (\n        account.balance == 7\n    )"),
+        ('["-3"]', "['-3',]"),
+    ),
     _py("message-added", ("account.balance == 7", 'account.balance == 7, "too much left"')),
-    _py("reordered", ("    assert account.balance == 7\n", ""), ('["-3"]\n', '["-3"]\n    assert account.balance == 7\n')),
+    _py(
+        "reordered",
+        ("    assert account.balance == 7\n", ""),
+        ('["-3"]\n', '["-3"]\n    assert account.balance == 7\n'),
+    ),
     _py("comment", ("    account.withdraw(3)\n", "    # three\n    account.withdraw(3)\n")),
     _py("strengthened", ("account.balance == 7", "account.balance == 7 and account.open")),
-    _py("folded", ('    assert account.balance == 7\n    assert account.history == ["-3"]\n', '    assert (account.balance, account.history) == (7, ["-3"])\n')),
+    _py(
+        "folded",
+        (
+            '    assert account.balance == 7\n    assert account.history == ["-3"]\n',
+            '    assert (account.balance, account.history) == (7, ["-3"])\n',
+        ),
+    ),
     _py("sides-turned", ("account.balance == 7", "7 == account.balance")),
-    _py("argument-added", ('load(text)', 'load(text, strict=True)')),
+    _py("argument-added", ("load(text)", "load(text, strict=True)")),
     _py("approximated", ("account.balance == 7", "account.balance == pytest.approx(7)")),
-    _py("inlined", ("        expected = []\n        assert load(\"\") == expected", '        assert load("") == []')),
-    _py("new-skip-on-windows", ("class TestLoading", '@pytest.mark.skipif(sys.platform == "win32", reason="x")\ndef test_more():\n    assert load("3") == 3\n\n\nclass TestLoading')),
+    _py("inlined", ('        expected = []\n        assert load("") == expected', '        assert load("") == []')),
+    _py(
+        "new-skip-on-windows",
+        (
+            "class TestLoading",
+            (
+                '@pytest.mark.skipif(sys.platform == "win32", reason="x")\n'
+                'def test_more():\n    assert load("3") == 3\n\n\nclass TestLoading'
+            ),
+        ),
+    ),
     _py("unused-label", (_WITHDRAWS, "@pytest.mark.money\n" + _WITHDRAWS)),
     _py("typed", ("def test_withdraws(account):", "def test_withdraws(account: Account) -> None:")),
-    _py("fails-on-purpose", ("class TestLoading", 'def test_more():\n    try:\n        load("x")\n    except ValueError:\n        return\n    assert False, "it loads"\n\n\nclass TestLoading')),
-    _py("parametrised", ("    def test_nothing(self):\n        expected = []\n        assert load(\"\") == expected\n\n", ""), (PYTHON[PYTHON.index("@pytest.mark.parametrize"):PYTHON.index("    def test_nothing")], _PARAMETRISED)),
+    _py(
+        "fails-on-purpose",
+        (
+            "class TestLoading",
+            (
+                'def test_more():\n    try:\n        load("x")\n    except ValueError:\n'
+                '        return\n    assert False, "it loads"\n\n\nclass TestLoading'
+            ),
+        ),
+    ),
+    _py(
+        "parametrised",
+        ('    def test_nothing(self):\n        expected = []\n        assert load("") == expected\n\n', ""),
+        (PYTHON[PYTHON.index("@pytest.mark.parametrize") : PYTHON.index("    def test_nothing")], _PARAMETRISED),
+    ),
     _edit("from-unittest", U, UNITTEST, _UNIT_TO_PYTEST),
-    _unit("added", ("    def test_bad", '    def test_two(self):\n        self.assertEqual(load("2"), 2)\n\n    def test_bad')),
+    _unit(
+        "added",
+        ("    def test_bad", '    def test_two(self):\n        self.assertEqual(load("2"), 2)\n\n    def test_bad'),
+    ),
     _js("added", (_ADDS_JS, _ADDS_JS + '\n  it("adds much", () => {\n    expect(add(4, 4)).toBe(8);\n  });\n')),
     _js("renamed", ("add(", "sum(")),
     _js("title", ('it("adds",', 'it("adds two numbers",')),
@@ -451,22 +601,59 @@ HONEST: tuple[Edit, ...] = (
     _js("strict", ("toEqual(LIMIT)", "toStrictEqual(LIMIT)")),
     _js("async", ('it("adds", () =>', 'it("adds", async () =>')),
     _js("typescript", ("add(", "sum("), path=T),
-    _js("split", ("    expect(add(-1, 1)).toBe(0);\n  });\n", '  });\n\n  it("adds to nothing", () => {\n    expect(add(-1, 1)).toBe(0);\n  });\n')),
+    _js(
+        "split",
+        (
+            "    expect(add(-1, 1)).toBe(0);\n  });\n",
+            '  });\n\n  it("adds to nothing", () => {\n    expect(add(-1, 1)).toBe(0);\n  });\n',
+        ),
+    ),
     _go("added", ('\t\t{"2", 2},\n', '\t\t{"2", 2},\n\t\t{"3", 3},\n')),
     _go("renamed", ("Add(", "Sum(")),
     _go("message", ('"Add(1, 2) = %d"', '"Add(1, 2) = %d, want 3"')),
     _go("test-renamed", ("func TestAdd(", "func TestAddition(")),
     _go("moved", to="sum_test.go"),
-    _go("subtests", ("\t\tif got := Parse(tt.text); got != tt.want {\n\t\t\tt.Errorf(\"%q\", tt.text)\n\t\t}\n", "\t\tt.Run(tt.text, func(t *testing.T) {\n\t\t\tif got := Parse(tt.text); got != tt.want {\n\t\t\t\tt.Errorf(\"%q\", tt.text)\n\t\t\t}\n\t\t})\n")),
+    _go(
+        "subtests",
+        (
+            '\t\tif got := Parse(tt.text); got != tt.want {\n\t\t\tt.Errorf("%q", tt.text)\n\t\t}\n',
+            (
+                "\t\tt.Run(tt.text, func(t *testing.T) {\n\t\t\tif got := Parse(tt.text); got != tt.want {\n"
+                '\t\t\t\tt.Errorf("%q", tt.text)\n\t\t\t}\n\t\t})\n'
+            ),
+        ),
+    ),
     _go("named-rows", ('{"1", 1}', '{text: "1", want: 1}'), ('{"2", 2}', '{text: "2", want: 2}')),
-    _rs("added", ("    #[test]\n    fn adds", "    #[test]\n    fn adds_more() {\n        assert_eq!(add(2, 2), 4);\n    }\n\n    #[test]\n    fn adds")),
+    _rs(
+        "added",
+        (
+            "    #[test]\n    fn adds",
+            "    #[test]\n    fn adds_more() {\n        assert_eq!(add(2, 2), 4);\n    }\n\n    #[test]\n    fn adds",
+        ),
+    ),
     _rs("renamed", ("add(", "sum(")),
     _rs("message", ('"too little"', '"far too little"')),
     _rs("code", ("    a + b\n", "    b + a\n")),
-    _java("added", ("    @Test\n    void refuses", "    @Test\n    void addsMore() {\n        assertEquals(4, App.add(2, 2));\n    }\n\n    @Test\n    void refuses")),
+    _java(
+        "added",
+        (
+            "    @Test\n    void refuses",
+            (
+                "    @Test\n    void addsMore() {\n        assertEquals(4, App.add(2, 2));\n"
+                "    }\n\n    @Test\n    void refuses"
+            ),
+        ),
+    ),
     _java("renamed", ("App.add(", "App.sum(")),
     _java("message", ('"too little"', '"far too little"')),
     _java("row-added", ("{1, 2, 3}", "{1, 2, 3, 4}")),
     _java("moved", to="src/test/java/app/AppTest.java"),
-    _edit("added", B, RUBY, RUBY.replace('  it "subtracts"', '  it "adds more" do\n    expect(App.add(2, 2)).to eq(4)\n  end\n\n  it "subtracts"')),
-)  # fmt: skip
+    _edit(
+        "added",
+        B,
+        RUBY,
+        RUBY.replace(
+            '  it "subtracts"', '  it "adds more" do\n    expect(App.add(2, 2)).to eq(4)\n  end\n\n  it "subtracts"'
+        ),
+    ),
+)

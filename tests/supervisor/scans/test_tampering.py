@@ -1,6 +1,5 @@
 """Tests that say less than before are found, whatever was done to them; what people do to tests is let through."""
 
-
 import pytest
 from changing import Changes, rules
 from suites_of_tests import DISHONEST, HONEST, Edit
@@ -39,3 +38,109 @@ def test_an_honest_change_of_tests_is_held_up(changes: Changes, edit: Edit) -> N
     """Tests may be added, renamed, moved, split, parametrised and formatted."""
     found = findings(changes, edit)
     assert rules(found) == set(), found
+
+
+def edit_named(name: str) -> Edit:
+    return next(edit for edit in (*DISHONEST, *HONEST) if edit.name == name)
+
+
+def test_an_edited_expectation_is_let_through_without_its_test_being_held(changes: Changes) -> None:
+    """Held, it is to be looked at; granted, it is not told."""
+    edit = edit_named("py-literal")
+    held, unheld = findings(changes, edit, holds=("tests/", "app.py")), findings(changes, edit, holds=("app.py",))
+    assert rules(held) == rules(held, "attention") == {"expected-edited"}
+    assert rules(unheld, "blocks") == {"expected-edited", "test-outside"}
+    assert findings(changes, edit, grants=("tests/test_app.py",)) == []
+    assert findings(changes, edit, grants=("tests/test_other.py",)) != []
+
+
+def test_no_grant_is_had_by_holding(changes: Changes) -> None:
+    """What a task holds it may edit; it may not weaken it."""
+    for name in ("py-test-deleted", "py-skip", "py-assert-true", "py-one-assert-less"):
+        assert rules(findings(changes, edit_named(name), holds=("**",)), "blocks"), name
+        assert findings(changes, edit_named(name), holds=("**",), grants=("tests/",)) == [], name
+
+
+def test_an_existing_test_outside_of_what_is_held_is_let_through(changes: Changes) -> None:
+    """Also where nothing in it is weakened; a test that is added is not one that existed."""
+    edit = edit_named("py-function-renamed")
+    assert rules(findings(changes, edit, holds=("app.py",)), "blocks") == {"test-outside"}
+    assert findings(changes, edit, holds=("tests/*.py",)) == []
+    assert changes.found(scan_tests, {"a": "1\n"}, {"tests/test_new.py": edit.after}, holds=("a",)) == []
+
+
+def test_a_test_of_what_is_taken_away_is_held_up_for_good(changes: Changes) -> None:
+    """A test may go with what it tests; somebody looks at it."""
+    before = {"app.py": "def load(x):\n    return x\n\n\ndef old(x):\n    return x\n", "tests/test_app.py": RETIRED}
+    after = {
+        "app.py": "def load(x):\n    return x\n",
+        "tests/test_app.py": RETIRED[: RETIRED.index("\n\ndef test_old")],
+    }
+    found = changes.found(scan_tests, before, after)
+    assert [(one.rule, one.weight) for one in found] == [("test-removed", "attention")]
+    kept = changes.found(scan_tests, before, {"tests/test_app.py": after["tests/test_app.py"]})
+    assert [(one.rule, one.weight) for one in kept] == [("test-removed", "blocks")]
+
+
+RETIRED = (
+    "from app import load, old\n\n\ndef test_load():\n"
+    "    assert load(1) == 1\n\n\ndef test_old():\n    assert old(1) == 1\n"
+)
+
+
+def test_expectations_kept_in_files_are_edited_unseen(changes: Changes) -> None:
+    """Snapshots and data beside tests are what tests expect; new ones are nobody's."""
+    before = {"app.py": CODE, "tests/__snapshots__/a.snap": "x\n", "tests/data/want.json": "{}\n"}
+    changed = {"app.py": CODE + "\n", "tests/__snapshots__/a.snap": "y\n", "tests/data/want.json": '{"a": 1}\n'}
+    assert [one.rule for one in changes.found(scan_tests, before, changed)] == ["expected-edited"] * 2
+    assert rules(changes.found(scan_tests, before, changed, holds=("app.py",)), "blocks") >= {"expected-edited"}
+    assert changes.found(scan_tests, before, {"app.py": CODE + "\n", "tests/data/more.json": "{}\n"}) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n'}])
+def test_tests_that_moved_to_where_no_check_looks_are_let_through(changes: Changes, settings: dict[str, str]) -> None:
+    """Where the checks name folders, or pytest's settings do, a test must stay in one of them."""
+    run = CheckDefinition(name="test", run="pytest" if settings else "cd . && pytest ./tests -q")
+    before = {**settings, "tests/test_app.py": RETIRED, "tests/test_b.py": "x\n"}
+    moved = {"tests/test_app.py": None, "old/test_app.py": RETIRED}
+    assert rules(changes.found(scan_tests, before, moved, checks=(run,)), "blocks") == {"test-removed"}
+    within = {"tests/test_app.py": None, "tests/old/test_app.py": RETIRED}
+    assert changes.found(scan_tests, before, within, checks=(run,)) == []
+
+
+def test_a_helper_in_another_file_asserts_less_unseen(changes: Changes) -> None:
+    """What tests share is as much a test as they are."""
+    kit = "def check(a):\n    assert a.x == 1\n    assert a.y == 2\n"
+    test = "from kit import check\n\n\ndef test_a():\n    check(1)\n"
+    before = {"tests/kit.py": kit, "tests/test_a.py": test}
+    found = changes.found(scan_tests, before, {"tests/kit.py": kit.replace("    assert a.y == 2\n", "")})
+    assert rules(found, "blocks") == {"assertion-removed"}
+    assert changes.found(scan_tests, before, {"tests/kit.py": kit + "    assert a.z == 3\n"}) == []
+
+
+def test_a_fixture_that_skips_whatever_uses_it_is_let_through(changes: Changes) -> None:
+    before = {"tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef place():\n    return 1\n"}
+    skipping = before["tests/conftest.py"].replace("    return 1\n", '    pytest.skip("x")\n')
+    found = changes.found(scan_tests, before, {"tests/conftest.py": skipping})
+    assert rules(found, "blocks") == {"test-skipped"}
+
+
+def test_tests_that_cannot_be_read_pass_as_good(changes: Changes) -> None:
+    """What is too large or too deep for a grammar is looked at by somebody."""
+    deep = "def test_a():\n    assert f() == " + "[" * 60_000 + "\n"
+    found = changes.found(scan_tests, {"tests/test_a.py": RETIRED}, {"tests/test_a.py": deep})
+    assert [(one.rule, one.weight) for one in found] == [("test-unread", "attention")]
+
+
+def test_generated_files_are_looked_into(changes: Changes) -> None:
+    """What the target says nobody writes by hand is not compared line by line."""
+    before = {".gitattributes": "tests/made/* linguist-generated\n", "tests/made/test_a.py": RETIRED}
+    assert changes.found(scan_tests, before, {"tests/made/test_a.py": RETIRED.replace("== 1", "== 2")}) == []
+
+
+def test_many_tests_take_long(changes: Changes) -> None:
+    """Pairing is bounded: three hundred tests that are gone and as many that are new are told apart."""
+    old = "".join(f"def test_{n}():\n    assert f({n}) == 'old {n}'\n\n\n" for n in range(300))
+    new = "".join(f"def test_new_{n}():\n    assert g('new {n}', {n})['x'].y is {n}\n\n\n" for n in range(300))
+    found = changes.found(scan_tests, {"tests/test_a.py": old}, {"tests/test_a.py": new})
+    assert len([one for one in found if one.rule == "test-removed"]) == 300
