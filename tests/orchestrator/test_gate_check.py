@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import selectors
 import shutil
 import signal
 import subprocess
@@ -154,7 +155,7 @@ def test_a_finding_is_a_line_with_path_line_and_rule(person: Person) -> None:
     person.commit({"shop.py": CODE + "\n\ndef refund(price):\n    raise NotImplementedError\n"})
     status, out = check(person)
     assert status == 1, out
-    assert len(re.findall(r"^shop\.py:6: placeholder: .*$", out, re.MULTILINE)) == 1, out
+    assert re.search(r"^shop\.py:5: placeholder: .*$", out, re.MULTILINE), out
     assert "checks:" not in out, "checks are not run for what a scan keeps out"
     assert check(person, "--waive", "placeholder")[0] == 0
 
@@ -349,12 +350,23 @@ def test_a_review_has_its_place_in_json(person: Person) -> None:
     assert said["review"]["read"] == ["shop.py"] and said["review"]["findings"][0]["category"] == "bug"
 
 
+def first_line(pipe: Path, writer: "subprocess.Popen[str]") -> str:
+    """What is written into the pipe; a process that ends without having begun it fails the test, and hangs nobody."""
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
+        waiting = selectors.DefaultSelector()
+        waiting.register(stream, selectors.EVENT_READ)
+        while writer.poll() is None:
+            if waiting.select(timeout=0.2) and (line := stream.readline()):
+                return line.decode()
+    raise AssertionError(writer.communicate())
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None:
     pipe = person.folder.parent / "pipe"
     os.mkfifo(pipe)
     person.git("checkout", "-q", "main")
-    person.commit({"forgepool.yaml": f"version: 1\nchecks:\n  test: 'echo $$ > {pipe}; sleep 600; test -f shop.py'\n"})
+    person.commit({"forgepool.yaml": f"version: 1\nchecks:\n  test: 'echo $$ > {pipe}; sleep 600; ls'\n"})
     person.git("checkout", "-q", "-B", "feature")
     honest(person)
     argv = ("gate", "check", "--base", "main", "--head", "HEAD", "--sandbox", "off", "--json")
@@ -366,7 +378,7 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
         stderr=subprocess.PIPE,
         text=True,
     )
-    child = int(pipe.read_text())
+    child = int(first_line(pipe, asking))
     for _ in range(times):
         asking.send_signal(signal.SIGINT)
     out, err = asking.communicate()

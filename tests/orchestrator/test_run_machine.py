@@ -126,10 +126,12 @@ class Run(RuleBasedStateMachine):
                 if isinstance(request, WorkOrder) and request in self.world.mail and chance.random() < 0.3:
                     self.ask_for(request, chance)
                 elif request in self.world.mail and chance.random() < 0.7:
-                    well = chance.random() < 0.6
+                    well = chance.random() < (0.3 if isinstance(request, ReviewRequest) else 0.6)
                     self.receive(self.finish_well(request) if well else self.finish(request, chance))
                 elif self.state.outstanding() and chance.random() < 0.4:
                     self.lose(chance.getrandbits(32), for_good=chance.random() < 0.2)
+            if chance.random() < 0.15:
+                self.ask(chance.getrandbits(32), chance.choice(["approve", "approve", "reject"]))
             self.resend()
 
     @rule(times=st.integers(1, 4), slots=st.integers(0, 4), draining=st.booleans())

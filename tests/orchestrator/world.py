@@ -115,7 +115,8 @@ class World:
         """A review uses a share of what it may, once; one by a script uses nothing."""
         known = self.reviews.get(request.request_id)
         if known is None:
-            usd, tokens = request.cost_usd or 0.0, request.tokens or 0
+            usd = 1.0 if request.cost_usd is None else request.cost_usd
+            tokens = 1000 if request.tokens is None else request.tokens
             known = Spent(turns=1, input_tokens=int(tokens * share), cost_usd=usd * share)
             if request.policy.script is not None or request.token in self.fenced:
                 return NOTHING

@@ -63,6 +63,15 @@ def test_red_is_not_taken_from_memory(gate: Gate) -> None:
         assert (found.verdict, runs) == ("red", ["again-test", "base-test", "composed-test"])
 
 
+def test_a_tip_that_was_red_before_and_is_again_was_red_twice(gate: Gate) -> None:
+    gate.hub.commit({"a": "bad\n"})
+    entries = [gate.entry(f"t{number}", {f"f{number}": "x\n"}) for number in range(2)]
+    first, runs = asked(gate, entries[0])
+    assert (first.verdict, runs) == ("base_red", ["base-again-test", "base-test", "composed-test"])
+    second, runs = asked(gate, entries[1])
+    assert (second.verdict, runs) == ("base_red", ["base-test", "composed-test"])
+
+
 def test_what_is_red_now_is_not_green_for_having_been_green(gate: Gate) -> None:
     """The mirror is the one thing outside that checks may read: something on the host changes there."""
     sick = check('test ! -e "$(git rev-parse --git-common-dir)/sick" && ! grep -q bad a')

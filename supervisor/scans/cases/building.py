@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _CALLS = frozenset(["call", "call_expression", "method_invocation", "macro_invocation", "object_creation_expression"])
+_LAST = ("attribute", "property", "field", "name")
 _PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|WINDOWS|MAC)\b")
 _HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
 
@@ -79,7 +80,8 @@ def callee(node: "Node") -> str:
     found = (
         node.child_by_field_name("function") or node.child_by_field_name("name") or node.child_by_field_name("macro")
     )
-    return re.split(r"[.:]+", written(found))[-1]
+    last = next((child for part in _LAST if found and (child := found.child_by_field_name(part))), found)
+    return written(last)
 
 
 def mark_kind(text: str, *, conditional: bool = False) -> Literal["skip", "sometimes", "elsewhere"]:

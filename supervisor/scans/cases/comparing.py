@@ -44,8 +44,8 @@ def compare(
     pairs = [*pairing.pairs, *_support(files)]
     claims = [match(one.before.case.assertions, one.after.case.assertions) for one in pairs]
     tables = [match(one.before.case.rows, one.after.case.rows) for one in pairs]
-    both = zip([*pairs, *pairs], [*claims, *tables], strict=True)
-    spares = Spares.of(pairing, files, [(pair.after.file, matched) for pair, matched in both])
+    places = [pair.after.file for pair in pairs]
+    spares = Spares.of(pairing, files, zip(places, claims, strict=True), zip(places, tables, strict=True))
     found: list[Weakening] = []
     for pair, claim, table in zip(pairs, claims, tables, strict=True):
         found += _of_pair(pair, claim, table, spares, renames)

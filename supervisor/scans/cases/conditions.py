@@ -10,7 +10,7 @@ from supervisor.scans.cases.syntax import words, written
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DEEPEST = 40
+_DEEPEST = 12
 _OPERATORS: dict[str, Relation] = {
     **dict.fromkeys(("==", "===", "is"), "equal"),
     **dict.fromkeys(("!=", "!==", "is not", "<>"), "unequal"),

@@ -91,25 +91,33 @@ class _Table:
     """Cases that are still without their counterpart, and those that have one."""
 
     def __init__(self, gone: list[Located], fresh: list[Located]) -> None:
-        self.gone, self.fresh = gone, fresh
+        self._gone, self._fresh = {id(one): one for one in gone}, {id(one): one for one in fresh}
         self.pairs: list[Pair] = []
+
+    @property
+    def gone(self) -> list[Located]:
+        return list(self._gone.values())
+
+    @property
+    def fresh(self) -> list[Located]:
+        return list(self._fresh.values())
 
     def join(self, key: Callable[[Located], Hashable], least: float = 0.0) -> None:
         """Pairs what has the same key; None is no key."""
         waiting: dict[Hashable, list[Located]] = {}
         for one in self.fresh:
             waiting.setdefault(key(one), []).append(one)
-        for one in list(self.gone):
+        for one in self.gone:
             others = waiting.get(key(one), []) if key(one) is not None else []
             if others and likeness(one.case.words, others[0].case.words) >= least:
                 self._take(one, others.pop(0))
 
     def guess(self, may: Callable[[Located, Located], bool]) -> None:
         """Pairs what is alike, the likest first."""
-        if len(self.gone) * len(self.fresh) > _MOST_GUESSES:
+        if len(self._gone) * len(self._fresh) > _MOST_GUESSES:
             return
         for _, at, to in sorted(self._guesses(may), key=lambda guess: -guess[0]):
-            if any(at is one for one in self.gone) and any(to is one for one in self.fresh):
+            if id(at) in self._gone and id(to) in self._fresh:
                 self._take(at, to)
 
     def _guesses(self, may: Callable[[Located, Located], bool]) -> Iterator[tuple[float, Located, Located]]:
@@ -121,8 +129,7 @@ class _Table:
                     yield alike, one, other
 
     def _take(self, before: Located, after: Located) -> None:
-        self.gone = [one for one in self.gone if one is not before]
-        self.fresh = [one for one in self.fresh if one is not after]
+        del self._gone[id(before)], self._fresh[id(after)]
         self.pairs.append(Pair(before=before, after=after))
 
 

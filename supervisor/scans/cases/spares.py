@@ -1,13 +1,13 @@
 """What the tests of a change gained: where an assertion that is missing from its test may have gone."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from supervisor.scans.cases.matching import Matched
 from supervisor.scans.cases.pairing import Pairing, Versions, alpha, likeness
-from supervisor.scans.cases.suite import Assertion, Case
+from supervisor.scans.cases.suite import Assertion
 
 _SAME_THING = 0.5
 
@@ -19,6 +19,8 @@ class _Gain:
     file: Versions
     assertion: Assertion | None
     literals: Counter[str]
+    names: frozenset[str] = frozenset()
+    is_table: bool = False
     used: bool = False
 
 
@@ -26,13 +28,30 @@ class Spares:
     """Every gain, each given out once."""
 
     def __init__(self, gains: Sequence[_Gain]) -> None:
-        self._gains = gains
+        self._by_shape: dict[Hashable, list[_Gain]] = {}
+        self._claims: dict[str, list[_Gain]] = {}
+        self._tables: dict[str, list[_Gain]] = {}
+        self._strongest: dict[str, int] = {}
+        for gain in gains:
+            if gain.assertion is not None:
+                self._by_shape.setdefault(_shape(gain.assertion), []).append(gain)
+            if not gain.is_table:
+                self._claims.setdefault(gain.file.path, []).append(gain)
+            else:
+                self._tables.setdefault(gain.file.path, []).append(gain)
 
     @classmethod
-    def of(cls, pairing: Pairing, files: Sequence[Versions], matched: Sequence[tuple[Versions, Matched]]) -> Self:
-        gains = [*_of_matched(matched)]
+    def of(
+        cls,
+        pairing: Pairing,
+        files: Sequence[Versions],
+        claims: Iterable[tuple[Versions, Matched]],
+        tables: Iterable[tuple[Versions, Matched]],
+    ) -> Self:
+        gains = [*_of_matched(claims, is_table=False), *_of_matched(tables, is_table=True)]
         for fresh in pairing.fresh:
-            gains += (_gain(fresh.file, one) for one in (*fresh.case.assertions, *fresh.case.rows))
+            gains += (_gain(fresh.file, one) for one in fresh.case.assertions)
+            gains += (_gain(fresh.file, one, is_table=True) for one in fresh.case.rows)
         for file in files:
             gains += _of_support(file)
             gains += _of_values(file)
@@ -40,14 +59,17 @@ class Spares:
 
     def take(self, lost: Assertion, file: Versions) -> bool:
         """Is what is lost to be found elsewhere? What makes up for it makes up for nothing else."""
-        ways = (self._same(lost), self._absorbed(lost, file), self._tabled(lost, file))
-        return any(way is not None and _spend(way, lost) for way in ways)
+        for way in (self._same, self._absorbed, self._tabled):
+            if (gain := way(lost, file)) is not None:
+                gain.used = True
+                gain.literals = gain.literals - Counter(lost.literals)
+                return True
+        return False
 
-    def _same(self, lost: Assertion) -> _Gain | None:
-        shape = alpha(lost.words)
-        for gain in self._gains:
+    def _same(self, lost: Assertion, file: Versions) -> _Gain | None:
+        for gain in self._by_shape.get(_shape(lost), ()):
             one = gain.assertion
-            if one is None or gain.used or one.relation != lost.relation or alpha(one.words) != shape:
+            if one is None or gain.used:
                 continue
             if one.words == lost.words or likeness(one.words, lost.words) > _SAME_THING:
                 return gain
@@ -55,49 +77,48 @@ class Spares:
 
     def _absorbed(self, lost: Assertion, file: Versions) -> _Gain | None:
         """`assert (a, b) == (1, 2)` says what `assert a == 1` did."""
-        for gain in self._gains:
+        names, literals = frozenset(lost.names), Counter(lost.literals)
+        for gain in self._claims.get(file.path, ()) if names else ():
             one = gain.assertion
-            if one is None or gain.file is not file or one.strength < lost.strength or not lost.names:
-                continue
-            if set(lost.names) <= set(one.names) and _holds(gain.literals, Counter(lost.literals)):
+            if one is not None and one.strength >= lost.strength and names <= gain.names and literals <= gain.literals:
                 return gain
         return None
 
     def _tabled(self, lost: Assertion, file: Versions) -> _Gain | None:
         """A row of a table that has what the assertion had, run through an assertion that is as strong."""
-        if not lost.literals:
+        tables = self._tables.get(file.path, ())
+        if not lost.literals or not tables or self._strength(file) < lost.strength:
             return None
-        if not any(one.strength >= lost.strength for case in file.new.cases.values() for one in case.assertions):
-            return None
-        rows = (gain for gain in self._gains if gain.file is file and (gain.assertion is None or not gain.used))
-        return next((gain for gain in rows if _holds(gain.literals, Counter(lost.literals))), None)
+        literals = Counter(lost.literals)
+        free = (gain for gain in tables if gain.assertion is None or not gain.used)
+        return next((gain for gain in free if literals <= gain.literals), None)
+
+    def _strength(self, file: Versions) -> int:
+        if file.path not in self._strongest:
+            found = (one.strength for case in file.new.cases.values() for one in case.assertions)
+            self._strongest[file.path] = max(found, default=0)
+        return self._strongest[file.path]
 
 
-def _spend(gain: _Gain, lost: Assertion) -> bool:
-    gain.used = True
-    gain.literals = gain.literals - Counter(lost.literals)
-    return True
+def _shape(one: Assertion) -> Hashable:
+    return one.relation, alpha(one.words)
 
 
-def _holds(there: Counter[str], wanted: Counter[str]) -> bool:
-    return not wanted - there
-
-
-def _gain(file: Versions, one: Assertion, without: Assertion | None = None) -> _Gain:
-    literals = Counter(one.literals)
-    return _Gain(file=file, assertion=one, literals=literals - Counter(without.literals) if without else literals)
+def _gain(file: Versions, one: Assertion, without: Assertion | None = None, *, is_table: bool = False) -> _Gain:
+    literals = Counter(one.literals) - Counter(without.literals if without else ())
+    return _Gain(file=file, assertion=one, literals=literals, names=frozenset(one.names), is_table=is_table)
 
 
 def _counts(one: Assertion) -> bool:
     return one.strength > 0 and not one.swallowed
 
 
-def _of_matched(matched: Sequence[tuple[Versions, Matched]]) -> Iterator[_Gain]:
+def _of_matched(matched: Iterable[tuple[Versions, Matched]], *, is_table: bool) -> Iterator[_Gain]:
     for file, one in matched:
-        yield from (_gain(file, gained) for gained in one.gained)
+        yield from (_gain(file, gained, is_table=is_table) for gained in one.gained)
         for before, after in one.met:
             if before.words != after.words:
-                gain = _gain(file, after, before)
+                gain = _gain(file, after, before, is_table=is_table)
                 gain.used = True
                 yield gain
 
@@ -105,14 +126,18 @@ def _of_matched(matched: Sequence[tuple[Versions, Matched]]) -> Iterator[_Gain]:
 def _of_support(file: Versions) -> Iterator[_Gain]:
     called = {name for case in file.new.cases.values() for name in case.calls}
     for name, case in file.new.support.items():
-        before = file.old.support.get(name, Case(name=name, line=0, text="", words=()))
-        known = Counter(one.words for one in before.assertions)
+        before = file.old.support.get(name)
+        known = {one.words for one in before.assertions} if before is not None else set()
         if name.rpartition("::")[2].rpartition(".")[2] in called:
-            yield from (_gain(file, one) for one in case.assertions if not known[one.words])
+            yield from (_gain(file, one) for one in case.assertions if one.words not in known)
 
 
 def _of_values(file: Versions) -> Iterator[_Gain]:
-    before = Counter(text for value in file.old.values for text in value.literals)
-    after = Counter(text for value in file.new.values for text in value.literals)
-    if gained := after - before:
-        yield _Gain(file=file, assertion=None, literals=gained)
+    """Tables with names of their own, as far as tests are run with them."""
+    run_with = {name for case in file.new.cases.values() for row in case.rows for name in row.names}
+    known = {value.words for value in file.old.values}
+    for value in file.new.values:
+        if value.name in run_with and value.words not in known:
+            before = Counter(text for one in file.old.values if one.name == value.name for text in one.literals)
+            literals = Counter(value.literals) - before
+            yield _Gain(file=file, assertion=None, literals=literals, is_table=True)

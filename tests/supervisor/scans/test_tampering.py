@@ -144,3 +144,23 @@ def test_many_tests_take_long(changes: Changes) -> None:
     new = "".join(f"def test_new_{n}():\n    assert g('new {n}', {n})['x'].y is {n}\n\n\n" for n in range(300))
     found = changes.found(scan_tests, {"tests/test_a.py": old}, {"tests/test_a.py": new})
     assert len([one for one in found if one.rule == "test-removed"]) == 300
+
+
+def test_an_assertion_that_moved_to_another_file_is_held_up(changes: Changes) -> None:
+    """It is looked for in all tests of the change; and it is found once."""
+    one = "from app import load\n\n\ndef test_one():\n    assert load(1) == 1\n    assert load(2) == 2\n"
+    other = "from app import load\n\n\ndef test_other():\n    assert load(3) == 3\n"
+    before = {"tests/test_one.py": one, "tests/test_other.py": other}
+    shorter = one.replace("    assert load(2) == 2\n", "")
+    moved = {"tests/test_one.py": shorter, "tests/test_other.py": other + "    assert load(2) == 2\n"}
+    assert changes.found(scan_tests, before, moved) == []
+    elsewhere = {"tests/test_one.py": shorter, "tests/test_other.py": other + "    assert keep(9)[2] == 2\n"}
+    assert rules(changes.found(scan_tests, before, elsewhere), "blocks") == {"assertion-removed"}
+
+
+def test_a_table_that_no_test_is_run_with_makes_up_for_a_test(changes: Changes) -> None:
+    before = {"tests/test_app.py": RETIRED}
+    without = RETIRED[: RETIRED.index("\n\ndef test_old")]
+    for table in ("KEPT = [(1, 1), (2, 2)]\n", "KEPT = [1, 1]\n\n\ndef test_kept():\n    assert load(2) == 2\n"):
+        found = changes.found(scan_tests, before, {"tests/test_app.py": without + "\n\n" + table})
+        assert rules(found, "blocks") == {"test-removed"}, table
