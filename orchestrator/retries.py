@@ -90,7 +90,9 @@ def reason_of_review(review: Review, threshold: Threshold, task: TaskState) -> R
         return ReasonPack(attempt=task.made_by, kind="conflict", summary=review.detail, tried=_tried(task))
     held = blocking(review.findings, threshold) or review.findings
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    first = f"{review_finding_words(held[0])}{more}" if held else review.detail or review.summary
+    first = (
+        f"{review_finding_words(held[0])[:SENTENCE_CHARS]}{more}" if held else one_line(review.detail or review.summary)
+    )
     return ReasonPack(
         attempt=task.made_by,
         kind="review_failed",
@@ -103,23 +105,27 @@ def reason_of_review(review: Review, threshold: Threshold, task: TaskState) -> R
 
 
 def reason_of_rejection(task: TaskState, *, by: str, why: str) -> ReasonPack:
-    said = f": {why}" if why else ", without a reason"
-    return ReasonPack(
-        attempt=task.made_by, kind="rejected", summary=f"{by} does not let it land{said}", tried=_tried(task)
-    )
+    said = f": {one_line(why)}" if why.strip() else ", without a reason"
+    summary = f"{by} does not let it land{said}"
+    return ReasonPack(attempt=task.made_by, kind="rejected", summary=summary, tried=_tried(task))
 
 
 def finding_words(one: ScanFinding) -> str:
     """`src/a.py:3: placeholder: ...`; the file alone where no line is meant."""
     place = f"{one.path}:{one.line}" if one.line else one.path
     text = f" (`{one.text}`)" if one.text else ""
-    return f"{place}: {one.rule}: {one.said}{text}"
+    return one_line(f"{place}: {one.rule}: {one.said}{text}")
 
 
 def review_finding_words(one: ReviewFinding) -> str:
     """`src/a.py:3: claim; evidence; fix`."""
     place = f"{one.file}:{one.line}" if one.line else one.file
-    return f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part)
+    return one_line(f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part))
+
+
+def one_line(text: str) -> str:
+    """What others say becomes part of a sentence, and never a line of its own: a card's lines are the harness's."""
+    return " ".join(text.split())
 
 
 def _first(sentences: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 
 Sections = Mapping[str, object]
-_JSON_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+# What is not closed runs to the end: no piece is begun anew within another.
+_JSON_PIECES = re.compile(
+    r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
 
 
 def read_toml(text: str) -> Sections | None:

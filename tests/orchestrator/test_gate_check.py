@@ -352,7 +352,7 @@ def test_a_review_has_its_place_in_json(person: Person) -> None:
 
 def first_line(pipe: Path, writer: "subprocess.Popen[str]") -> str:
     """What is written into the pipe; a process that ends without having begun it fails the test, and hangs nobody."""
-    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
         waiting = selectors.DefaultSelector()
         waiting.register(stream, selectors.EVENT_READ)
         while writer.poll() is None:

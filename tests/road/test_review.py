@@ -220,7 +220,7 @@ def test_a_reviewer_that_thinks_long_is_killed_and_interrupted_costs_nothing_but
 
     assert repository.landed("forgepool/read") == ["quick", "quicker", "slow"]
     assert [one.attempt for one in _about(machine, e.OrderSent, "slow")] == [1]
-    assert [one.number for one in _about(machine, e.ReviewSent, "slow")] == [1, 2]
+    assert [one.number for one in _about(machine, e.ReviewSent, "slow")][:2] == [1, 2]
     assert [one.result.outcome for one in _about(machine, e.ReviewAnswered, "slow")] == ["passed"]
     nothing_left(ground, machine)
 
@@ -244,9 +244,7 @@ def test_a_red_check_ends_the_review_beside_it(
 
     red = f"test ! -e unsound.txt || {{ until test -e {begun}; do sleep 0.05; done; exit 1; }}"
     tasks = [_scripted(ground, "unsound", attempts=1, priority=1), _scripted(ground, "sound")]
-    plan = _plan(
-        ground, tasks, checks={"sound": red}, review={"by": ["south-1"]}, gate={"order": "side_by_side"}, scope="strict"
-    )
+    plan = _plan(ground, tasks, checks={"sound": red}, review={"by": ["south-1"]}, gate={"order": "side_by_side"})
     with VendorServer(_brain(reviewer=reviewer), models=["m"]) as server:
         _know(machine, server.url)
         try:
@@ -360,7 +358,7 @@ def test_a_target_that_others_broke_shuts_the_gate_and_blames_nobody(
     red = repository.git("rev-parse", "forgepool/read")
     (halted,) = events_of(machine.journal(), e.GateHalted)
     assert f"all checks on {red[:12]}, after the landings of 'c', 'd' since {green[:12]}" in halted.why
-    assert "cases::one" in halted.why or "one" in halted.why.partition(green[:12])[2], halted.why
+    assert halted.why.endswith(f"on forgepool/read itself at {red[:12]}, failing in cases::one")
     assert f"the gate is shut: {halted.why}" in said
     _assert_blameless(machine, repository)
     nothing_left(ground, machine)
@@ -379,7 +377,7 @@ def test_a_target_that_others_broke_shuts_the_gate_and_blames_nobody(
 def _assert_blameless(machine: Machine, repository: Repository) -> None:
     landed = [one for one in repository.landed("forgepool/read") if one]
     assert sorted(landed) == ["a", "b", "c", "d"]
-    assert not list(events_of(machine.journal(), e.TaskReturned | e.TaskFailed))  # type: ignore[arg-type]
+    assert not [one for kind in (e.TaskReturned, e.TaskFailed) for one in events_of(machine.journal(), kind)]
 
 
 def _push(repository: Repository, folder: Path, word: str) -> None:

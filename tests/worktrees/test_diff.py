@@ -14,6 +14,7 @@ from worktrees import diff
 from worktrees.compose import tree_of
 from worktrees.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
 from worktrees.git import CommitId, Git, GitFailed, TreeId
+from worktrees.hunks import parsed_hunks
 
 Files = Mapping[str, bytes | tuple[str, bytes]]
 _NONE = "000000"
@@ -107,6 +108,14 @@ def test_lines_that_look_like_headings_are_lines(trees: Trees) -> None:
     text = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\ndiff --git a/00000000 b/00000000\n\\ No newline at end of file\n"
     (file,) = trees.diff({"x": b"start\nend\n"}, {"x": b"start\n" + text + b"end\n"})
     assert [line.text for line in file.added] == text.decode().splitlines()
+
+
+def test_lines_around_a_change_count_on_both_sides() -> None:
+    patch = b"diff --git a/00000003 b/00000003\nindex 1..2\n@@ -4,4 +7,5 @@ f\n a\n-b\n+c\n d\n+e\n f\n\\ No newline\n"
+    ((number, (hunk,)),) = parsed_hunks(patch).items()
+    assert (number, [*hunk.removed], [*hunk.added]) == (3, [(5, b"b")], [(8, b"c"), (10, b"e")])
+    assert hunk.before == b"\na\nb\nd\nf"
+    assert len(hunk.lines) == 7
 
 
 def test_ends_of_lines_are_no_text_and_a_missing_one_is_a_change(trees: Trees) -> None:
@@ -247,6 +256,9 @@ def test_generated_and_vendored_are_what_the_commit_itself_calls_so(trees: Trees
     assert unread_paths(trees.git, trees.commit({"a": rules}), asked) == frozenset()
     (trees.git.git_dir / ".gitattributes").write_bytes(b"* linguist-generated\n")
     assert "a.py" not in unread_paths(trees.git, base, asked)
+    other = trees.commit({".gitattributes": b"a.py linguist-generated\n", "a.py": b""})
+    assert unread_paths(trees.git, other, asked) == {"a.py", "gen/a.py"}
+    assert not (trees.git.git_dir / "index").exists()
 
 
 def test_a_missing_commit_is_a_failure(trees: Trees) -> None:

@@ -88,6 +88,12 @@ def test_only_added_lines_of_comments_are_remarks(stage: Stage, path: str) -> No
     assert [(remark.line, remark.text) for remark in source.comments] == [(2, "# two"), (3, "# three")]
 
 
+@pytest.mark.parametrize("path", ["a.js", "a.c"])
+def test_of_a_long_comment_only_the_added_line_is_a_remark(stage: Stage, path: str) -> None:
+    source = _source(stage, path, "/*\n one\n two\n*/\nx();\n", before="/*\n one\n*/\nx();\n")
+    assert [(remark.line, remark.text) for remark in source.comments] == [(3, " two")]
+
+
 def test_a_file_too_much_for_its_grammar_still_has_comments(stage: Stage) -> None:
     source = _source(stage, "a.go", "// TODO: one\n" + "\n".join([",^|" * 30] * 300) + "\n")
     assert source.too_much
