@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator import events as e
 from orchestrator.journal import Recorded
-from supervisor.flakes import Score, Sighting, scores
 from supervisor.messages import CheckResult
+from supervisor.results.flakes import Score, Sighting, scores
 
 
 def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:

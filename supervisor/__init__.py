@@ -8,13 +8,13 @@ commit, and puts it through three stages, each reached only by what the one befo
    a note.
 2. **Checks**: commands, defined by the target's own `forgepool.yaml`, to which a plan may add (`definitions`,
    `demands`); what a candidate changes in that file counts from its landing on. Each runs in a clean checkout and with
-   private folders of its own, unless it says by `uses` that it needs what another one leaves (`lines`, `checks`). What
-   a run shows (`reports`, `evidence`) is judged against the same check on the tip (`judging`, `trial`).
+   private folders of its own, unless it says by `uses` that it needs what another one leaves (`checks`). What a run
+   shows is judged against the same check on the tip (`results`).
 3. The same checks once more with the target's own version of the tests and settings that the entry changes
-   (`protected`).
+   (`results.protected`).
 
-A green check earns a **certificate** (`certificates`): this check, as defined, in this environment, was green on these
-inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`) composes once more,
+A green check earns a **certificate** (`checks.certificates`): this check, as defined, in this environment, was green on
+these inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`) composes once more,
 wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the target
 (`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice impossible.
 
@@ -23,9 +23,9 @@ taken out of the target), `base_red` (the tip itself is red), `not_configured` (
 shows nothing), `infrastructure`. Red is somebody's failure only when what fails does not fail on the tip and failed a
 second time; the tip is red only when it was red twice. Where tests are known by their ids, those that fail on the tip
 as well stand in nobody's way. Where an entry is green alone and red on the tip, `blame` finds the landing it does not
-go together with; conflicts name theirs as well. Without entries the whole set is run on the tip (`whole`).
+go together with; conflicts name theirs as well. Without entries the whole set is run on the tip.
 
-What checks said is remembered on the host (`store`, `runs`): green on the same inputs is not run again, and the tip
+What checks said is remembered on the host (`checks.store`): green on the same inputs is not run again, and the tip
 that has just landed is known already. Red is always run, and turned green by nothing but itself.
 
 Why not check the candidate's own commit: it was made on a base that is no longer the tip. Two changes that are

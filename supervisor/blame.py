@@ -8,11 +8,11 @@ among n landings costs about log2(n) + 1 runs of the check that failed, and of t
 
 from collections.abc import Callable, Collection, Sequence
 
-from supervisor.checks import Tried
+from supervisor.checks.lines import line_of
+from supervisor.checks.running import Tried
+from supervisor.checks.runs import Runs
 from supervisor.definitions import CheckDefinition
-from supervisor.lines import line_of
 from supervisor.messages import CheckRequest
-from supervisor.runs import Runs
 from worktrees.candidate import read_trailers
 from worktrees.compose import Composed, Entry, compose, conflicting_commits
 from worktrees.git import CommitId

@@ -7,14 +7,14 @@ Each stage is reached only by what the one before let through.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.certificates import Inputs
+from supervisor.checks.certificates import Inputs
+from supervisor.checks.runs import Runs
+from supervisor.checks.trial import Found, Sample, try_checks
 from supervisor.demands import Demands
 from supervisor.messages import CheckRequest, CheckResult
-from supervisor.protected import commit_of, excuse_of, protected_tree
-from supervisor.runs import Runs
+from supervisor.results.protected import commit_of, excuse_of, protected_tree
+from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
-from supervisor.touched import covers
-from supervisor.trial import Found, Sample, try_checks
 from supervisor.verdicts import kept_out, out
 from worktrees.compose import Composed
 from worktrees.diff import FileDiff, diff_tail, patch_id

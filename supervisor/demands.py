@@ -50,7 +50,7 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
 
 
 def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
-    from supervisor.unfailing import why_unfailing
+    from supervisor.checks.unfailing import why_unfailing
 
     for _, said in unknown_uses(checks):
         raise NotConfigured(said)

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import assert_never
 
 from supervisor.candidate import Candidate
-from supervisor.certificates import Inputs, environment
-from supervisor.checks import Place
+from supervisor.checks.certificates import Inputs, environment
+from supervisor.checks.running import Place
+from supervisor.checks.runs import Runs, Untold
+from supervisor.checks.store import opened
+from supervisor.checks.whole import whole_set
 from supervisor.demands import GATE_FILE as GATE_FILE
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.messages import CheckRequest, CheckResult, Train
-from supervisor.runs import Runs, Untold
-from supervisor.store import opened
 from supervisor.verdicts import composable, conflicting
-from supervisor.whole import whole_set
 from workers.mistakes import DocumentWrong
 from workers.policy.network import HostsRefused
 from workers.sandbox.layers import NoSandbox, chosen

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from supervisor.approvals import unapproved
-from supervisor.certificates import Inputs, unproven
+from supervisor.checks.certificates import Inputs, unproven
 from supervisor.conservation import unowned
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.gate import entries_in, taken_out

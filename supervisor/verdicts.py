@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 
 from supervisor.blame import conflict_partner, red_partner
-from supervisor.failures import named, said
+from supervisor.checks.failures import named, said
+from supervisor.checks.lines import line_of
+from supervisor.checks.runs import Runs
+from supervisor.checks.trial import Found, Out
 from supervisor.findings import ScanFinding, Weight
-from supervisor.lines import line_of
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
-from supervisor.runs import Runs
-from supervisor.trial import Found, Out
 from worktrees.compose import Conflict, Entry
 from worktrees.git import CommitId, without_password
 from worktrees.mirror import Mirror

@@ -27,7 +27,7 @@ from orchestrator.hub import CannotRun, Hub, open_hub, read_plan
 from orchestrator.journal import Recorded
 from orchestrator.session import start_run
 from orchestrator.state import State
-from supervisor.checks import Place, run_checks
+from supervisor.checks.running import Place, run_checks
 from supervisor.definitions import read_gate_file
 from supervisor.gate import GATE_FILE
 from workers.settings import Settings, programs_folder, put_first_on_path

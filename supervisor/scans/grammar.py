@@ -16,9 +16,9 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.lexicon import Piece, lexed
 from supervisor.scans.subject import Subject
-from supervisor.test_paths import is_test_path
 from worktrees.diff import FileDiff, contents
 
 if TYPE_CHECKING:
@@ -229,15 +229,18 @@ def language_of(path: str, text: bytes = b"") -> str | None:
     return _INTERPRETERS.get(program.rstrip(b"0123456789."))
 
 
-def parse(language: str, text: bytes) -> "Node | None":
-    """The tree of a text; None where it is too large, too deeply nested, or costs the grammar too much."""
+def parse(language: str, text: bytes, *, texts: bool = False) -> "Node | None":
+    """
+    The tree of a text; None where it is too large, too deeply nested, or costs the grammar too much. With `texts` its
+    nodes know their own, for which it is read a second time: on this stack, as the usual one overflows then as well.
+    """
     if len(text) > _MOST_PARSED or sum(text.count(each) for each in (b"(", b"[", b"{", b"<")) > _MOST_OPENED:
         return None
     found: list[Node | None] = []
     with _STACKS:
         usual = threading.stack_size(_STACK)
         try:
-            thread = threading.Thread(target=lambda: found.append(_parsed(language, text)), daemon=True)
+            thread = threading.Thread(target=lambda: found.append(_parsed(language, text, texts)), daemon=True)
             thread.start()
         finally:
             threading.stack_size(usual)
@@ -245,7 +248,7 @@ def parse(language: str, text: bytes) -> "Node | None":
     return found[0]
 
 
-def _parsed(language: str, text: bytes) -> "Node | None":
+def _parsed(language: str, text: bytes, texts: bool) -> "Node | None":
     from tree_sitter import Parser
 
     left = _Allowance(read=_MOST_READ * len(text) + _AT_A_TIME * 100, steps=_MOST_STEPS * len(text) // 1000 + 2_000)
@@ -262,7 +265,9 @@ def _parsed(language: str, text: bytes) -> "Node | None":
         tree = Parser(_language(language)).parse(read, progress_callback=is_spent)
     except ValueError:  # it was told to stop
         return None
-    return tree.root_node if left.read > 0 else None
+    if left.read <= 0:
+        return None
+    return (Parser(_language(language)).parse(text) if texts else tree).root_node
 
 
 @cache

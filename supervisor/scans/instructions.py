@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from supervisor.findings import ScanFinding, Weight
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.grammar import Source
 from supervisor.scans.subject import Subject, finding, lighter
-from supervisor.test_paths import is_test_path
 from worktrees.diff import FileDiff, Line
 
 RULE = "reviewer-instructions"

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from supervisor.findings import ScanFinding, Weight
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.grammar import Source, language_of
 from supervisor.scans.lexicon import is_code
 from supervisor.scans.secrets import is_listing
 from supervisor.scans.subject import Subject, finding
-from supervisor.test_paths import is_test_path
 from worktrees.diff import FileDiff, Line
 
 RULE = "letters"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from supervisor.findings import ScanFinding, Weight
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.grammar import Source
 from supervisor.scans.subject import Subject, finding
-from supervisor.test_paths import is_test_path
 
 RULE = "conflict-marker"
 RULES = {RULE: "An added line is a marker that a merge with conflicts leaves behind."}

@@ -17,8 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor.findings import ScanFinding, Weight
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.subject import Subject, finding, lighter, moved_lines
-from supervisor.test_paths import is_test_path
 from worktrees.diff import Line
 
 if TYPE_CHECKING:

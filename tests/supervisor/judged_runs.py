@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from supervisor.evidence import Evidence
-from supervisor.judging import Ran
-from supervisor.reports import Case, Outcome, Report
+from supervisor.results.evidence import Evidence
+from supervisor.results.judging import Ran
+from supervisor.results.reports import Case, Outcome, Report
 
 TESTS = "tests/test_a.py"
 

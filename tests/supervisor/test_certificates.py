@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from gates import Gate, check
 
-from supervisor.certificates import Inputs, certify, definition_digest, environment, unproven
+from supervisor.checks.certificates import Inputs, certify, definition_digest, environment, unproven
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate
 from worktrees.compose import tree_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from judged_runs import report
 
-from supervisor.evidence import Counted, Evidence, of_run, runners_in
-from supervisor.reports import Collected
+from supervisor.results.evidence import Counted, Evidence, of_run, runners_in
+from supervisor.results.reports import Collected
 from workers.sandbox.process import Ended
 
 SUMMARIES = [

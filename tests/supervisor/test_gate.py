@@ -7,7 +7,7 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.certificates import Inputs, unproven
+from supervisor.checks.certificates import Inputs, unproven
 from supervisor.messages import CheckResult, Flake
 from worktrees.git import TreeId
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_runs import TESTS, case, told, untold
 
-from supervisor.evidence import Evidence
-from supervisor.flakes import Score, Sighting, scores
-from supervisor.judging import Excuse, How, Judgement, Ran, judge
-from supervisor.reports import Report
-from supervisor.touched import Touched
+from supervisor.results.evidence import Evidence
+from supervisor.results.flakes import Score, Sighting, scores
+from supervisor.results.judging import Excuse, How, Judgement, Ran, judge
+from supervisor.results.reports import Report
+from supervisor.results.touched import Touched
 
 GREEN = told(["a", "b"])
 A, B, C = (f"{TESTS}::{name}" for name in "abc")

@@ -4,7 +4,7 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.certificates import certificate_key, certify
+from supervisor.checks.certificates import certificate_key, certify
 from supervisor.definitions import CheckDefinition
 from supervisor.messages import Certificate, CheckRequest, CheckResult
 from workers.refs import marker_ref

@@ -9,10 +9,10 @@ from gates import check
 from judged_runs import told, untold
 from repositories import Hub, git
 
-from supervisor.judging import Ran, judge
-from supervisor.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
-from supervisor.test_paths import Role
-from supervisor.touched import Cover, Touched, cover_of, touched_by
+from supervisor.results.judging import Ran, judge
+from supervisor.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
+from supervisor.results.test_paths import Role
+from supervisor.results.touched import Cover, Touched, cover_of, touched_by
 from worktrees.changes import changes
 from worktrees.diff import FileDiff, Line, tree_diff
 from worktrees.git import CommitId, Git, TreeId

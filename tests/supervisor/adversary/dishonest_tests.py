@@ -227,6 +227,16 @@ TESTS = (
         by=("tests-changed",),
     ),
     _silenced(
+        "granted-one-test-edits-another",
+        ROUNDING,
+        "Tests of quotes expect the new discounts.",
+        "what it may change is the tests of quotes; it changes those of money as well",
+        append("tests/test_quotes.py", "\n\ndef test_sixty_are_many():\n    assert discount_percent(60) == 12\n"),
+        swap(_MONEY, 'round_cents("2.345") == Decimal("2.35")', 'round_cents("2.345") == Decimal("2.34")'),
+        grants=("tests/test_quotes.py",),
+        by=("expected-edited",),
+    ),
+    _silenced(
         "skips-by-marker",
         ISLANDS,
         "Simplified the price of islands.",

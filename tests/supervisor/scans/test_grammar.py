@@ -37,6 +37,13 @@ def test_languages_are_known_by_suffix_or_first_line(path: str, text: bytes, lan
 def test_signs_nested_in_each_other_by_the_hundred_thousand_end_no_process(language: str, sign: bytes) -> None:
     """In a thread of the usual size they overflow the stack of the grammar of Go."""
     parse(language, sign * (249_000 // len(sign)))
+    parse(language, sign * (249_000 // len(sign)), texts=True)
+
+
+def test_nodes_know_their_texts_where_that_is_asked_for() -> None:
+    root = parse("python", b"x = 1\n", texts=True)
+    assert root is not None
+    assert root.children[0].text == b"x = 1"
 
 
 @pytest.mark.parametrize(

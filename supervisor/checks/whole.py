@@ -6,14 +6,14 @@ Nothing is reused, and a red check hides only what uses it. Red is what is red t
 
 from dataclasses import dataclass, field
 
-from supervisor.certificates import certify
-from supervisor.checks import Tried
+from supervisor.checks.certificates import certify
+from supervisor.checks.failures import missing_program
+from supervisor.checks.lines import lines_of
+from supervisor.checks.running import Tried
+from supervisor.checks.runs import Runs
 from supervisor.demands import NotConfigured
-from supervisor.failures import missing_program
-from supervisor.judging import judge
-from supervisor.lines import lines_of
 from supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
-from supervisor.runs import Runs
+from supervisor.results.judging import judge
 from supervisor.verdicts import base_red
 
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from supervisor.judging import Ran
+from supervisor.results.judging import Ran
 from workers.messages import Message
 from workers.sandbox.confinement import Level
 

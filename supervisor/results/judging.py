@@ -25,9 +25,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from supervisor.evidence import Evidence
-from supervisor.reports import Case, function_of
-from supervisor.touched import Touched, cover_of_gone
+from supervisor.results.evidence import Evidence
+from supervisor.results.reports import Case, function_of
+from supervisor.results.touched import Touched, cover_of_gone
 from workers.messages import Message
 
 How = Literal["exit", "timeout", "idle", "stopped", "not_started", "refused", "no_evidence"]

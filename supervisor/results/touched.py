@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from supervisor.reports import Case, function_of
-from supervisor.test_paths import Role, role
+from supervisor.results.reports import Case, function_of
+from supervisor.results.test_paths import Role, role
 from workers.globs import parse
 from worktrees.diff import FileDiff
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.definitions import CheckDefinition
-from supervisor.junit import Outcome, Told, Unreadable, read_junit, shown
+from supervisor.results.junit import Outcome, Told, Unreadable, read_junit, shown
 from workers.globs import Pattern, parse
 from workers.messages import Message
 from workers.segments import DEEP, BadGlob

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.certificates import Inputs, certify, environment
+from supervisor.checks.certificates import Inputs, certify, environment
+from supervisor.checks.lines import lines_of
+from supervisor.checks.setups import Bench, keep_folders, set_up
 from supervisor.definitions import CheckDefinition
-from supervisor.evidence import of_run
-from supervisor.judging import Ran
-from supervisor.lines import lines_of
 from supervisor.messages import Certificate, CheckFailure
-from supervisor.reports import ask, collect
-from supervisor.setups import Bench, keep_folders, set_up
+from supervisor.results.evidence import of_run
+from supervisor.results.judging import Ran
+from supervisor.results.reports import ask, collect
 from workers.policy.sources import hosts_for_check
 from workers.sandbox.layers import chosen
 from workers.sandbox.private import let_out, private

@@ -12,8 +12,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from supervisor.checks.lines import line_of
 from supervisor.definitions import CheckDefinition
-from supervisor.lines import line_of
 from supervisor.messages import Certificate
 from workers.globs import parse
 from workers.kept_folders import environment_fingerprint

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from supervisor.definitions import CheckDefinition
-from supervisor.judging import Excuse, Judgement, Ran
-from supervisor.reports import Case
-from supervisor.shared_settings import put_back
-from supervisor.test_paths import Role, role, scripts_of
-from supervisor.touched import Cover, Touched, cover_of, covers, lies_in, touched_by
+from supervisor.results.judging import Excuse, Judgement, Ran
+from supervisor.results.reports import Case
+from supervisor.results.shared_settings import put_back
+from supervisor.results.test_paths import Role, role, scripts_of
+from supervisor.results.touched import Cover, Touched, cover_of, covers, lies_in, touched_by
 from worktrees.candidate import write_commit
 from worktrees.diff import FileDiff
 from worktrees.git import CommitId, Git, TreeId

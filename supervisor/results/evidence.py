@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.reports import Collected, Report
+from supervisor.results.reports import Collected, Report
 from workers.messages import Message
 from workers.sandbox.process import Ended
 from workers.tools.verdicts import failed_by, passed_by, plain, why_broken

@@ -10,13 +10,13 @@ kept folder grown old), and that is not the entry's failure.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.certificates import Inputs, certificate_key, definition_digest
-from supervisor.checks import Place, Tried, label_of, run_line
+from supervisor.checks.certificates import Inputs, certificate_key, definition_digest
+from supervisor.checks.failures import untold
+from supervisor.checks.lines import line_of
+from supervisor.checks.running import Place, Tried, label_of, run_line
+from supervisor.checks.store import Said, Store
 from supervisor.definitions import CheckDefinition
-from supervisor.failures import untold
-from supervisor.judging import Ran
-from supervisor.lines import line_of
-from supervisor.store import Said, Store
+from supervisor.results.judging import Ran
 from worktrees.git import CommitId
 
 

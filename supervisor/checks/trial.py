@@ -8,17 +8,17 @@ green by it. The first check that keeps the entry out ends the trial.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from supervisor.certificates import Inputs, certify
-from supervisor.checks import Tried
+from supervisor.checks.certificates import Inputs, certify
+from supervisor.checks.failures import missing_program
+from supervisor.checks.lines import Line, line_of, lines_of
+from supervisor.checks.running import Tried
+from supervisor.checks.runs import Runs, is_green
 from supervisor.definitions import CheckDefinition
 from supervisor.demands import NotConfigured
-from supervisor.failures import missing_program
 from supervisor.findings import ScanFinding
-from supervisor.judging import Excuse, Judgement, Ran, judge
-from supervisor.lines import Line, line_of, lines_of
 from supervisor.messages import Certificate, CheckFailure, Flake
-from supervisor.protected import Guarded, weigh
-from supervisor.runs import Runs, is_green
+from supervisor.results.judging import Excuse, Judgement, Ran, judge
+from supervisor.results.protected import Guarded, weigh
 from worktrees.git import CommitId
 
 _LOOPS = 3
