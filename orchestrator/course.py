@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from orchestrator.budget import Budget, Ledger
-from orchestrator.overlap import Globs, escape
+from orchestrator.overlap import Globs
 from orchestrator.plan import Plan, Task
 from orchestrator.readiness import Graph, TaskNeeds
 from orchestrator.state import State
@@ -88,11 +88,6 @@ class Course:
             return declared
         extra = Globs.exactly(task.extra)
         return extra if declared is None else declared | extra
-
-    def holds(self, task: TaskState) -> tuple[str, ...] | None:
-        """What it may write, as globs: what it declares, and the paths it holds besides; None where it is silent."""
-        declared = self.tasks[task.id].files
-        return None if declared is None else (*declared, *(escape(path) for path in task.extra))
 
     def touches(self, task: TaskState) -> Globs:
         """What an interrupted task may have changed, as far as that is known, and what it is to hold next."""

@@ -14,7 +14,7 @@ commit, and puts it through three stages, each reached only by what the one befo
    (`results.protected`).
 
 A green check earns a **certificate** (`checks.certificates`): this check, as defined, in this environment, was green on
-these inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`) composes once more,
+these inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`) composes again,
 wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the target
 (`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice impossible.
 

@@ -63,9 +63,9 @@ class Candidate:
 
         leave, scans = self._leave, self.demands.scans
         planned = tuple(path for entry in self.request.entries for path in entry.planned)
-        entry = self.request.entries[-1].model_copy(
-            update={"grants": leave.grants, "holds": leave.holds, "waive": leave.waive, "planned": planned}
-        )
+        extended = tuple(path for entry in self.request.entries for path in entry.extended)
+        mine = {"grants": leave.grants, "holds": leave.holds, "waive": leave.waive}
+        entry = self.request.entries[-1].model_copy(update=mine | {"planned": planned, "extended": extended})
         checks = self.demands.checks
         return subject_of(self._git, self._base, self.composed.tree, entry, checks, scans.protect, scans.waive)
 

@@ -34,7 +34,9 @@ class EntryRef(Message):
     """The whole message of the commit that brings it into the target, trailers included."""
     author: Author = Author()
     holds: tuple[str, ...] | None = None
-    """Globs of what the task may write, paths that were granted it since included; None where it declares none."""
+    """Globs of what the task may write, as a person declared it; None where nobody did."""
+    extended: tuple[str, ...] = ()
+    """Paths it holds besides: it asked for them, or touched them undeclared. That is no leave to change tests."""
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that a person lets this task change."""
     waive: tuple[str, ...] = ()

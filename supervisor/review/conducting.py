@@ -18,7 +18,7 @@ from supervisor.review.brief import Brief
 from supervisor.review.conversation import Conversation, Position, Site
 from supervisor.review.debate import Debate, Heard, findings_of
 from supervisor.review.difference import Difference, difference
-from supervisor.review.panel import panel, person
+from supervisor.review.panel import panel
 from workers.concealing import hider
 from workers.context.choice import chosen as chosen_profile
 from workers.context.profiles.registry import UnknownProfile
@@ -168,7 +168,7 @@ def _shut(site: Site, request: ReviewRequest) -> str | None:
     for path in site.difference.paths:
         judged = judge_call(policy, "read_file", {"path": path}, ground)
         if judged.decision in ("deny", "prompt"):
-            return f"no model may read {path} ({judged.reason}); {person(request)}"
+            return f"no model may read {path} ({judged.reason})"
     return None
 
 
@@ -245,8 +245,6 @@ def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Revie
     order = ("infrastructure", "limits", "void", "unreachable")
     ended = next((one for one in order if any(failure.ended == one for failure in failures)), "infrastructure")
     detail = "; ".join(failure.detail for failure in failures)
-    if ended != "infrastructure":
-        detail = f"{detail}; {person(request)}"
     waits = [failure.not_before for failure in failures if failure.not_before is not None]
     not_before = min((*waits, time.time() + _LONGEST_WAIT_S)) if waits and ended == "infrastructure" else None
     return blank.model_copy(update={"outcome": ended, "detail": detail, "not_before": not_before})

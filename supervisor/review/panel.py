@@ -23,6 +23,7 @@ ROUTE = "review"
 _NO_MODELS = ("command",)
 """Agents behind which no model is."""
 _SCRIPTED_WINDOW = 200_000
+_UNNAMED = "name one in the plan's `review`, or in models.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | s
     authors = author_families(entry.author for entry in request.entries)
     if UNKNOWN in authors:
         why = "a model that had a hand in it is of no known family, so nobody can be shown to be of another"
-        return f"{why}; give its model a `family` in models.yaml, or {person(request)}"
+        return f"{why}; give its model a `family` in models.yaml"
     if request.policy.script is not None:
         return _scripted(request, request.policy.script, authors)
     return _of_table(request, table, settings, authors)
@@ -93,7 +94,7 @@ def _scripted(request: ReviewRequest, text: str, authors: Sequence[str]) -> Pane
             models.append(model)
     if not models:
         mend = "give the script a `family:` that is another"
-        return f"the scripted reviewer is of the author's family ({_listed(authors)}); {mend}, or {person(request)}"
+        return f"the scripted reviewer is of the author's family ({_listed(authors)}); {mend}"
     return _seated(request, [_script_seat(number, model) for number, model in enumerate(models, start=1)])
 
 
@@ -176,15 +177,10 @@ def _seated(request: ReviewRequest, seats: Sequence[Seat]) -> Panel:
 def _nobody(request: ReviewRequest, others: Sequence[Contender], authors: Sequence[str]) -> str:
     who = f"no model of another family than {_listed(authors)}" if authors else "no model"
     where = "of those the plan names" if request.policy.by else f"on the route '{ROUTE}'"
-    wanting = dict.fromkeys(f"{one.wanting} (for {one.candidate.model})" for one in others)
-    mend = "; or ".join(wanting) if wanting else "name one in the plan's `review`, or in models.yaml"
-    return f"{who} can be asked {where}: {mend}; or {person(request)}"
-
-
-def person(request: ReviewRequest) -> str:
-    """What a person can do where no model may, or none did."""
-    task = request.entries[-1].task
-    return f"a person can look at it: `forgepool approve {request.run} {task} --by NAME`"
+    keys = dict.fromkeys(one.candidate.wants_key for one in others if one.candidate.wants_key)
+    wanting = dict.fromkeys(one.wanting for one in others if one.wanting and not one.candidate.wants_key)
+    mend = [f"set {' or '.join(keys)} where reviews are done"] * bool(keys) + list(wanting)
+    return f"{who} can be asked {where}: {'; '.join(mend) or _UNNAMED}"
 
 
 def _listed(families: Sequence[str]) -> str:

@@ -66,6 +66,7 @@ def subject_of(
         checks=tuple(checks),
         protect=tuple(protect),
         holds=entry.holds,
+        extended=entry.extended,
         grants=entry.grants,
         waive=(*entry.waive, *waive),
         planned=entry.planned,

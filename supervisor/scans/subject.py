@@ -32,6 +32,7 @@ class Subject:
     protect: tuple[str, ...] = ()
     """Globs that the target's gate file protects besides what is protected anyway."""
     holds: tuple[str, ...] | None = None
+    extended: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     waive: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()

@@ -384,7 +384,8 @@ def test_a_reviewer_is_told_the_task_the_checks_and_what_others_are_at() -> None
     request = review_request(plan, state, state.tasks["a"], state.outstanding()[f"{RUN}.a.1.review-1"], now=1.0)
     (entry,) = request.entries
     assert (entry.author.agent, entry.author.models, entry.author.families) == ("builtin", ("claude-x",), ("claude",))
-    assert (entry.holds, entry.grants, entry.waive) == (("src/**", "src/[[]x].py"), ("ci.yml",), ("secret",))
+    assert (entry.holds, entry.extended) == (("src/**",), ("src/[x].py",))
+    assert (entry.grants, entry.waive) == (("ci.yml",), ("secret",))
     assert entry.planned == ("src/y",) and request.reviewed
     assert [(one.task, one.files) for one in request.siblings] == [("b", ("docs/**",))]
     assert request.findings == (look,) and "check 'test' is green, 1.0 s" in request.checked

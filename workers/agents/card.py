@@ -38,16 +38,29 @@ def _reason(reason: ReasonPack) -> str:
         lines.append(f"It clashes with: {reason.conflicting_entry}")
     if reason.paths:
         lines.append("Paths:\n" + _listed(reason.paths))
+    if reason.findings:
+        lines.append("What has to be mended:\n" + _listed(tuple(_one_line(one) for one in reason.findings)))
+    if reason.tests:
+        lines.append("Tests that failed:\n" + _listed(tuple(_one_line(one) for one in reason.tests)))
     if reason.reproduce:
         lines.append(f"To see it again: {reason.reproduce}")
+    if reason.tried:
+        lines.append("What it said it had done:\n" + quoted(reason.tried.strip("\n")))
     if reason.log_tail:
         lines.append("The end of its log:\n" + quoted(reason.log_tail.strip("\n")))
+    if reason.diff_tail:
+        lines.append("The end of its diff:\n" + quoted(reason.diff_tail.strip("\n")))
     return "\n".join(lines)
 
 
 def _reply(reply: Reply) -> str:
     by = f" by {reply.by}" if reply.by else ""
     return f"## A question that was answered{by}\nAsked:\n{quoted(reply.question)}\nAnswer:\n{reply.answer.strip()}"
+
+
+def _one_line(text: str) -> str:
+    """Others are its authors: it can end neither its line nor the section."""
+    return " ".join(text.split())
 
 
 def _listed(items: tuple[str, ...]) -> str:

@@ -5,17 +5,14 @@ Trees are walked without recursion: a file may be nested as deeply as whoever wr
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from supervisor.scans.cases.suite import Word, listed
 from supervisor.scans.grammar import parse as bounded_parse
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
-_DIALECTS = {"typescript": ("typescript", "language_typescript"), "tsx": ("typescript", "language_tsx")}
 _STRINGS = listed(
     "string template_string string_literal raw_string_literal interpreted_string_literal "
     "char_literal character_literal rune_literal"
@@ -35,20 +32,7 @@ _LAYOUT = frozenset(["(", ")", ",", ";", "\n"])
 
 def parse(language: str, source: bytes) -> "Node | None":
     """The tree of a source; of one that is broken, as much as can be made out. None where it is too much to be read."""
-    from tree_sitter import Parser
-
-    if bounded_parse(language, source) is None:
-        return None
-    # Nodes know their text only where the whole of it was handed over; what is read twice was shown to be harmless.
-    return Parser(_language(language)).parse(source).root_node
-
-
-@cache
-def _language(name: str) -> "Language":
-    from tree_sitter import Language
-
-    package, function = _DIALECTS.get(name, (name, "language"))
-    return Language(getattr(import_module(f"tree_sitter_{package}"), function)())
+    return bounded_parse(language, source, texts=True)
 
 
 def walk(*roots: "Node", into: "Callable[[Node], bool]" = lambda _: True) -> "Iterator[Node]":

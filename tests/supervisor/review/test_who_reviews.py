@@ -64,7 +64,6 @@ def test_a_fallback_and_the_last_resort_are_of_other_families_too(desk: Desk, se
     found = desk.review(TWO, ReviewPolicy())
     assert (found.outcome, found.models) == ("unreachable", ())
     assert asked(server) == ["gpt-x", "gemini-x"]
-    assert "forgepool approve r one --by NAME" in found.detail
 
 
 def test_a_reviewer_may_fall_back_to_a_third_family(desk: Desk, serve: Serve) -> None:
@@ -101,8 +100,7 @@ def test_where_a_key_is_wanting_it_is_named(desk: Desk, serve: Serve) -> None:
     server = serve(reads_and_passes, keyed="claude")
     found = desk.review(TWO, ReviewPolicy())
     assert (found.outcome, server.seen) == ("unreachable", [])
-    assert "set NO_KEY_FOR_GPT in the worker's environment (for gpt-x)" in found.detail
-    assert "forgepool approve r one --by NAME" in found.detail
+    assert "set NO_KEY_FOR_GPT or NO_KEY_FOR_GEMINI where reviews are done" in found.detail
 
 
 @pytest.mark.parametrize(

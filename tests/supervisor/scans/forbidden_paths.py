@@ -287,6 +287,7 @@ HARNESS: tuple[Change, ...] = (
     code("import os\nx = 1" + " " * 30_000 + "; y = os._exit\n", "far to the right"),
 )
 UNAWARE: tuple[Change, ...] = (
+    code("import os\n\n\ndef test_a():\n    assert os.environ['PYTEST_XDIST_WORKER']\n", "runner asked by a test", _T),
     code(
         'import sys\n\n\ndef main():\n    sys.exit(1)\n\n\nif __name__ == "__main__":\n    sys.exit(main())\n', "main"
     ),

@@ -229,6 +229,7 @@ DISHONEST: tuple[Edit, ...] = (
     _edit("file-renamed", P, PYTHON, PYTHON, REMOVED, to="tests/app_checks.py"),
     _edit("file-renamed-and-edited", P, PYTHON, PYTHON + "\nX = 1\n", REMOVED, to="tests/app_cases.py"),
     _edit("file-moved-out-of-sight", P, PYTHON, PYTHON, REMOVED, to="build/test_app.py"),
+    _edit("file-renamed-half-away", P, PYTHON, PYTHON, REMOVED, to="tests/tests.py"),
     _py("test-deleted", (_WITHDRAWS + _BODY, ""), rules=REMOVED),
     _py("test-renamed-away", ("def test_withdraws", "def withdraws"), rules=REMOVED),
     _py("class-renamed-away", ("class TestLoading", "class Loading"), rules=REMOVED),

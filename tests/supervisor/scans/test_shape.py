@@ -52,6 +52,7 @@ def test_a_path_outside_the_lock_is_let_through(changes: Changes) -> None:
     assert rules(found(changes, {"src/f1.py": "x\n"}, holds=("src/f2.py",))) == {"outside-lock"}
     assert rules(found(changes, {"src/f1.py": None, "src/g.py": "1\n"}, holds=("src/g.py",))) == {"outside-lock"}
     assert rules(found(changes, {"src/f1.py": "x\n"}, holds=())) == {"outside-lock"}
+    assert rules(found(changes, {"src/f1.py": "x\n"}, holds=(), extended=("src/f1.py",))) == set()
 
 
 @pytest.mark.parametrize("said", [{"holds": ("src/",)}, {"holds": None}, {"holds": (), "grants": ("**",)}], ids=str)
