@@ -38,7 +38,7 @@ def why_not_approve(course: Course, state: State, task_id: str) -> str | None:
         return f"has landed already, as {task.commit[:12]}"
     if task.phase == "landing":
         return "is just landing"
-    if task_id not in course.reviewed:
+    if not course.wants_review(task):
         return "wants no approval: its candidates land by their checks alone"
     if task.review.person is not None and task.phase != "cancelled":
         return f"is approved already, by {task.review.person.by}"

@@ -40,7 +40,7 @@ class Course:
 
     @cached_property
     def reviewed(self) -> frozenset[str]:
-        """Tasks whose candidates may not land without an approval."""
+        """Tasks whose candidates may not land without an approval, as the plan has it; its target may want more."""
         review = self.plan.review
         if review == "none":
             return frozenset()
@@ -50,6 +50,10 @@ class Course:
             for task in self.plan.tasks
             if task.review != "none" and (commands or not isinstance(task.agent, CommandAgent))
         )
+
+    def wants_review(self, task: TaskState) -> bool:
+        """Whether its candidate may not land without an approval: the plan says so, or what was said of its target."""
+        return task.id in self.reviewed or task.reviewed
 
     @cached_property
     def review_policy(self) -> ReviewPolicy:

@@ -95,7 +95,7 @@ def _after_check(course: Course, state: State, task: TaskState, verdict: CheckRe
 
 
 def _may_land(course: Course, task: TaskState) -> bool:
-    return task.id not in course.reviewed or task.approval is not None
+    return not course.wants_review(task) or task.approval is not None
 
 
 def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:

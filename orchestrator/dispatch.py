@@ -83,7 +83,7 @@ def check_request(course: Course, state: State, task: TaskState, sent: Outstandi
         **_train(course, state, sent, now),
         base=task.base,
         entries=(_entry(course, state, task),),
-        reviewed=task.id in course.reviewed,
+        reviewed=course.wants_review(task),
     )
 
 

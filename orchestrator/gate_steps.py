@@ -34,6 +34,7 @@ def check_sent(task: TaskState, event: e.CheckSent, at: float) -> None:
 
 def check_answered(task: TaskState, event: e.CheckAnswered, at: float) -> None:
     task.message, task.verdict = None, event.result
+    task.reviewed = task.reviewed or event.result.reviewed
     match event.result.verdict:
         case "infrastructure":
             task.fall_into_trouble(event.result.detail, at)
@@ -73,7 +74,7 @@ def landing_answered(task: TaskState, event: e.LandingAnswered, at: float) -> No
         raise IllegalStep(f"a late answer to the landing of '{task.id}' that is not 'landed' changes nothing")
     task.message = None
     if result.outcome != "landed":
-        task.verdict = None
+        task.verdict, task.reviewed = None, task.reviewed or result.unapproved
     match result.outcome:
         case "landed":
             task.commit, task.landed_on_host = result.commit or "", result.host

@@ -155,7 +155,7 @@ def judged(answer: Answer, review: Review, *, required: bool, policy: ReviewPoli
             return replace(told, verdict="refused", why=f"the review holds {held} against it")
         case "unreachable" if not required and not _wants_a_look(answer):
             return replace(told, unreviewed=detail)
-        case "infrastructure":
+        case "infrastructure" | "not_configured":
             return replace(told, verdict="trouble", why=detail)
         case _:
             return replace(told, verdict="refused", why=detail or f"the review ended as {review.outcome}")
@@ -189,7 +189,7 @@ def _unchecked(ready: Ready) -> str:
 
 def _required(ready: Ready) -> bool:
     question = ready.question
-    if question.scans_only or question.reviewing == "none":
+    if question.scans_only:
         return False
     return question.reviewing == "required" or _demanded(ready)
 

@@ -7,12 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.plan import Plan, load_plan
+from supervisor.definitions import read_gate_file
+from supervisor.demands import GATE_FILE
 from workers.documents import read
+from workers.mistakes import DocumentWrong
 from workers.settings import Settings
-from worktrees.changes import tree_paths
+from worktrees.changes import FileTooLarge, read_file, tree_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubFacts, inspect_hub
-from worktrees.mirror import Mirror, open_mirror
+from worktrees.mirror import Mirror, MissingCommit, open_mirror
+
+
+def wants_reviews(mirror: Mirror, tip: CommitId) -> bool:
+    """Whether the target's gate file demands reviews, whatever a plan says; of one that is wrong the gate will tell."""
+    try:
+        mirror.ensure(tip)
+        text = read_file(mirror.git, tip, GATE_FILE)
+        return text is not None and read_gate_file(text.decode(errors="replace"), GATE_FILE).review == "required"
+    except (DocumentWrong, FileTooLarge, MissingCommit):
+        return False
 
 
 class CannotRun(Exception):

@@ -22,6 +22,8 @@ class Request(Message):
     """Of an answer; of `context`, the profile; of `reject`, the reason."""
     by: str = ""
     """Who answers, approves or rejects."""
+    candidate: str = ""
+    """Of `approve` and `reject`: the commit that was the candidate when it was said; of no other does it hold."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

@@ -45,7 +45,7 @@ def admitted(course: Course, state: State) -> list[Event]:
             return [again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)]
         if waits_for(course, state, task) is None:
             extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []
-            return [*extended, EntryQueued(task=task.id, reviewed=task.id in course.reviewed)]
+            return [*extended, EntryQueued(task=task.id, reviewed=course.wants_review(task))]
     return []
 
 

@@ -41,7 +41,7 @@ from orchestrator.link import Link
 from orchestrator.locks import beyond
 from orchestrator.outstanding import Outstanding
 from orchestrator.reception import answered_by, asked_by, received
-from orchestrator.requests import granted
+from orchestrator.requests import granted, overtaken
 from orchestrator.state import State
 from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
@@ -233,6 +233,8 @@ class Loop:
 
     def _take_requests(self) -> None:
         for path, request in inbox.waiting(self.folder):
+            if (why := overtaken(self.state, request)) is not None:
+                log.warning("request.overtaken", run=self.state.run, why=why)
             asked = granted(self.course, self.state, request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:

@@ -26,7 +26,7 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
     task.extra = task.wanted
     task.verdict, task.certificates = None, ()
     task.review.forget_candidate()
-    task.kept = False
+    task.kept = task.reviewed = False
     task.first_started = task.first_started or at
     task.overtaken = 0
     task.limit_until = 0.0

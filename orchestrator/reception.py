@@ -20,6 +20,7 @@ from orchestrator.events import (
 from orchestrator.locks import beyond
 from orchestrator.outstanding import Outstanding
 from orchestrator.readiness import ready
+from orchestrator.reviews import unapproved
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.waves import landings_of
@@ -158,7 +159,9 @@ def _landed(state: State, result: Landing) -> list[Event]:
     if message is None:
         return []
     answered: list[Event] = [LandingAnswered(task=message.task, result=result)]
-    if result.outcome == "refused":
+    if result.outcome == "refused" and result.unapproved:
+        answered.append(unapproved(state, state.tasks[message.task], result.detail))
+    elif result.outcome == "refused":
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered
 

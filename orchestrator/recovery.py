@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from orchestrator.budget import Seen
 from orchestrator.course import Course
-from orchestrator.events import Event, LandingAnswered, OrderAnswered, TaskFailed, TaskParked, TaskReturned
+from orchestrator.events import Event, LandingAnswered, OrderAnswered, OrderSent, TaskFailed, TaskParked, TaskReturned
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from supervisor.messages import Landing
@@ -22,6 +22,7 @@ from workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 
+_GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
 _MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
 
 
@@ -82,14 +83,15 @@ def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
 
 def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
     """
-    The same events, but for a task given up whose landing is in doubt and has happened: that it has landed.
+    The same events, but for a task given up or begun anew whose landing is in doubt and has happened: that it has
+    landed.
 
     A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
-    task may not be given up.
+    task may not be given up, nor done twice.
     """
     settled: list[Event] = []
     for event in events:
-        task = state.tasks[event.task] if isinstance(event, TaskFailed | TaskReturned | TaskParked) else None
+        task = state.tasks[event.task] if isinstance(event, _GIVING_UP) else None
         settled += (landed(state, mirror, task) if task is not None and task.landing_in_doubt else []) or [event]
     return settled
 

@@ -41,6 +41,15 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return _spoken(course, state, request)
 
 
+def overtaken(state: State, request: Request) -> str | None:
+    """Why a person's word holds no more: there is another candidate than the one it was said of. None where it does."""
+    task = state.tasks.get(request.task or "")
+    if request.do not in ("approve", "reject") or task is None or request.candidate in ("", task.candidate):
+        return None
+    now = f"{task.candidate[:12]} is" if task.candidate else "none is"
+    return f"'{request.do}' was said of candidate {request.candidate[:12]} of '{task.id}', and {now} there now"
+
+
 def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
     """Where a conversation is shown to a model, or will be; one that waits for a person goes on some time."""
     phase = state.tasks[task_id].phase
@@ -67,7 +76,7 @@ def _answered(course: Course, state: State, request: Request) -> Iterator[Event]
 
 def _spoken(course: Course, state: State, request: Request) -> list[Event]:
     """A person's word about a candidate; what was blocked for want of it may go on where it does."""
-    if request.task is None or request.task not in state.tasks:
+    if request.task is None or request.task not in state.tasks or overtaken(state, request) is not None:
         return []
     if request.do == "approve":
         said = approve(course, state, request.task, by=request.by)

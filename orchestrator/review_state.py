@@ -74,8 +74,14 @@ class ReviewState:
         self.message, self.holder = None, ""
 
     def settle(self, review: Review) -> None:
+        """
+        One that broke off without a turn may have paid for one: all that was reserved counts, as for one that is lost.
+        That a model is to be asked later is no such thing.
+        """
         use = self.uses.get(self.sent, Use())
-        self.uses = self.uses | {self.sent: replace(use, spent=review.spent, models=review.models)}
+        untold = review.outcome == "infrastructure" and review.not_before is None and not review.spent.turns
+        settled = given_up(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
+        self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
         self.message, self.holder = None, ""
 
     def approval(self, candidate: str, verdict: CheckResult | None) -> Approval | None:

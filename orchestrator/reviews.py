@@ -80,7 +80,7 @@ def short_of_budget_for_review(course: Course, state: State) -> bool:
 
 def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
     """That an entry waits for its review before its checks, where the plan has that order."""
-    first = course.plan.gate.order == "review_first" and task.id in course.reviewed
+    first = course.plan.gate.order == "review_first" and course.wants_review(task)
     return [ReviewAwaited(task=task.id)] if first and not task.review.passed else []
 
 
@@ -115,6 +115,11 @@ def after_review(course: Course, state: State, task: TaskState, review: Review) 
             return _parked(state, task, _why_none(review))
 
 
+def unapproved(state: State, task: TaskState, why: str) -> TaskParked:
+    """A lander has found its approval wanting: that is to be mended for this candidate, and stops no other."""
+    return _parked(state, task, why)
+
+
 def by_hand(state: State, task: TaskState) -> str:
     """The commands by which a person says what no reviewer could."""
     where = f"{state.run} {task.id}"
@@ -128,7 +133,7 @@ def _wanting(course: Course, state: State) -> Iterator[TaskState]:
     waiting = state.in_phase("reviewing")
     if course.plan.gate.order == "side_by_side":
         at_checks = state.in_phase("queued", "testing")
-        waiting += [task for task in at_checks if task.id in course.reviewed and not task.review.passed]
+        waiting += [task for task in at_checks if course.wants_review(task) and not task.review.passed]
     for task in sorted(waiting, key=lambda task: (task.phase != "reviewing", task.queued_at)):
         review = task.review
         if review.message is None and review.troubles < MOST_TROUBLES and review.verdicts < MOST_REVIEWS:

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import structlog
+
 from orchestrator import embedded, inbox, runs
 from orchestrator.course import Course
 from orchestrator.durations import learned_durations
 from orchestrator.embedded import Embedded
 from orchestrator.events import Event, RunResumed, RunStarted
-from orchestrator.hub import CannotRun, Hub, open_hub
+from orchestrator.hub import CannotRun, Hub, open_hub, wants_reviews
 from orchestrator.journal import Journal, Recorded
 from orchestrator.keepsakes import bring_home
 from orchestrator.link import Link
@@ -30,19 +32,20 @@ from orchestrator.refusals import (
     refuse_unready,
     unreviewable,
 )
-from orchestrator.requests import granted
+from orchestrator.requests import granted, overtaken
 from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
 from workers.refs import marker_ref
 from workers.settings import Settings, put_first_on_path
 from workers.wire import connect, ping, use_broker
-from worktrees.git import GitFailed
+from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import Mirror
 from worktrees.prune import prune_run
 from worktrees.target import create_target
 
 _MOST_REVIEWS_AT_ONCE = 4
+log = structlog.get_logger()
 Listener = Callable[[State, Sequence[Recorded]], None]
 Warn = Callable[[str], None]
 
@@ -146,6 +149,8 @@ def take_in_late(kept: KeptRun) -> list[Event]:
     inbox.discard(kept.folder)
     taken: list[Event] = []
     for path, request in inbox.waiting(kept.folder):
+        if (why := overtaken(kept.state(), request)) is not None:
+            log.warning("request.overtaken", run=kept.options.run, why=why)
         _, changes = kept.amend(partial(granted, kept.course, request=request))
         path.unlink(missing_ok=True)
         taken += changes
@@ -165,7 +170,8 @@ def _go(
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
         _begin(state, journal, beginning, listener)
-        with _transport(settings, kept) as (url, parts):
+        reviewed = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
+        with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = Loop(
@@ -195,7 +201,7 @@ def _begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, l
 
 
 @contextmanager
-def _transport(settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedded | None]]:
+def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator[tuple[str, Embedded | None]]:
     """The shared Redis of the settings, or a private one with workers of our own."""
     if settings.broker_url is not None:
         client = connect(settings.broker_url)
@@ -203,7 +209,7 @@ def _transport(settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedde
         yield settings.broker_url, None
         return
     workers = kept.options.workers
-    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if kept.course.reviewed else 0
+    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
     parts = embedded.start(settings, logs=kept.folder / "logs", workers=workers, reviews=reviews)
     try:
         yield parts.url, parts

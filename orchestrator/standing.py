@@ -126,7 +126,7 @@ def _review(course: Course, task: TaskState) -> ReviewStanding | None:
     answer, person = task.review.answer, task.review.person
     if answer is None:
         outcome = "approved" if person else ""
-        wanted = task.id in course.reviewed and bool(task.candidate)
+        wanted = course.wants_review(task) and bool(task.candidate)
         return ReviewStanding(outcome=outcome, person=person.by if person else "") if wanted or person else None
     lines = list(finding_lines(answer, course.review_policy.threshold))
     return ReviewStanding(

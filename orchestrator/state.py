@@ -127,7 +127,7 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.LandingIntended: (gate_steps.landing_intended, ("judged", "queued")),
     e.LandingAnswered: (
         gate_steps.landing_answered,
-        ("landing", "queued", "testing", "judged", "reviewing", "reviewed"),
+        ("landing", "pending", "queued", "testing", "judged", "reviewing", "reviewed"),
     ),
     e.TaskReturned: (order_steps.returned, ("answered", "candidate", "judged", "reviewed")),
     e.TaskFailed: (order_steps.failed, ("answered", "candidate", "judged", "reviewed")),

@@ -115,7 +115,7 @@ class TaskState:
     kept: bool = False
     """It was given up or waited for a person, and its candidate is to go on when its lock is free again."""
     reviewed: bool = False
-    """Its candidate may not land without an approval."""
+    """Its candidate may not land without an approval: the plan wants one, or the target does."""
     review: ReviewState = field(default_factory=ReviewState)
     verdict: CheckResult | None = None
     certificates: tuple[Certificate, ...] = ()

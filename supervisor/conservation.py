@@ -6,7 +6,7 @@ Composing sees to that; here it is asked once more, of the trees alone, before t
 
 from collections.abc import Sequence
 
-from worktrees.changes import changes, touched_paths
+from worktrees.changes import changes, renames, touched_paths
 from worktrees.compose import Entry
 from worktrees.git import CommitId, Git, TreeId
 
@@ -17,9 +17,18 @@ def unowned(git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry]) ->
 
     An entry changes a file under the name that it had when the entry left the target; it may have been renamed since.
     """
-    mine: set[str] = set()
+    strange = set(touched_paths(changes(git, base, tree)))
+    owns: list[tuple[CommitId, tuple[str, ...]]] = []
     for entry in entries:
         fork = CommitId(git.text("merge-base", base, entry.commit))
-        own = set(touched_paths(changes(git, fork, entry.commit)))
-        mine |= own | {each.path for each in changes(git, fork, base) if each.old_path in own}
-    return tuple(path for path in touched_paths(changes(git, base, tree)) if path not in mine)
+        owns.append((fork, touched_paths(changes(git, fork, entry.commit))))
+        strange.difference_update(owns[-1][1])
+    for fork, own in owns:
+        strange -= _renamed(git, fork, base, own) if strange else set()
+    return tuple(sorted(strange))
+
+
+def _renamed(git: Git, fork: CommitId, base: CommitId, own: Sequence[str]) -> set[str]:
+    """The names that these files were given since, of all names that are new."""
+    new = [each.path for each in changes(git, fork, base) if each.status in ("A", "R")]
+    return {each.path for each in renames(git, fork, base, (*own, *new)) if each.old_path in own}

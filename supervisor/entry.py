@@ -44,15 +44,23 @@ def review(encoded: str) -> None:
         return conduct(request, Settings(), stop=stop)
 
     def failed(why: str) -> Message:
-        return Review(
-            request_id=request.request_id,
-            token=request.token,
-            outcome="infrastructure",
-            detail=why,
-            host=Settings().host,
-        )
+        return unforeseen(request, Settings(), why)
 
     deliver(_delivery(request, failed), work, apart=True)
+
+
+def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
+    """The answer where a review broke off for a reason that nobody has thought of; what it has used is told still."""
+    from supervisor.review.conducting import spent_on
+
+    return Review(
+        request_id=request.request_id,
+        token=request.token,
+        outcome="infrastructure",
+        detail=why,
+        spent=spent_on(request, settings),
+        host=settings.host,
+    )
 
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types

@@ -82,6 +82,7 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
+    blank = blank.model_copy(update={"reviewed": demands.reviewed})
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "detail": gone})
     composed = compose(mirror.git, CommitId(request.base), entries, request.style)

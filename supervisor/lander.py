@@ -17,6 +17,7 @@ approval is demanded here.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 from supervisor.approvals import unapproved
@@ -36,6 +37,15 @@ from worktrees.mirror import Mirror, MissingCommit, open_mirror
 from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Objection:
+    """Why a request may not land, in one sentence."""
+
+    said: str
+    unapproved: bool = False
+    """All that is wanting is an approval that holds."""
+
+
 def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) -> Landing:
     """What became of the request; trouble with git or the hub is `infrastructure`, to be asked again."""
     blank = Landing(
@@ -46,9 +56,9 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
     )
     try:
         mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
-        objection = _objection(mirror, request)
-        if objection is not None:
-            return blank.model_copy(update={"outcome": "refused", "detail": objection})
+        if (objection := _objection(mirror, request)) is not None:
+            told = {"detail": objection.said, "unapproved": objection.unapproved}
+            return blank.model_copy(update={"outcome": "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
         landing = _move(mirror, request, blank)
@@ -66,34 +76,36 @@ def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
     return mirror.hub_refs(marker).get(marker)
 
 
-def _objection(mirror: Mirror, request: LandRequest) -> str | None:
-    """Why this request may not land, in one sentence; None when its evidence is complete."""
+def _objection(mirror: Mirror, request: LandRequest) -> _Objection | None:
+    """Why this request may not land; None when its evidence is complete."""
     entries = entries_in(mirror, request)
     if (gone := taken_out(mirror, request)) is not None:
-        return gone
+        return _Objection(said=gone)
     composed = compose(mirror.git, CommitId(request.base), entries, request.style)
     if not isinstance(composed, Composed) or composed.commit != request.commit:
-        return f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
+        return _Objection(said=f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}")
     if composed.tree != request.tree:
-        return f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}"
+        return _Objection(said=f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}")
     if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries):
-        return f"the composed tree changes {', '.join(strange[:5])}, which none of the entries changes"
+        changed = ", ".join(strange[:5])
+        return _Objection(said=f"the composed tree changes {changed}, which none of the entries changes")
     try:
         demands = demands_of(mirror, request)
     except (NotConfigured, DocumentWrong) as missing:
-        return str(missing)
+        return _Objection(said=str(missing))
     return _unproven(mirror.git, request, composed, demands)
 
 
-def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Demands) -> str | None:
+def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Demands) -> _Objection | None:
     """What the evidence lacks."""
     checks = demands.checks
     inputs = Inputs(git=git, tree=composed.tree, checks=checks)
     if missing := unproven(checks, inputs, request.certificates):
-        return f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}"
+        return _Objection(said=f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}")
     if not demands.reviewed:
         return None
-    return unapproved(request, lambda: patch_id(git, CommitId(request.base), composed.tree))
+    said = unapproved(request, lambda: patch_id(git, CommitId(request.base), composed.tree))
+    return None if said is None else _Objection(said=said, unapproved=True)
 
 
 def _move(mirror: Mirror, request: LandRequest, blank: Landing) -> Landing:

@@ -154,6 +154,8 @@ class CheckResult(Message):
     verdict: Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
     commit: str | None = None
     tree: str | None = None
+    reviewed: bool = False
+    """It may not land without an approval: the request, or the target itself, wants one."""
     patch_id: str = ""
     """Of the composed diff: equal diffs have equal ones, whatever else moved on the target."""
     certificates: tuple[Certificate, ...] = ()
@@ -224,14 +226,17 @@ class Review(Message):
     The answer to a review request.
 
     `passed` and `failed` are verdicts: the reviewer has read what it must, and said what it found by the tool for that.
-    `void`: twice it gave no verdict that counts. `unreachable`: nobody of another family can be asked. With
+    `void`: twice it gave no verdict that counts. `unreachable`: nobody of another family can be asked.
+    `not_configured`: somebody could be, were it not for a mistake in a file, or for a key that is refused. With
     `not_before`, `infrastructure` waits for a limit of the models'.
     """
 
     kind: Literal["review"] = "review"
     request_id: str
     token: str
-    outcome: Literal["passed", "failed", "void", "unreachable", "limits", "conflict", "stale", "infrastructure"]
+    outcome: Literal[
+        "passed", "failed", "void", "unreachable", "not_configured", "limits", "conflict", "stale", "infrastructure"
+    ]
     tree: str | None = None
     """That of the composed commit, which is what was reviewed."""
     patch_id: str = ""
@@ -296,6 +301,8 @@ class Landing(Message):
     request_id: str
     token: str
     outcome: Literal["landed", "moved", "refused", "infrastructure"]
+    unapproved: bool = False
+    """Of what is refused: for want of an approval that holds, which says nothing of other entries."""
     commit: str | None = None
     """The target's commit after it: the landed one, or where it moved to meanwhile."""
     detail: str = ""

@@ -11,6 +11,9 @@ from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
 
 Status = Literal["A", "M", "D", "R", "T"]
 
+_MOST_BYTES_OF_NAMES = 500_000
+"""As many are put into one command; beyond that, git looks at all files."""
+
 
 class FileTooLarge(ValueError):
     """A file of a commit is larger than the reader is willing to take."""
@@ -32,6 +35,21 @@ def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[Change
     """What another commit or tree changes of a commit's, renames recognised, in the order of their paths."""
     said = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
     return tuple(_parsed(said.fields))
+
+
+def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[Change, ...]:
+    """
+    What was renamed between two commits where only these names are looked at, old ones and new ones.
+
+    However many there are: beyond a limit git tells none, and says nothing of it. Merging looks at no more either than
+    at the files that the other side has changed.
+    """
+    if not among:
+        return ()
+    names = among if sum(len(os.fsencode(name)) + 9 for name in among) < _MOST_BYTES_OF_NAMES else ()
+    said = git.run("diff-tree", "-r", "-z", "-M", "-l0", "--diff-filter=R", "--raw", base, commit, "--", *names)
+    wanted = frozenset(among)
+    return tuple(each for each in _parsed(said.fields) if each.path in wanted and each.old_path in wanted)
 
 
 def touched_paths(changes: Sequence[Change]) -> tuple[str, ...]:

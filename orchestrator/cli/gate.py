@@ -15,6 +15,7 @@ from orchestrator.cli.verdicts import as_json, tell_answer, tell_beginning, tell
 from orchestrator.gating import NOBODY, UNKNOWN, Question, Reviewing, ask, prepare
 from supervisor.definitions import CheckDefinition, read_gate_file
 from supervisor.messages import CheckResult, ReviewPolicy
+from workers.agents.families import family_said
 from workers.documents import read_text
 from workers.globs import parse
 from workers.llm.table import read_table, unknown
@@ -89,7 +90,7 @@ def check(
         grants=_globs("--grant", grant),
         waive=_rules(waive),
         files=None if files is None else _globs("--files", files),
-        family=author_family,
+        family=_family(author_family, settings),
         reviewing=review,
         policy=_policy(reviewer, scripted, settings),
         scans_only=scans_only,
@@ -140,6 +141,17 @@ def _rules(written: Globs) -> tuple[str, ...]:
         if rule not in RULES:
             raise BadWish(f"--waive: {unknown('rule', rule, tuple(RULES))}")
     return tuple(written)
+
+
+def _family(word: str, settings: Settings) -> str:
+    if word in (UNKNOWN, NOBODY):
+        return word
+    table = read_table(settings.models_file)
+    family = family_said(word, table)
+    if family is None:
+        known = sorted({model.family for model in table.models.values()})
+        raise BadWish(f"--author-family: {unknown('family', word, known)}, or give the model's own name")
+    return family
 
 
 def _policy(reviewer: str | None, scripted: Path | None, settings: Settings) -> ReviewPolicy:

@@ -70,9 +70,10 @@ def approve(
     """Let a task's candidate land without a reviewer's word, if its checks are green, since you have looked at it."""
     kept = kept_with(run, task)
     name = _named_person(by, f"forgepool approve {kept.options.run} {task} --by NAME")
-    if (wrong := why_not_approve(kept.course, kept.state(), task)) is not None:
+    state = kept.state()
+    if (wrong := why_not_approve(kept.course, state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
-    ask(run, Request(do="approve", task=task, by=name))
+    ask(run, Request(do="approve", task=task, by=name, candidate=state.tasks[task].candidate))
 
 
 def reject(
@@ -85,9 +86,10 @@ def reject(
     kept = kept_with(run, task)
     name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
     _prove_text(reason, "the reason")
-    if (wrong := why_not_reject(kept.state(), task)) is not None:
+    state = kept.state()
+    if (wrong := why_not_reject(state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
-    ask(run, Request(do="reject", task=task, text=reason.strip(), by=name))
+    ask(run, Request(do="reject", task=task, text=reason.strip(), by=name, candidate=state.tasks[task].candidate))
 
 
 def _named_person(by: str | None, command: str) -> str:

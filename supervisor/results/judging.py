@@ -27,7 +27,7 @@ from typing import Literal
 
 from supervisor.results.evidence import Evidence
 from supervisor.results.reports import Case, function_of
-from supervisor.results.touched import Touched, cover_of_gone
+from supervisor.results.touched import Touched, cover_of_gone, renamed_id
 from workers.messages import Message
 
 How = Literal["exit", "timeout", "idle", "stopped", "not_started", "refused", "no_evidence"]
@@ -230,7 +230,7 @@ def _lost_report(evidence: Evidence) -> str:
 
 
 def _with_evidence(judgement: Judgement, runs: _Runs, excuse: Excuse, waived: Collection[str]) -> Judgement:
-    gone = {one: cover_of_gone(case, excuse.touched) for one, case in _gone(runs).items()}
+    gone = {one: cover_of_gone(case, excuse.touched) for one, case in _gone(runs, excuse).items()}
     vanished = tuple(sorted(one for one, cover in gone.items() if cover == "none"))
     attention = tuple(sorted(one for one, cover in gone.items() if cover == "held"))
     judgement = replace(judgement, vanished=vanished, attention=attention)
@@ -244,11 +244,12 @@ def _with_evidence(judgement: Judgement, runs: _Runs, excuse: Excuse, waived: Co
     return replace(judgement, fewer=_fewer(runs))
 
 
-def _gone(runs: _Runs) -> dict[str, Case]:
+def _gone(runs: _Runs, excuse: Excuse) -> dict[str, Case]:
     """
     What ran on the tip and not here, as the tip has it, where a report tells; of two runs, what ran in neither.
 
     By functions: other parameters are another choice of cases, and not a test less. One that is skipped now is gone.
+    One that the entry has renamed with its file is there when it ran under the new name, which is new to the tip.
     """
     if not any(ran.evidence.report is not None for ran in runs.heres):
         return {}
@@ -256,10 +257,15 @@ def _gone(runs: _Runs) -> dict[str, Case]:
     functions = {function_of(one) for one in ran_here}
     skipped = _all(seen.skipped for seen in runs.here) - ran_here
     gone: dict[str, Case] = {}
+    on_tip = {case.id for case in _cases(runs.tips)}
+    moved = any(each.now for each in excuse.touched)
     for case in _cases(runs.tips):
-        if case.outcome != "skipped" and case.function not in functions and not _was_broken(case, runs):
+        names = {case.id}
+        if moved and case.function not in functions and (renamed := renamed_id(case, excuse.touched)):
+            names |= {renamed} - on_tip
+        if case.outcome != "skipped" and functions.isdisjoint(map(function_of, names)) and not _was_broken(case, runs):
             gone[case.function] = case
-        elif case.outcome == "passed" and case.id in skipped:
+        elif case.outcome == "passed" and not names.isdisjoint(skipped):
             gone[case.id] = case
     return gone
 

@@ -22,6 +22,7 @@ Cover = Literal["granted", "held", "none"]
 _WAIVES = frozenset({"test-removed", "test-skipped"})
 """Rules of scans: who waives one lets tests be gone, and lets none fail that is not."""
 _NAME = re.compile(r"\w+")
+_BETWEEN = re.compile(r"([.$/]|::)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Touched:
     """Words in the lines that were taken out of it."""
     waived: bool = False
     """A person lets tests be taken out of it."""
+    now: str = ""
+    """The entry's own name of it, where it has renamed it."""
 
 
 def touched_by(
@@ -68,6 +71,23 @@ def cover_of_gone(case: Case, touched: Sequence[Touched]) -> Cover:
     return "granted" if waived else cover_of(case, touched)
 
 
+def renamed_id(case: Case, touched: Sequence[Touched]) -> str | None:
+    """
+    What the same test is called in a file that the entry has renamed, where a name tells in which file it is.
+
+    None where it was not renamed, and where more than one changed file may be its own.
+    """
+    file = case.file or _group(case)
+    found = [each for each in touched if each.path == file] or [
+        each for each in touched if each.path.endswith(f"/{file}") or (not case.file and _is_class_of(file, each.path))
+    ]
+    if len(found) != 1 or not found[0].now:
+        return None
+    old, new = found[0].path, found[0].now
+    begins = case.id.startswith(file) and old.endswith(file)
+    return _id_in_file(case.id, file, old, new) if begins else _id_in_class(case.id, old, new)
+
+
 def covers(globs: Sequence[str], path: str) -> bool:
     return any(parse(glob).matches(path) for glob in globs)
 
@@ -80,13 +100,44 @@ def _touched(file: FileDiff, grants: Sequence[str], holds: Sequence[str] | None,
         path=path,
         role=kind,
         cover="granted" if covers(grants, path) else "held" if is_held else "none",
+        now=file.path if file.old_path is not None else "",
         waived=not _WAIVES.isdisjoint(waive),
         gone=frozenset(word for line in file.removed for word in _NAME.findall(line.text)),
     )
 
 
+def _group(case: Case) -> str:
+    return case.id.rpartition("::")[0] or case.id
+
+
+def _id_in_file(test: str, file: str, old: str, new: str) -> str | None:
+    """The file's name begins the id; the runner ran where this name leads to the file from."""
+    folder = old.removesuffix(file)
+    return new.removeprefix(folder) + test.removeprefix(file) if new.startswith(folder) else None
+
+
+def _id_in_class(test: str, old: str, new: str) -> str | None:
+    """The class begins the id, and is called as the file is from some folder on."""
+    stem, renamed = _stem(old), _stem(new)
+    parts = _BETWEEN.split(test)
+    count = _shared(tuple(parts[::2]), stem)
+    kept = stem[: len(stem) - count]
+    if not count or renamed[: len(kept)] != kept:
+        return None
+    between = parts[1] if count > 1 else "."
+    return between.join(renamed[len(kept) :]) + "".join(parts[2 * count - 1 :])
+
+
 def _is_class_of(group: str, path: str) -> bool:
     """`tests.test_a.TestX` of `tests/test_a.py`, `com.acme.FooTest$Inner` of `src/com/acme/FooTest.java`."""
-    stem = PurePosixPath(path).with_suffix("").parts
-    words = tuple(re.split(r"[.$/]|::", group))
-    return any(words[:count] == stem[-count:] for count in range(1, min(len(words), len(stem)) + 1))
+    return _shared(tuple(_BETWEEN.split(group)[::2]), _stem(path)) > 0
+
+
+def _stem(path: str) -> tuple[str, ...]:
+    return PurePosixPath(path).with_suffix("").parts
+
+
+def _shared(words: tuple[str, ...], stem: tuple[str, ...]) -> int:
+    """How many words at the beginning are, at the most, the last ones of the file's name."""
+    counts = range(min(len(words), len(stem)), 0, -1)
+    return next((count for count in counts if words[:count] == stem[-count:]), 0)

@@ -53,14 +53,21 @@ _LONGEST_WAIT_S = 35 * 86400.0
 def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review:
     """The answer to a review request, whatever happens."""
     started = time.monotonic()
-    blank = Review(request_id=request.request_id, token=request.token, outcome="infrastructure", host=settings.host)
+    blank = Review(
+        request_id=request.request_id,
+        token=request.token,
+        outcome="infrastructure",
+        spent=spent_on(request, settings),
+        host=settings.host,
+    )
     try:
         review = _conduct(request, settings, blank, stop)
     except (DocumentWrong, UnknownProfile, ModelFailed) as wrong:
         said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
-        review = blank.model_copy(update={"outcome": "unreachable", "detail": said})
+        spent = spent_on(request, settings)
+        review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused, OSError) as trouble:
-        spent = _spent_on(_folder(request, settings))
+        spent = spent_on(request, settings)
         review = blank.model_copy(update={"detail": str(trouble), "spent": spent})
     return review.model_copy(update={"seconds": time.monotonic() - started})
 
@@ -98,8 +105,7 @@ def _review(
     seated = panel(request, table, settings)
     if isinstance(seated, str):
         return blank.model_copy(update={"outcome": "unreachable", "detail": seated})
-    folder = _folder(request, settings)
-    before = _spent_on(folder)
+    before = blank.spent
     with _bench(request, settings, mirror, found, table, stop) as (site, checkout):
         if (shut := _shut(site, request)) is not None:
             return blank.model_copy(update={"outcome": "unreachable", "detail": shut})
@@ -113,7 +119,9 @@ def _review(
         )
         heard = debate.hold()
         altered = checkout.altered()
-    told = blank.model_copy(update={**_account(heard), "spent": added(before, heard.spent), "log": str(folder)})
+    told = blank.model_copy(
+        update={**_account(heard), "spent": added(before, heard.spent), "log": str(_folder(request, settings))}
+    )
     if altered:
         detail = f"the tree under review was changed while it was read, in {', '.join(altered[:5])}"
         return told.model_copy(update={"detail": detail})
@@ -242,7 +250,7 @@ def _detail(*, held: int, dropped: int) -> str:
 
 def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Review) -> Review:
     """Nobody gave a verdict that counts: what can be tried again comes before what cannot."""
-    order = ("infrastructure", "limits", "void", "unreachable")
+    order = ("infrastructure", "limits", "void", "not_configured")
     ended = next((one for one in order if any(failure.ended == one for failure in failures)), "infrastructure")
     detail = "; ".join(failure.detail for failure in failures)
     waits = [failure.not_before for failure in failures if failure.not_before is not None]
@@ -258,10 +266,10 @@ def _folder(request: ReviewRequest, settings: Settings) -> Path:
     return settings.home / "runs" / request.run / "logs" / "reviews" / request.request_id
 
 
-def _spent_on(folder: Path) -> Spent:
-    """By conversations about the same request that an earlier delivery had, as far as this host knows."""
+def spent_on(request: ReviewRequest, settings: Settings) -> Spent:
+    """By all conversations about this request, those of earlier deliveries included, as far as this host knows."""
     total = Spent()
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(_folder(request, settings).glob("*.jsonl")):
         try:
             total = added(total, Meter.of(Limits(), read_transcript(path)).spent)
         except (OSError, TranscriptWrong):

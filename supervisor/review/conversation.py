@@ -37,7 +37,7 @@ from workers.transcript import Said, Started, Transcript, now
 MOST_VOIDS = 2
 _TOLD_ONCE = "Mend this, and call it again. The next verdict that does not count ends the review."
 
-Ending = Literal["verdict", "void", "unreachable", "limits", "infrastructure"]
+Ending = Literal["verdict", "void", "not_configured", "limits", "infrastructure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ def _without_verdict(outcome: Outcome, *, voided: bool) -> Ending:
         case "failed" if outcome.resets_at is not None:
             return "infrastructure"
         case "failed" if outcome.trouble is not None and not (voided and outcome.trouble == "no_turn"):
-            return "unreachable"
+            return "not_configured"
         case _:
             return "void"
 

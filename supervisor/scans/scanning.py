@@ -24,7 +24,7 @@ from supervisor.scans import (
     tampering,
 )
 from supervisor.scans.grammar import sources
-from supervisor.scans.subject import Subject, moved_lines, printable
+from supervisor.scans.subject import Subject, finding, moved_lines, printable
 from worktrees.diff import tree_diff, unread_paths
 from worktrees.git import CommitId, Git, TreeId
 
@@ -93,6 +93,7 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     read = sources(subject)
     moved = moved_lines(subject)
     yield from secrets.scan_secrets(hidden)
+    yield from _not_read(subject)
     yield from letters.scan_letters(subject, read)
     yield from letters.scan_readability(subject, read)
     yield from markers.scan_markers(subject, read)
@@ -104,6 +105,13 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from gate_settings.scan_gate_settings(subject)
     yield from tampering.scan_tests(subject)
     yield from harness.scan_harness(subject)
+
+
+def _not_read(subject: Subject) -> Iterator[ScanFinding]:
+    """What nobody has looked through for secrets is said, and not taken for free of them."""
+    for file in secrets.files_not_read(subject):
+        said = "so much is added that not all of this file was searched for keys and passwords; have a person read it"
+        yield finding(letters.UNREADABLE, "attention", said, file.path)
 
 
 def _paths(git: Git, treeish: str) -> frozenset[str]:

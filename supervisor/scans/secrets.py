@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from supervisor.findings import ScanFinding, Weight
 from supervisor.results.test_paths import is_test_path
 from supervisor.scans.subject import Subject, finding, lighter, moved_lines
-from worktrees.diff import Line
+from worktrees.diff import FileDiff, Line
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
@@ -119,17 +119,30 @@ def find_secrets(subject: Subject) -> tuple[Secret, ...]:
     return tuple(_found(subject))
 
 
-def _found(subject: Subject) -> Iterator[Secret]:
-    moved = moved_lines(subject)
+def files_not_read(subject: Subject) -> tuple[FileDiff, ...]:
+    """Those in which there are added lines that were not looked at, as there are too many in all."""
+    return tuple(file for file, lines in _read(subject) if len(lines) < len(file.added))
+
+
+def _read(subject: Subject) -> Iterator[tuple[FileDiff, tuple[Line, ...]]]:
+    """Each file with those of its added lines for which there is room."""
     room = _MOST_CHARACTERS
     for file in subject.read:
+        lines: list[Line] = []
+        for line in file.added:
+            if len(line.text) <= room:
+                room -= len(line.text)
+                lines.append(line)
+        yield file, tuple(lines)
+
+
+def _found(subject: Subject) -> Iterator[Secret]:
+    moved = moved_lines(subject)
+    for file, lines in _read(subject):
         in_test, unquoted = is_test_path(file.path), _SETTINGS.search(file.path) is not None
         is_source = not is_listing(file.path)
-        suspicious = _suspicious(file.added)
-        for line in file.added:
-            room -= len(line.text)
-            if room < 0:
-                return
+        suspicious = _suspicious(lines)
+        for line in lines:
             found = [*(_certain(line.text) if line.number in suspicious else ())]
             if is_source and not found and _SOUNDS.search(line.text):
                 found = [*_named(line.text, unquoted=unquoted)]

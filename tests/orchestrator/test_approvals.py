@@ -34,7 +34,7 @@ from orchestrator.events import (
     TaskRetried,
 )
 from orchestrator.inbox import Request
-from orchestrator.requests import granted
+from orchestrator.requests import granted, overtaken
 from orchestrator.review_state import ReviewState
 from orchestrator.state import State
 from orchestrator.task_state import IllegalStep
@@ -260,3 +260,18 @@ def test_nothing_but_a_persons_word_wakes_what_has_ended() -> None:
     assert decide(ONE, state, now=1e9, order_slots=9, draining=False) == []
     with pytest.raises(IllegalStep):
         follow(state, TaskRetried(task="c", afresh=True), sent("a", 2))
+
+
+@pytest.mark.parametrize("do", ["approve", "reject"])
+def test_a_word_that_was_said_of_an_earlier_candidate_is_not_taken_for_the_present_one(do: str) -> None:
+    """It was left for a run under way, and by the time it is taken in the task has been done again."""
+    state = begun(TWICE, *UNDER_REVIEW, review_answered("a", "failed", findings=(BUG,)))
+    settle(TWICE, state)
+    seen = Request.model_validate({"do": do, "task": "a", "by": "Ada", "candidate": "c-a-1"})
+    assert overtaken(state, seen) is None
+    follow(state, sent("a", 2))
+    assert "and none is there now" in (overtaken(state, seen) or "")
+    follow(state, answered("a", 2), queued("a", reviewed=True))
+    assert f"'{do}' was said of candidate c-a-1 of 'a', and c-a-2 is there now" == overtaken(state, seen)
+    assert granted(TWICE, state, seen) == []
+    assert granted(TWICE, state, seen.model_copy(update={"candidate": "c-a-2"})) != []

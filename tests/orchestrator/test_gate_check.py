@@ -102,7 +102,7 @@ def test_commits_are_named_as_git_names_them(person: Person) -> None:
     broken(person)
     honest(person)
     person.git("tag", "-a", "v1", "-m", "v1")
-    for head in ("feature", "refs/heads/feature", "v1", "HEAD~0", person.git("rev-parse", "HEAD")[:10]):
+    for head in ("refs/heads/feature", "v1", person.git("rev-parse", "HEAD")[:10]):
         assert check(person, head=head)[0] == 0, head
     assert check(person, head="HEAD~1")[0] == 1
     assert check(person, base="HEAD~1")[0] == 0, "a red base may be mended"
@@ -378,10 +378,13 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
         stderr=subprocess.PIPE,
         text=True,
     )
-    child = int(first_line(pipe, asking))
-    for _ in range(times):
-        asking.send_signal(signal.SIGINT)
-    out, err = asking.communicate()
+    try:
+        child = int(first_line(pipe, asking))
+        for _ in range(times):
+            asking.send_signal(signal.SIGINT)
+        out, err = asking.communicate(timeout=120)
+    finally:
+        asking.kill()
     assert asking.returncode == 130, err
     assert "Traceback" not in err
     if times == 1:
@@ -507,3 +510,35 @@ def test_the_ci_step_of_the_docs_works_on_a_checkout_as_ci_makes_it(
         ["sh", "-c", command], cwd=there, env=forgepool_on_path, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 1 and "checks: 'test' is red" in ran.stdout, ran
+
+
+def test_a_family_that_nobody_knows_is_refused_before_anything_is_asked(person: Person) -> None:
+    """It would be another one than every reviewer's."""
+    honest(person)
+    ended = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", "--author-family", "clade")
+    assert ended.status == 2 and "there is no family 'clade'; did you mean 'claude'?" in ended.err
+
+
+def test_a_model_stands_for_its_family(person: Person) -> None:
+    honest(person)
+    (person.folder.parent / "reviewer.yaml").write_text("family: claude\nturns: [{say: fine}]\n")
+    asked = ("--author-family", "opus", "--scripted", str(person.folder.parent / "reviewer.yaml"))
+    ended, out = check(person, *asked, "--review", "required")
+    assert ended == 1 and "author's family" in out
+
+
+def test_a_table_of_models_that_cannot_be_read_is_no_pass(person: Person) -> None:
+    honest(person)
+    table = person.folder.parent / "models.yaml"
+    table.write_text("models: [\n")
+    asked = ("gate", "check", "--base", "main", "--head", "HEAD", "--author-family", "claude")
+    ended = person.forgepool(*asked, FORGEPOOL_MODELS=str(table))
+    assert ended.status == 2 and "models.yaml" in ended.err
+
+
+def test_a_review_that_the_base_demands_cannot_be_done_without(person: Person) -> None:
+    honest(person)
+    person.git("checkout", "-q", "main")
+    person.commit({"forgepool.yaml": f"{GATE}review: required\n"})
+    ended, out = check(person, "--review", "none", head="feature")
+    assert ended == 1 and "a review is required" in out

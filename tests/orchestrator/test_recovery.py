@@ -8,7 +8,7 @@ from plans import answered, begun, check_sent, course, follow, intended, queued,
 from orchestrator.budget import Seen
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, TaskFailed, TaskReturned
+from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, OrderSent, TaskFailed, TaskReturned
 from orchestrator.inbox import Request
 from orchestrator.recovery import seen, seen_in, unless_landed
 from orchestrator.requests import granted
@@ -63,6 +63,21 @@ def test_a_task_that_has_not_landed_is_given_up_as_decided(mirror: Mirror) -> No
     events = given_up(of, state)
     assert [type(event) for event in events] == [TaskReturned]
     assert unless_landed(state, mirror, events) == events
+
+
+def test_a_task_that_has_landed_after_all_is_not_done_again(mirror: Mirror) -> None:
+    """What it was made on has left the target meanwhile, so that it was to begin anew, with nobody giving it up."""
+    of = course(task("a"))
+    state = follow(in_doubt(of), check_sent("a", 2), CheckAnswered(task="a", result=verdict("a", "stale", 2)))
+    events = decide(of, state, now=200.0, order_slots=1, draining=False)
+    assert [type(event) for event in events] == [OrderSent]
+    assert unless_landed(state, mirror, events) == events
+    tip = mirror.hub_refs("refs/heads/main")["refs/heads/main"]
+    Git(git_dir=Path(mirror.hub)).run("update-ref", marker_ref(state.run, "a"), tip)
+    (instead,) = unless_landed(state, mirror, events)
+    assert isinstance(instead, LandingAnswered)
+    found = follow(state, instead).tasks["a"]
+    assert (found.phase, found.commit, found.attempt) == ("landed", tip, 1)
 
 
 def test_a_landing_in_doubt_cannot_be_cancelled() -> None:

@@ -182,3 +182,20 @@ def test_status_counts_what_reviews_have_used_and_tells_it_apart() -> None:
     found = standing(plan, state, now=1e6, live=True)
     (line,) = found.tasks
     assert (line.used.cost_usd, line.used_by_reviews.cost_usd, found.used.input_tokens) == (0.6, 0.5, 110)
+
+
+def test_a_review_that_breaks_off_without_telling_a_turn_keeps_what_was_reserved() -> None:
+    """Else whoever pays for a call, and then breaks off, could do so again and again, past the cap."""
+    plan = of()
+    state = follow(reviewing(plan), review_sent("a", reserved_usd=4.0), review_answered("a", "infrastructure"))
+    assert plan.ledger(state).usd == 4.0
+    again = review_sent("a", 2, reserved_usd=4.0)
+    follow(state, again, review_answered("a", "infrastructure", 2, spent=Spent(turns=1, cost_usd=0.5)))
+    assert plan.ledger(state).usd == 4.5, "what is told is what counts"
+
+
+def test_a_review_that_is_to_wait_for_a_models_limit_has_used_nothing() -> None:
+    plan = of()
+    state = follow(reviewing(plan), review_sent("a", reserved_usd=4.0))
+    follow(state, review_answered("a", "infrastructure", not_before=500.0))
+    assert plan.ledger(state).usd == 0.0

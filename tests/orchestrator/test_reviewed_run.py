@@ -81,6 +81,18 @@ def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_
     assert "a landing is not taken back" in ada.forgepool("reject", name, "one", "--by", "Ada").err
 
 
+def test_a_target_that_wants_reviews_has_commands_wait_for_a_word_though_the_plan_wants_none(ada: Person) -> None:
+    """Somebody listens for reviews, the gate stays open, and the word is taken."""
+    ada.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a.py}\nreview: required\n"})
+    status, name, said = run(ada, "s", "review: none\ndefaults: {agent: {command: 'echo x = 3 > a.py'}}")
+    assert status == 1 and f"forgepool approve {name} one --by NAME" in said, said
+    assert not [one for one in journal(ada, name) if isinstance(one, e.GateHalted)]
+    assert ada.forgepool("approve", name, "one", "--by", "Ada").status == 0
+    ada.forgepool("resume", name)
+    landed = [one for one in journal(ada, name) if isinstance(one, e.LandingAnswered)]
+    assert [(one.task, one.result.outcome) for one in landed] == [("one", "landed")]
+
+
 def test_a_rejected_candidate_is_made_again_with_the_reason(ada: Person) -> None:
     _, name, _ = run(ada, "r")
     given = ada.forgepool("reject", name, "one", "two is not what was meant", "--by", "Ada")

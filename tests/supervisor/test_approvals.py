@@ -42,8 +42,18 @@ def test_what_nobody_wants_reviewed_lands_without(gate: Gate) -> None:
 def test_a_target_that_demands_review_gets_it_whatever_the_plan_says(gate: Gate) -> None:
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nreview: required\n"})
     green = made(gate, reviewed=False)
+    assert green[1].reviewed, "who asks for the check is to know it before it is landed"
     assert told(gate, green, None)[0] == "refused"
     assert told(gate, green, by(green[1], "gpt"))[0] == "landed"
+
+
+def test_want_of_an_approval_is_told_from_what_stands_against_every_landing(gate: Gate) -> None:
+    green = made(gate)
+    assert green[1].reviewed
+    assert gate.land(gate.landing(*green)).unapproved
+    bare = gate.land(gate.landing(*green, certificates=(), approval=by(green[1], "gpt")))
+    assert (bare.outcome, bare.unapproved) == ("refused", False)
+    assert not made(gate, task="other", reviewed=False)[1].reviewed
 
 
 def test_a_reviewer_of_another_family_lets_it_land(gate: Gate) -> None:

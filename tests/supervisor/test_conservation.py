@@ -5,7 +5,7 @@ from gates import Gate, check
 
 from supervisor.conservation import unowned
 from supervisor.verdicts import composable
-from worktrees.compose import tree_of
+from worktrees.compose import Composed, compose, tree_of
 from worktrees.git import CommitId
 
 
@@ -36,3 +36,21 @@ def test_what_is_changed_under_another_name_than_before_is_still_the_entrys(gate
     found = gate.examine(request)
     assert found.verdict == "green", found
     assert gate.land(gate.landing(request, found)).outcome == "landed"
+
+
+def test_the_entrys_file_is_known_however_many_others_were_renamed(gate: Gate) -> None:
+    """Git tells no rename at all, and nothing of that, where more than a thousand files were renamed and edited."""
+    texts = {f"{number}": "".join(f"{number} {line}\n" for line in range(9)) for number in range(1100)}
+    gate.hub.commit({f"old/{name}": text for name, text in texts.items()})
+    entry = gate.entry("one", {"old/7": texts["7"].replace("7 8", "seven eight")})
+    edited = {f"new/x{name}": text.replace(" 0\n", " none\n") for name, text in texts.items()}
+    tip = gate.hub.commit({**{f"old/{name}": None for name in texts}, **edited})
+    gate.mirror.ensure(CommitId(entry.commit), refs=(entry.ref,))
+    gate.mirror.ensure(tip, refs=("refs/heads/main",))
+    mine, git = composable(entry), gate.mirror.git
+    composed = compose(git, tip, [mine], "merge")
+    assert isinstance(composed, Composed)
+    assert unowned(git, tip, composed.tree, [mine]) == ()
+    strange = gate.entry("strange", {"new/x8": edited["new/x8"] + "more\n"}, on=tip)
+    gate.mirror.ensure(CommitId(strange.commit), refs=(strange.ref,))
+    assert unowned(git, tip, tree_of(git, CommitId(strange.commit)), [mine]) == ("new/x8",)

@@ -110,6 +110,15 @@ def test_a_test_that_is_gone_is_missed_and_one_that_a_person_lets_go_is_not(test
     assert asked(tested, gone, said={"grants": ("tests/a.sh",)}).verdict == "green"
 
 
+def test_a_renamed_test_is_not_missed_and_one_under_a_name_that_no_runner_takes_is(tested: Gate) -> None:
+    """Nobody has to look at it, though the task declared another file; must fail: the runner takes `*.sh` alone."""
+    renamed: dict[str, str | None] = {"tests/a.sh": None, "tests/core.sh": 'test "$(cat a)" -lt 5\n'}
+    assert asked(tested, renamed, said={"holds": ("b",)}).verdict == "green"
+    lost: dict[str, str | None] = {"tests/a.sh": None, "tests/core.bak": 'test "$(cat a)" -lt 5\n'}
+    found = asked(tested, lost, said={"holds": ("b",)})
+    assert (found.verdict, found.failures[0].how) == ("red", "no_evidence") and A in found.failures[0].reason
+
+
 def test_a_check_that_runs_no_test_anywhere_proves_nothing(gate: Gate) -> None:
     empty = "mkdir -p out; echo '<testsuite/>' > out/report.xml\n"
     gate.hub.commit({"ci/run-tests.sh": empty})

@@ -8,7 +8,7 @@ from judged_runs import TESTS, case, told, untold
 from supervisor.results.evidence import Evidence
 from supervisor.results.flakes import Score, Sighting, scores
 from supervisor.results.judging import Excuse, How, Judgement, Ran, judge
-from supervisor.results.reports import Report
+from supervisor.results.reports import Case, Report
 from supervisor.results.touched import Touched
 
 GREEN = told(["a", "b"])
@@ -288,3 +288,52 @@ def test_a_score_counts_what_never_flaked() -> None:
         Score(check="t", test="a", flakes=1, runs=2),
     )
     assert found[-1].share == 0.5
+
+
+# Tests whose file has another name.
+
+
+def renamed(old: str, new: str, *others: Touched) -> Excuse:
+    return Excuse(touched=(Touched(path=old, role="test", cover="none", now=new), *others))
+
+
+def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
+    """Passed where they were not skipped; in this file, where the runner tells it."""
+    cases = [Case(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
+    evidence = Evidence(report=Report(cases=tuple(cases)), runners=("it",), tests=len(ids))
+    return Ran(how="exit", status=0, evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("before", "file", "after", "old", "new"),
+    [
+        ("tests/test_m.py::f", "tests/test_m.py", "tests/test_core.py::f", "tests/test_m.py", "tests/test_core.py"),
+        ("tests/test_m.py::T::f[1]", "tests/test_m.py", "t/a/test_m.py::T::f[2]", "tests/test_m.py", "t/a/test_m.py"),
+        ("test_m.py::f", "test_m.py", "unit/test_m.py::f", "back/test_m.py", "back/unit/test_m.py"),
+        ("tests.test_m.T::f", "", "tests.unit.test_core.T::f", "tests/test_m.py", "tests/unit/test_core.py"),
+        ("com.acme.ATest$In::f", "", "com.b.BTest$In::f", "src/java/com/acme/ATest.java", "src/java/com/b/BTest.java"),
+        ("tests/a.test.ts::f > g", "", "tests/b.test.ts::f > g", "tests/a.test.ts", "tests/b.test.ts"),
+        ("a::f", "", "a::f", "tests/a.js", "tests/b.js"),
+    ],
+)  # fmt: skip
+def test_a_test_in_a_file_with_another_name_is_missed(before: str, file: str, after: str, old: str, new: str) -> None:
+    """What ran under the name that the file has now is not gone; must fail: what did not run under it, is."""
+    tip, here = ran(before, "other", file=file), ran(after, "other", file=new)
+    assert judge(tip, here, excuse=renamed(old, new)).vanished == ()
+    assert judge(tip, ran("other"), excuse=renamed(old, new)).verdict == "no_evidence"
+    assert judge(tip, ran("other", after, skipped=(after,)), excuse=renamed(old, new)).verdict == "no_evidence"
+    if before != after:
+        assert judge(tip, here).verdict == "no_evidence"
+
+
+def test_a_test_is_taken_for_one_that_the_target_has_besides() -> None:
+    """A name is a renamed test's only where the target did not run it, and one file only can be meant."""
+    old, new = "tests/test_m.py", "tests/test_core.py"
+    before, after = f"{old}::f", f"{new}::f"
+    assert judge(ran(before, after), ran(after), excuse=renamed(old, new)).vanished == (before,)
+    before, after = "test_m.py::f", "test_core.py::f"
+    tip = ran(before, file="test_m.py")
+    twice = renamed("a/test_m.py", "a/test_core.py", Touched(path="b/test_m.py", role="test", cover="none"))
+    assert judge(tip, ran(after), excuse=renamed("a/test_m.py", "a/test_core.py")).vanished == ()
+    assert judge(tip, ran(after), excuse=twice).vanished == (before,)
+    assert judge(tip, ran(after), excuse=renamed("a/test_m.py", "test_core.py")).vanished == (before,)

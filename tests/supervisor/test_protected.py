@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from gates import check
-from judged_runs import told, untold
+from judged_runs import case, told, untold
 from repositories import Hub, git
 
+from supervisor.results.evidence import Evidence
 from supervisor.results.judging import Ran, judge
 from supervisor.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
+from supervisor.results.reports import Report
 from supervisor.results.test_paths import Role
 from supervisor.results.touched import Cover, Touched, cover_of, touched_by
 from worktrees.changes import changes
@@ -299,3 +301,16 @@ def test_a_cover_is_taken_for_another(
     diff = FileDiff(status="R", path="tests/new.py", old_path="tests/old.py", mode="100644", old_mode="100644")
     found = touched_by([diff], grants, holds, waive)
     assert [(one.path, one.role, one.cover) for one in found] == [("tests/old.py", "test", cover)]
+
+
+@pytest.mark.parametrize(("now", "collected"), [("tests/test_core.py", True), ("tests/helpers/core.py", False)])
+def test_a_renamed_file_of_tests_is_missed(tmp_path: Path, now: str, collected: bool) -> None:
+    """Renamed in a real repository, its tests are there where they ran; where no runner collects them, they are not."""
+    repository = Repository(tmp_path)
+    _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})
+    here = [case("test_b", "passed", "tests/test_b.py"), *([case("test_a", "passed", now)] if collected else [])]
+    tip = [case("test_b", "passed", "tests/test_b.py"), case("test_a", "passed")]
+    runs = [Ran(how="exit", status=0, evidence=Evidence(report=Report(cases=tuple(each)))) for each in (tip, here)]
+    found = judge(runs[0], runs[1], excuse=excuse_of(files, holds=["src/**"]))
+    assert found.vanished == (() if collected else ("tests/test_a.py::test_a",))
+    assert judge(runs[0], runs[1], excuse=excuse_of(files)).attention == found.vanished

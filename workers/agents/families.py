@@ -83,6 +83,20 @@ def program_families(program: CliProgram, given: str | None, told: Iterable[str]
     return tuple(dict.fromkeys((fixed, *(family for family in found if family != UNKNOWN))))
 
 
+def family_said(word: str, table: Table) -> str | None:
+    """
+    The family a person means by a word: a family's own name, a vendor's, or a model's. None where it is none of these:
+    an unknown word would be apart from every reviewer.
+    """
+    plain = _plain(word)
+    if plain.startswith("scripted"):  # scripts say themselves which family they play
+        return plain
+    if plain in _NAMED or plain in {_plain(model.family) for model in table.models.values()}:
+        return plain
+    told = families_of((word,), table)
+    return told[0] if len(told) == 1 and told[0] != UNKNOWN else None
+
+
 def is_apart(candidate: Candidate, families: Collection[str]) -> bool:
     """Whether a candidate is known to be of none of these families, by its table's word and by its names."""
     minds = {_plain(candidate.family), known_family(candidate.model), known_family(candidate.id)}

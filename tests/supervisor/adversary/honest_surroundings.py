@@ -170,7 +170,7 @@ SETTINGS = (
     _settings(
         "a-stricter-gate",
         "The gate checks the modes of scripts as well.",
-        append("forgepool.yaml", "  scripts:\n    run: test -x scripts/release.sh\n"),
+        swap("forgepool.yaml", "  lint:\n", "  scripts:\n    run: test -x scripts/release.sh\n  lint:\n"),
         grants=("forgepool.yaml",),
     ),
     _settings(

@@ -12,6 +12,8 @@ from ground import TARGET, Ground
 from honest import HONEST
 from regressions import ALL, UNDEFINED
 
+from supervisor.definitions import read_gate_file
+
 _MOST_BYTES = 1_000_000
 """Of an answer: it goes through a queue."""
 _NAME_AND_KIND = {"argvalues": DISHONEST, "ids": [f"{one.kind}-{one.name}" for one in DISHONEST]}
@@ -56,6 +58,11 @@ def test_there_are_enough_of_them() -> None:
     assert len(names) == len(set(names))
     assert len(DISHONEST) >= 40 and len(HONEST) >= 50
     assert all(one.lie and one.by for one in DISHONEST)
+
+
+def test_honest_candidates_leave_a_gate_file_that_can_be_read() -> None:
+    for candidate in HONEST:
+        assert read_gate_file(candidate.tree(TARGET)["forgepool.yaml"].content.decode()).checks
 
 
 @pytest.mark.parametrize("candidate", **_NAME_AND_KIND)

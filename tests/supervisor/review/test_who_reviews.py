@@ -62,7 +62,7 @@ def test_a_fallback_and_the_last_resort_are_of_other_families_too(desk: Desk, se
 
     server = serve(brain)
     found = desk.review(TWO, ReviewPolicy())
-    assert (found.outcome, found.models) == ("unreachable", ())
+    assert (found.outcome, found.models) == ("not_configured", ())
     assert asked(server) == ["gpt-x", "gemini-x"]
 
 
@@ -92,7 +92,7 @@ def test_of_those_the_plan_names_the_first_of_another_family_is_asked_and_nobody
 def test_a_name_that_is_none_is_told_with_its_like(desk: Desk, serve: Serve) -> None:
     server = serve(reads_and_passes)
     found = desk.review(TWO, ReviewPolicy(by=("gpt-y",)))
-    assert found.outcome == "unreachable" and "there is no model 'gpt-y'; did you mean" in found.detail
+    assert found.outcome == "not_configured" and "there is no model 'gpt-y'; did you mean" in found.detail
     assert server.seen == []
 
 
@@ -237,12 +237,12 @@ def test_a_scripted_reviewer_of_the_authors_family_is_not_asked(desk: Desk) -> N
 @pytest.mark.parametrize("text", ["turns: [", "family: a b\nturns: [{say: x}]\n", "family: x\n"])
 def test_a_script_that_is_none_is_told(desk: Desk, text: str) -> None:
     found = desk.review(TWO, text)
-    assert found.outcome == "unreachable" and "script of reviewer 1" in found.detail
+    assert found.outcome == "not_configured" and "script of reviewer 1" in found.detail
 
 
 def test_a_script_without_a_turn_for_the_task_gives_no_verdict(desk: Desk) -> None:
     found = desk.review(TWO, script({"when": {"shown_contains": "another task"}, **read("a")}))
-    assert found.outcome == "unreachable" and "the script has no turn for what it was shown" in found.detail
+    assert found.outcome == "not_configured" and "the script has no turn for what it was shown" in found.detail
 
 
 def test_a_script_has_turns_for_the_task_and_the_attempt(desk: Desk) -> None:

@@ -8,6 +8,7 @@ import pytest
 from stories import PARTS, Stage, story
 
 from supervisor.findings import ScanFinding
+from supervisor.scans import secrets
 from supervisor.scans.scanning import MOST_OF_A_RULE, RULES, kept_out, scan
 from workers.mistakes import nearest
 
@@ -128,3 +129,17 @@ def test_line_numbers_are_those_of_the_new_file(stage: Stage) -> None:
     (found,) = stage.scan(story(name="x", before=before, after=after))
     assert (found.line, found.text) == (32, "# TODO: here")
     assert re.search("take|do it", found.said)
+
+
+def test_what_was_too_much_to_be_searched_for_secrets_is_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Must fail: a key for which there is no room any more; its twin has fewer lines, and is read to its end."""
+    monkeypatch.setattr(secrets, "_MOST_CHARACTERS", 1_000)
+
+    def found(lines: int) -> set[tuple[str, str, str]]:
+        files = {"docs/a.txt": "a line of nine words that says just nothing\n" * lines, "z.py": 'k = "{{aws key}}"\n'}
+        findings = stage.scan(story(name="x", after=files))
+        return {(one.rule, one.path, one.weight) for one in findings if one.rule in ("unreadable", "secret")}
+
+    assert found(23) == {("unreadable", "z.py", "attention")}
+    assert found(24) == {("unreadable", "docs/a.txt", "attention"), ("unreadable", "z.py", "attention")}
+    assert found(20) == {("secret", "z.py", "blocks")}

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from workers.agents.families import UNKNOWN, are_apart, families_of, is_apart, known_family, program_families
+from workers.agents.families import (
+    UNKNOWN,
+    are_apart,
+    families_of,
+    family_said,
+    is_apart,
+    known_family,
+    program_families,
+)
 from workers.llm.router import Candidate
 from workers.llm.table import Model, Place, Table, read_table
 from workers.messages import CliProgram
@@ -129,3 +137,16 @@ def test_nobody_is_apart_from_the_unknown() -> None:
     assert not is_apart(candidate("gpt-x", "gpt"), ["claude", UNKNOWN])
     assert not are_apart("gpt", [UNKNOWN]) and not are_apart(UNKNOWN, [])
     assert is_apart(candidate("gpt-x", "gpt"), []) and are_apart("critic", ["scripted"])
+
+
+@pytest.mark.parametrize(
+    ("word", "family"),
+    [
+        *(("claude", "claude"), ("Anthropic", "claude"), ("sonnet", "claude"), ("claude-opus-4", "claude")),
+        *(("codex", "gpt"), ("o3", "gpt"), ("openai", "gpt"), ("scripted-author", "scripted-author")),
+        *(("clade", None), ("", None), ("the usual one", None)),
+    ],
+)
+def test_what_a_person_calls_a_family_is_one_or_is_refused(word: str, family: str | None) -> None:
+    """A word that nobody knows would be apart from every reviewer, also from one of the author's own family."""
+    assert family_said(word, TABLE) == family
