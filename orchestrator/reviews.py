@@ -168,6 +168,8 @@ def _why_none(review: Review) -> str:
     match review.outcome:
         case "unreachable":
             return f"nobody of another family than its author's can review it: {review.detail}"
+        case "not_configured":
+            return f"its reviewers cannot be asked as they are set: {review.detail}"
         case "void":
             voids = "; ".join(review.voids) or review.detail
             return f"its reviewer gave no verdict that counts: {voids}"

@@ -302,7 +302,7 @@ def test_what_a_scan_holds_against_it_comes_back_with_it() -> None:
         assert (len(reason.findings), reason.diff_tail, reason.tried) == (count, "+x", "did it")
 
 
-@pytest.mark.parametrize("outcome", ["void", "unreachable", "limits"])
+@pytest.mark.parametrize("outcome", ["void", "unreachable", "not_configured", "limits"])
 def test_what_is_no_verdict_waits_for_a_person_who_is_told_the_commands(outcome: str) -> None:
     plan = of()
     state = follow(reviewing(plan), review_sent("a"), review_answered("a", outcome, detail="so it is"))
