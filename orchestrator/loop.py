@@ -97,7 +97,6 @@ class Loop:
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
-            self.link.give_grace()
             self.watch.unsent.update(self.state.outstanding())
         while True:
             self._turn()
