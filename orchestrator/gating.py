@@ -5,7 +5,6 @@ It is the gate of runs, asked by the same messages: scans, then checks, then, wh
 What one commit has and the other lacks is taken as one entry, whoever made it and in however many commits.
 """
 
-import re
 import secrets
 import shlex
 import time
@@ -32,8 +31,6 @@ UNKNOWN, NOBODY = "unknown", "none"
 """Families of authors: nobody says which; no model had a hand in it."""
 _RUN = "gate-check"
 _PATIENCE_S = 3600.0
-_PERSON = re.compile(r";? (?:or )?a person (?:looks|can look) at it: `forgepool approve [^`]*`")
-"""The way out that runs have, and this has not: there is nothing of it that could be approved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +142,8 @@ def _wants_a_look(answer: Answer) -> bool:
 
 def judged(answer: Answer, review: Review, *, required: bool, policy: ReviewPolicy) -> Answer:
     """The answer with what a review came to. Nobody of another family at hand is a refusal where one is demanded."""
-    detail = _PERSON.sub("", review.detail)
-    told = replace(answer, review=review.model_copy(update={"detail": detail}))
+    detail = review.detail
+    told = replace(answer, review=review)
     match review.outcome:
         case "passed":
             return told

@@ -9,8 +9,8 @@ from orchestrator.cli.say import complain, say, say_json
 from orchestrator.commits import Repository, open_repository
 from orchestrator.hub import CannotRun
 from supervisor.demands import GATE_FILE
-from supervisor.detection import detect
-from supervisor.proposals import EXAMPLE, Detected, committed, gate_file
+from supervisor.detected.projects import detect
+from supervisor.detected.proposals import EXAMPLE, Detected, committed, gate_file
 
 _NOTHING = 1
 

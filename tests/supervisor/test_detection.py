@@ -7,8 +7,8 @@ import pytest
 from repositories import git, write
 
 from supervisor.definitions import CheckDefinition, read_gate_file
-from supervisor.detection import detect
-from supervisor.proposals import EXAMPLE, Detected, committed, gate_file
+from supervisor.detected.projects import detect
+from supervisor.detected.proposals import EXAMPLE, Detected, committed, gate_file
 from worktrees.git import CommitId, Git
 
 Files = dict[str, str]
