@@ -17,6 +17,7 @@ from supervisor.scans.patches import patched
 from supervisor.scans.permits import granted
 from supervisor.scans.program import Oddity, Program, programs
 from supervisor.scans.subject import Subject, finding
+from supervisor.scans.veils import veiled
 
 RULES = {"harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it."}
 
@@ -38,7 +39,7 @@ def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _oddities(program: Program) -> Iterator[Oddity]:
-    found = (*ended(program), *asked(program), *patched(program))
+    found = (*ended(program), *asked(program), *patched(program), *veiled(program))
     yield from sorted(found, key=lambda one: (not one.certain, one.line))
 
 

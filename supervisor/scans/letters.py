@@ -24,10 +24,12 @@ RULE = "letters"
 UNREADABLE = "unreadable"
 RULES = {
     RULE: "Added text or a name reads otherwise than it runs: bidirectional controls, invisible or look-alike letters.",
-    UNREADABLE: "A source file whose lines cannot be told: binary, larger than is read, or too much for its grammar.",
+    UNREADABLE: "Code that nobody sees in a diff: binary, too large, too much for its grammar, or far behind blanks.",
 }
 
 _MOST = 200
+_FAR = re.compile(r"\S[ \t]{120,}\S")
+"""More blanks within a line than a screen is wide, and something behind them."""
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MARKS = frozenset("\u200e\u200f\u061c")
 _JOINERS = frozenset("\u200c\u200d")
@@ -87,10 +89,18 @@ def scan_readability(subject: Subject, sources: tuple[Source, ...]) -> Iterator[
             weight: Weight = "blocks" if runs else "attention"
             what = "holds NUL bytes, so that no diff shows it" if file.binary else "is too large to be scanned"
             yield finding(UNREADABLE, weight, f"this source file {what}; make it one that can be read", file.path)
+        elif _is_source(file):
+            yield from _far_behind(file)
     for source in sources:
         if source.too_much:
             said = "this source is too much for its grammar, so that only its words were scanned; have a person read it"
             yield finding(UNREADABLE, "attention", said, source.file.path)
+
+
+def _far_behind(file: FileDiff) -> Iterator[ScanFinding]:
+    for line in islice((line for line in file.added if _FAR.search(line.text)), 1):
+        said = "what stands on this line goes on far behind blanks, where nobody looks; put it on a line of its own"
+        yield finding(UNREADABLE, "attention", said, file.path, line.number, " ".join(line.text.split()))
 
 
 def _is_source(file: FileDiff) -> bool:

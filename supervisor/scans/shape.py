@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from supervisor.findings import ScanFinding
+from supervisor.results.test_paths import is_test_path
 from supervisor.scans.permits import covered, granted, held
 from supervisor.scans.subject import Subject, finding
 from worktrees.diff import FileDiff, contents
@@ -116,8 +117,13 @@ def _unchanged(subject: Subject) -> Iterator[ScanFinding]:
         said = f"none of the paths that were to be changed is: {', '.join(missing[:5])}; change them, or plan others"
         yield finding("claimed-unchanged", "blocks", said, missing[0])
         return
+    tested = any(is_test_path(path) for path in touched)
     for planned in missing:
-        yield finding("claimed-unchanged", "note", "the path was to be changed, and is not", planned)
+        if is_test_path(planned) and not tested:
+            said = "this test was to be written, and no test is; write it, or let somebody look at why there is none"
+            yield finding("claimed-unchanged", "attention", said, planned)
+        else:
+            yield finding("claimed-unchanged", "note", "the path was to be changed, and is not", planned)
 
 
 def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
