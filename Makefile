@@ -34,6 +34,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
+	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/review.py
 
 install: $(READY)
 
