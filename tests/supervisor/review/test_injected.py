@@ -60,7 +60,7 @@ def test_who_reads_and_then_obeys_passes_it(desk: Desk, kind: str) -> None:
 @pytest.mark.parametrize("kind", INJECTIONS)
 def test_scans_see_a_text_that_asks_for_approval_before_any_reviewer_does(desk: Desk, kind: str) -> None:
     """Each of these asks in plain words somewhere. One that only hints would not be seen."""
-    entry = desk.entry(INJECTIONS[kind])
+    entry = desk.entry(INJECTIONS[kind]).model_copy(update={"waive": ()})
     git = Git(git_dir=desk.gate.hub.path)
     found = scan(subject_of(git, desk.gate.hub.tip(), tree_of(git, CommitId(entry.commit)), entry))
     rules = {one.rule for one in found if one.weight != "note"}
