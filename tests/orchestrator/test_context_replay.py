@@ -86,7 +86,7 @@ def test_the_table_says_what_was_reckoned_with_and_what_was_left_out(recording: 
     said = replay(tmp_path, "--profile", "ledger", "--window", "64000", "--ttl", "300")
     assert said.returncode == 0
     assert "append-only" in said.stdout and "ledger" in said.stdout and "USD" in said.stdout
-    for word in ("1 recordings, 21 calls", "Prices anthropic", "64,000 tokens", "300 s", "2,500 tokens assumed in 1"):
+    for word in ("1 recording, 21 calls", "Prices anthropic", "64,000 tokens", "300 s", "2,500 tokens assumed in 1"):
         assert word in said.stdout, said.stdout
     assert "left out: " in said.stdout and "broken.json" in said.stdout
     # The path of what was left out is as long as it is.
