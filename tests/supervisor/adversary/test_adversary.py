@@ -16,6 +16,8 @@ from supervisor.definitions import read_gate_file
 
 _MOST_BYTES = 1_000_000
 """Of an answer: it goes through a queue."""
+FALSE = [one for one in (*DISHONEST, *BEYOND) if one.truth and not one.hangs]
+"""Whose lie can be shown by running something that ends."""
 _NAME_AND_KIND = {"argvalues": DISHONEST, "ids": [f"{one.kind}-{one.name}" for one in DISHONEST]}
 
 
@@ -45,11 +47,9 @@ def test_what_dishonest_candidates_break_holds_on_the_target(broken, tmp_path: P
     assert holds(broken.truth, TARGET, tmp_path)
 
 
-@pytest.mark.parametrize("candidate", [one for one in (*DISHONEST, *BEYOND) if one.truth], ids=lambda one: one.name)
+@pytest.mark.parametrize("candidate", FALSE, ids=lambda one: one.name)
 def test_a_lie_is_none(candidate: Candidate, tmp_path: Path) -> None:
     """What is said to be so with a dishonest candidate is not so on its tree."""
-    if candidate.hangs:
-        pytest.skip("it never ends")
     assert not holds(candidate.truth, candidate.tree(TARGET), tmp_path)
 
 
