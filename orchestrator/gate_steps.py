@@ -58,6 +58,7 @@ def landing_intended(task: TaskState, event: e.LandingIntended, at: float) -> No
     task.enter("landing", at)
     task.landings += 1
     task.certificates = event.certificates
+    task.intended = (*task.intended, event.commit)
     task.message = Outstanding(
         message_id=event.message_id,
         token=event.token,
@@ -73,6 +74,8 @@ def landing_answered(task: TaskState, event: e.LandingAnswered, at: float) -> No
     if task.phase != "landing" and result.outcome != "landed":
         raise IllegalStep(f"a late answer to the landing of '{task.id}' that is not 'landed' changes nothing")
     task.message = None
+    if result.outcome != "infrastructure":
+        task.intended = task.intended[:-1]
     if result.outcome != "landed":
         task.verdict, task.reviewed = None, task.reviewed or result.unapproved
     match result.outcome:
@@ -84,6 +87,5 @@ def landing_answered(task: TaskState, event: e.LandingAnswered, at: float) -> No
             task.detail = result.detail
             task.enter("queued", at)
         case "infrastructure":
-            task.landing_in_doubt = True
             task.fall_into_trouble(result.detail, at)
             task.enter("queued", at)

@@ -18,7 +18,7 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
     if event.attempt != task.attempt + 1:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
     task.enter("running", at)
-    task.landing_in_doubt = False
+    task.intended = ()
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
     if event.resumes is None:
@@ -56,7 +56,7 @@ def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
     task.message = None
     if kind == "landing":
         # It is checked again: what was green is asked for again only if it is still to land.
-        task.landing_in_doubt, task.verdict = True, None
+        task.verdict = None
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
     if first:

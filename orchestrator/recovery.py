@@ -21,6 +21,7 @@ from workers.resuming import carried_in
 from workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
+from worktrees.target import contained
 
 _GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
 _MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
@@ -36,6 +37,8 @@ def recovered(state: State, mirror: Mirror) -> list[Event]:
         marker = refs.get(marker_ref(state.run, task.id))
         if task.phase in _MAY_HAVE_LANDED and marker is not None:
             events.append(_has_landed(task, marker))
+        elif task.phase in _MAY_HAVE_LANDED and task.intended:
+            events += landed(state, mirror, task)
         elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
             events += worked(state, mirror, task)
     return events
@@ -75,9 +78,15 @@ def seen_in(entries: Sequence[Entry], *, attempt: int) -> Seen:
 
 
 def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
-    """That the landing under way has happened, where the hub says so."""
+    """
+    That a landing under way or in doubt has happened, where the hub says so: by the marker, or by the target's history.
+
+    A hub that is killed within a push leaves the one without the other: git moves several refs one after another.
+    """
     marker = marker_ref(state.run, task.id)
     commit = mirror.hub_refs(marker).get(marker)
+    if commit is None:
+        commit = next((one for one in map(CommitId, task.intended) if contained(mirror, state.target, one)), None)
     return [] if commit is None else [_has_landed(task, commit)]
 
 

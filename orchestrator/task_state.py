@@ -85,8 +85,8 @@ class TaskState:
     """Starts that have passed it by while only locks held it up."""
     checks: int = 0
     landings: int = 0
-    landing_in_doubt: bool = False
-    """A lander vanished, or the hub died on it: the target may have moved, and may still."""
+    intended: tuple[str, ...] = ()
+    """Commits that were to land for its candidate and may have: the one under way, and those whose lander vanished."""
     base: str = ""
     resumes: int | None = None
     """Of the order under way: the attempt it goes on from."""
@@ -150,6 +150,11 @@ class TaskState:
     def candidate(self) -> str:
         """The commit of its last candidate; empty where its last attempt made none, and while another is under way."""
         return (self.result.commit or "") if self.result is not None and self.result.outcome == "candidate" else ""
+
+    @property
+    def landing_in_doubt(self) -> bool:
+        """A lander vanished, or the hub died on it: the target may have moved, and may still."""
+        return bool(self.intended) and self.phase != "landing"
 
     @property
     def made_by(self) -> int:

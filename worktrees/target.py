@@ -76,11 +76,13 @@ def move_target(
 
 def landed_already(mirror: Mirror, *, target: str, commit: CommitId, marker: str) -> bool:
     """Asks the hub: is the marker at the commit, or does the target contain it?"""
+    return mirror.hub_refs(marker).get(marker) == commit or contained(mirror, target, commit)
+
+
+def contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
+    """Asks the hub: does the history of the target have the commit?"""
     branch = f"refs/heads/{target}"
-    refs = mirror.hub_refs(branch, marker)
-    if refs.get(marker) == commit:
-        return True
-    tip = refs.get(branch)
+    tip = mirror.hub_refs(branch).get(branch)
     if tip is None:
         return False
     mirror.ensure(tip, refs=(branch,))

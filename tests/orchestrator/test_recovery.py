@@ -10,9 +10,10 @@ from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, OrderSent, TaskFailed, TaskReturned
 from orchestrator.inbox import Request
-from orchestrator.recovery import seen, seen_in, unless_landed
+from orchestrator.recovery import landed, recovered, seen, seen_in, unless_landed
 from orchestrator.requests import granted
 from orchestrator.state import State
+from supervisor.messages import Landing
 from workers.llm.messages import Text, Turn, Usage
 from workers.messages import BuiltinAgent, ReasonPack, Spent
 from workers.refs import marker_ref, progress_ref
@@ -55,6 +56,32 @@ def test_a_task_that_has_landed_after_all_is_not_given_up(mirror: Mirror) -> Non
     (instead,) = unless_landed(state, mirror, events)
     assert isinstance(instead, LandingAnswered) and instead.result.commit == tip
     assert follow(state, instead).tasks["a"].phase == "landed"
+
+
+def test_a_target_that_moved_without_its_marker_tells_what_landed(mirror: Mirror) -> None:
+    """A hub that was killed within the push, whose later commits do not hide it; at once and after a resume."""
+    hub = Git(git_dir=Path(mirror.hub))
+    me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+    landing = hub.text("commit-tree", "-m", "a", "-p", "main", "main^{tree}", env=me)
+    later = hub.text("commit-tree", "-m", "later", "-p", landing, "main^{tree}", env=me)
+    of = course(task("a"))
+    tested = verdict("a").model_copy(update={"commit": landing})
+    state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"), CheckAnswered(task="a", result=tested))
+    follow(state, intended("a").model_copy(update={"commit": landing}))
+    assert recovered(state, mirror) == landed(state, mirror, state.tasks["a"]) == []
+    hub.run("update-ref", f"refs/heads/{state.target}", later)
+    (under_way,) = recovered(state, mirror)
+    follow(state, MessageLost(message_id=intended("a").message_id, why="gone"))
+    assert recovered(state, mirror) == [under_way.model_copy(update={"result": in_lieu(under_way)})]
+    (instead,) = unless_landed(state, mirror, given_up(of, state))
+    found = follow(state, instead).tasks["a"]
+    assert (found.phase, found.commit) == ("landed", landing)
+
+
+def in_lieu(event: Event) -> Landing:
+    """The same finding, with no message under way that it could answer."""
+    assert isinstance(event, LandingAnswered)
+    return event.result.model_copy(update={"request_id": "", "token": ""})
 
 
 def test_a_task_that_has_not_landed_is_given_up_as_decided(mirror: Mirror) -> None:

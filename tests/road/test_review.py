@@ -284,7 +284,7 @@ def test_a_limit_is_waited_for_and_a_refusal_is_left_to_a_person(
     assert [one.attempt for one in _about(machine, e.OrderSent, "limited")] == [1]
     for words in (
         "limited: its review waits for a model's limit",
-        "nobody of another family than its author's can review it",
+        "its reviewers cannot be asked as they are set",
         "look at its key",
         f"forgepool approve {machine.the_run()} refused --by NAME",
     ):

@@ -1,6 +1,7 @@
 """A folder that is held: what lies below it is reached, and nothing else, by either way of asking the kernel."""
 
 import errno
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,7 @@ def test_state_tells_of_the_link_and_removing_removes_it(held: Beneath) -> None:
 
 def test_a_descriptor_is_closed_with_its_folder(tmp_path: Path) -> None:
     """By the end of a block, or when nobody has it any more."""
+    gc.collect()  # What other tests left open to be collected would be, in between.
     before = len(list(Path("/proc/self/fd").iterdir()))
     with Beneath(tmp_path) as folder:
         os.close(folder.open(Path(), FOLDER))
