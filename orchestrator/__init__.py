@@ -6,11 +6,16 @@ gives, and is stored nowhere. Each turn of the run loop (`loop`) reads **answers
 (`watch`), takes in people's **requests** (`inbox`), asks `decisions.decide` what follows, keeps the events, and
 only then sends the messages they stand for (`dispatch`). A task goes
 
-    pending -> running -> answered -> candidate -> queued -> testing -> judged -> landing -> landed
+    pending -> running -> answered -> candidate -> queued -> testing -> landing -> landed
 
 and may leave that road for `failed`, `blocked`, `cancelled` or `needs_human`. From `running` to `landing` it is
 **in flight** and holds the **lock** of the paths it may write: its declared globs, and what it touched or was granted
 besides.
+
+Who is `queued` stands in the **train** (`train_state`), the one that the supervisor plans (`supervisor.train`): one or
+more entries are a **car**, and a **trial** checks a car on top of the target and of the cars ahead of it. What is green
+lands as it was tested, with all that it was tested behind, in one move of the target. What is red behind others is
+doubted and no more; somebody is given back only for what was red with nobody else to doubt (`train_decisions`).
 
 What a model has made waits, once it is green, for its **review** (`reviewing`, without a slot at the gate). It lands
 with an **approval** alone: a reviewer's, bound to the diff that was checked, or a person's, bound to the candidate

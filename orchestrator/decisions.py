@@ -5,38 +5,34 @@ The run loop journals the events, takes them into the state, sends the messages 
 there are none. The simulator and the random-event tests ask the same function. No clock, queue, file or git here.
 """
 
-from collections.abc import Iterator
-
 from orchestrator import reviews, waves
 from orchestrator.approvals import restored
 from orchestrator.course import Course
-from orchestrator.events import (
-    CheckSent,
-    Event,
-    LandingIntended,
-    ReviewAwaited,
-    RunEnded,
-    TaskBlocked,
-    TaskParked,
-    WaveSent,
-)
+from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
 from orchestrator.locks import admitted, answered_asks
-from orchestrator.retries import again_or_stop, reason_of_check, reason_of_work
-from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget, token
+from orchestrator.retries import again_or_stop, reason_of_work
+from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
 from orchestrator.state import State
-from orchestrator.task_state import AT_GATE, MOST_TROUBLES, TERMINAL, TaskState
-from supervisor.messages import CheckResult
+from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from orchestrator.train_decisions import next_at_gate
 from workers.messages import WorkResult
 
 
 def decide(
-    course: Course, state: State, *, now: float, order_slots: int, draining: bool, review_slots: int = 1
+    course: Course,
+    state: State,
+    *,
+    now: float,
+    order_slots: int,
+    draining: bool,
+    review_slots: int = 1,
+    check_slots: int = 1,
 ) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
-    `order_slots` and `review_slots` are how many orders and reviews may be in workers' hands at once; `draining` starts
-    nothing new, and neither does a gate that is shut.
+    The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
+    and neither does a gate that is shut.
     """
     if state.finished:
         return []
@@ -52,10 +48,14 @@ def decide(
     )
     if decided:
         return [*decided]
+    at_gate = next_at_gate(course, state, now, check_slots, draining=draining)
+    if (draining and at_gate) or any(not isinstance(one, CheckSent | LandingIntended) for one in at_gate):
+        # What is settled there may change what is to be asked for, of these or of others.
+        return at_gate
     if not draining:
         asked = reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
-        started = [*_next_at_gate(course, state, now), *(asked or next_orders(course, state, now, order_slots))]
+        started = [*at_gate, *(asked or next_orders(course, state, now, order_slots))]
         if started:
             return started
     if all(task.phase in TERMINAL for task in state.tasks.values()) and not waves.is_due(course, state):
@@ -75,8 +75,6 @@ def _settled(course: Course, state: State) -> list[Event]:
                 events += reviews.to_be_awaited(course, task)
             case "answered" if task.result is not None:
                 events.append(_after_work(course, state, task, task.result))
-            case "judged" if task.verdict is not None:
-                events.append(_after_check(course, state, task, task.verdict))
             case "reviewing":
                 events += reviews.given_up(state, task)
             case "reviewed" if task.review.answer is not None:
@@ -84,18 +82,6 @@ def _settled(course: Course, state: State) -> list[Event]:
             case _:
                 pass
     return events
-
-
-def _after_check(course: Course, state: State, task: TaskState, verdict: CheckResult) -> Event:
-    if verdict.verdict != "green":
-        return again_or_stop(task, reason_of_check(verdict, task), attempts=course.tasks[task.id].attempts)
-    if _may_land(course, task):
-        return _landing(state, task)
-    return ReviewAwaited(task=task.id)
-
-
-def _may_land(course: Course, task: TaskState) -> bool:
-    return not course.wants_review(task) or task.approval is not None
 
 
 def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:
@@ -126,56 +112,3 @@ def _blocked(course: Course, state: State) -> list[Event]:
             hopeless.add(task_id)
             events.append(TaskBlocked(task=task_id, by=by))
     return events
-
-
-def _next_at_gate(course: Course, state: State, now: float) -> Iterator[CheckSent | LandingIntended | WaveSent]:
-    """
-    The serial train: one entry at the gate at a time, in the order in which they first came; but those first that need
-    not be checked again, since they were green on this very tip before their approval came.
-    """
-    if state.halted or any(task.phase in AT_GATE for task in state.tasks.values()):
-        return
-    if waves.is_due(course, state):
-        # As long as it has not been found green, it is due: nobody else comes to the gate.
-        yield from waves.next_wave(state, now)
-        return
-    queued = sorted(state.in_phase("queued"), key=lambda task: (not _is_green(course, task), task.queued_at))
-    for task in queued:
-        if task.not_before <= now:
-            landing = _is_green(course, task) and task.base == state.tip
-            yield _landing(state, task) if landing else _check(state, task, now)
-            return
-
-
-def _is_green(course: Course, task: TaskState) -> bool:
-    """Whether all it wants was said of it; perhaps of an earlier tip."""
-    return task.verdict is not None and task.verdict.verdict == "green" and _may_land(course, task)
-
-
-def _check(state: State, task: TaskState, now: float) -> CheckSent:
-    message_id = f"{state.run}.{task.id}.{task.attempt}.check-{task.checks + 1}"
-    return CheckSent(
-        task=task.id,
-        message_id=message_id,
-        token=token(message_id, now),
-        base=state.tip,
-        issued_at=now,
-    )
-
-
-def _landing(state: State, task: TaskState) -> LandingIntended:
-    verdict = task.verdict
-    if verdict is None or verdict.commit is None or verdict.tree is None:
-        raise ValueError(f"'{task.id}' was found green without a commit")
-    message_id = f"{state.run}.{task.id}.{task.attempt}.land-{task.landings + 1}"
-    return LandingIntended(
-        task=task.id,
-        message_id=message_id,
-        token=token(message_id, state.at),
-        base=task.base,
-        commit=verdict.commit,
-        tree=verdict.tree,
-        certificates=verdict.certificates,
-        approval=task.approval,
-        issued_at=state.at,
-    )

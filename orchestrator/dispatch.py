@@ -78,12 +78,17 @@ def _less(own: float | None, reserved: float | None) -> float | None:
     return min((one for one in (own, reserved) if one is not None), default=None)
 
 
-def check_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> CheckRequest:
+def check_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+    """Of a trial; what has landed since it was decided upon is part of its base by now."""
+    trial = state.train.line.trials[sent.message_id]
+    car = [state.tasks[one] for one in trial.car]
     return CheckRequest(
         **_train(course, state, sent, now),
-        base=task.base,
-        entries=(_entry(course, state, task),),
-        reviewed=course.wants_review(task),
+        base=state.train.out[sent.message_id].base,
+        ahead=tuple(_entry(course, state, state.tasks[one]) for one in trial.ahead),
+        entries=tuple(_entry(course, state, task) for task in car),
+        reviewed=all(course.wants_review(task) for task in car),
+        decisive=trial.decisive,
     )
 
 
@@ -137,15 +142,20 @@ def _siblings(course: Course, state: State, task: TaskState) -> Iterator[Sibling
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
-def land_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> LandRequest:
-    if task.verdict is None or task.verdict.commit is None or task.verdict.tree is None:
-        raise ValueError(f"'{task.id}' is to land without a verdict")
+def land_request(course: Course, state: State, sent: Outstanding, *, now: float) -> LandRequest:
+    landing = state.train.landing
+    if landing is None:
+        raise ValueError(f"{sent.message_id} is to be sent, and no landing is under way")
+    intent, tasks = landing.intent, [state.tasks[one] for one in landing.intent.entries]
     return LandRequest(
-        **dict(check_request(course, state, task, sent, now=now)),
-        commit=task.verdict.commit,
-        tree=task.verdict.tree,
-        certificates=task.certificates,
-        approval=task.approval,
+        **_train(course, state, sent, now),
+        base=intent.base,
+        entries=tuple(_entry(course, state, task) for task in tasks),
+        reviewed=any(course.wants_review(task) for task in tasks),
+        commit=intent.commit,
+        tree=intent.tree,
+        certificates=intent.certificates,
+        approvals=intent.approvals,
     )
 
 
@@ -171,6 +181,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         waive=planned.waive,
         planned=task.result.planned,
         claims=task.result.claimed_summary[:_MOST_CLAIMED],
+        reviewed=course.wants_review(task),
     )
 
 

@@ -36,6 +36,8 @@ class Embedded:
     workers: int
     place: Scratch
     """Holds the socket, and all temporary files of the parts."""
+    trials: int = 1
+    """Cars that are checked at once."""
     reviews: int = 0
     """At once, in a process of their own, for they take long; without any, the gate's would do them."""
     redis: Service | None = None
@@ -86,9 +88,11 @@ class Embedded:
 
     def _posts(self) -> tuple[tuple[str, tuple[str, ...], int], ...]:
         orders = ("orders", (ORDERS,), self.workers)
+        # One place besides the checks': a landing does not wait for the checks of those behind it.
+        at_gate = self.trials + 1
         if not self.reviews:
-            return (orders, ("gate", (CHECKS, LANDINGS, REVIEWS), 1))
-        return (orders, ("gate", (CHECKS, LANDINGS), 1), ("reviews", (REVIEWS,), self.reviews))
+            return (orders, ("gate", (CHECKS, LANDINGS, REVIEWS), at_gate))
+        return (orders, ("gate", (CHECKS, LANDINGS), at_gate), ("reviews", (REVIEWS,), self.reviews))
 
     def _own_pids(self) -> set[int]:
         return {part.pid for part in (self.redis, *self.hosts.values()) if part is not None}

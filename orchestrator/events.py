@@ -166,11 +166,20 @@ class EntryQueued(Message):
 
 
 class CheckSent(Message):
+    """A trial: the car, on top of the target's tip and of entries that are assumed to land before it."""
+
     kind: Literal["check.sent"] = "check.sent"
     task: str
+    """The last of the car."""
     message_id: str
     token: str
     base: str
+    ahead: tuple[str, ...] = ()
+    car: tuple[str, ...] = ()
+    """Empty for the task alone."""
+    at: int | None = None
+    """The car is coupled with this, and takes this place in the train; None for one that has a place, or wants none."""
+    decisive: bool = True
     issued_at: float
 
 
@@ -178,6 +187,27 @@ class CheckAnswered(Message):
     kind: Literal["check.answered"] = "check.answered"
     task: str
     result: CheckResult
+    ahead: tuple[str, ...] = ()
+    car: tuple[str, ...] = ()
+    """What it is about, as far as it had not landed by then; empty for the task alone."""
+
+
+class CheckCancelled(Message):
+    """Nobody wants to know any more what this trial would say."""
+
+    kind: Literal["check.cancelled"] = "check.cancelled"
+    task: str
+    message_id: str
+    why: str
+
+
+class CarDissolved(Message):
+    """Red, or out of time, with nobody else to doubt: its entries are tried in parts, behind all others."""
+
+    kind: Literal["car.dissolved"] = "car.dissolved"
+    car: tuple[str, ...]
+    parts: tuple[tuple[str, ...], ...]
+    message_id: str
 
 
 class ReviewAwaited(Message):
@@ -217,9 +247,13 @@ class LandingIntended(Message):
     base: str
     commit: str
     tree: str
+    entries: tuple[str, ...] = ()
+    """All that land with it, in order, the task itself last; empty for the task alone."""
+    commits: tuple[str, ...] = ()
+    """What each of them is composed to."""
     certificates: tuple[Certificate, ...]
-    approval: Approval | None = None
-    """Whose word lets it land; None where nobody's is wanted."""
+    approvals: tuple[Approval | None, ...] = ()
+    """For each of them, whose word lets it land; None where nobody's is wanted."""
     issued_at: float
 
 
@@ -227,6 +261,8 @@ class LandingAnswered(Message):
     kind: Literal["landing.answered"] = "landing.answered"
     task: str
     result: Landing
+    entries: tuple[str, ...] = ()
+    """All that were to land with it; empty for the task alone."""
 
 
 class TaskReturned(Message):
@@ -404,6 +440,8 @@ Event = Annotated[
     | EntryQueued
     | CheckSent
     | CheckAnswered
+    | CheckCancelled
+    | CarDissolved
     | ReviewAwaited
     | ReviewSent
     | ReviewAnswered

@@ -49,7 +49,7 @@ from supervisor.entry import check, land, review
 from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
 from workers.presence import slots
-from workers.wire import ORDERS, REVIEWS, BrokerAway, send
+from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
 from worktrees.git import GitFailed
 from worktrees.mirror import Mirror
 
@@ -268,12 +268,14 @@ class Loop:
 
     def _decide(self) -> None:
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
+        check_slots = slots(self.link.workers(), CHECKS, beside=LANDINGS)
         while events := decide(
             self.course,
             self.state,
             now=time.time(),
             order_slots=order_slots,
             review_slots=review_slots,
+            check_slots=check_slots,
             draining=self.wishes.drain,
         ):
             events = recovery.unless_landed(self.state, self.mirror, events)
@@ -313,11 +315,11 @@ class Loop:
                 message = order(course, state, task, sent, now=now, resent=resent)
                 send(run_order, message, message_id=sent.message_id)
             case "check":
-                send(check, check_request(course, state, task, sent, now=now), message_id=sent.message_id)
+                send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
             case "review":
                 send(review, review_request(course, state, task, sent, now=now), message_id=sent.message_id)
             case "landing":
-                send(land, land_request(course, state, task, sent, now=now), message_id=sent.message_id)
+                send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
         self.watch.sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:

@@ -47,24 +47,15 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
 
 
 def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
-    """
-    An order is tried anew, a check or landing of the same candidate is asked for again: at once the first time.
-
-    It counts as trouble, or a message that kills whoever takes it would be sent for ever.
-    """
-    kind = task.message.kind if task.message else "order"
+    """Tried anew, at once the first time. It counts as trouble, or one that kills whoever takes it would never end."""
     task.message = None
-    if kind == "landing":
-        # It is checked again: what was green is asked for again only if it is still to land.
-        task.verdict = None
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
     if first:
         task.not_before = at
-    if kind == "order":
-        _give_up_use(task, event.used)
-        _interrupt(task, task.attempt)
-    task.enter("pending" if kind == "order" else "queued", at)
+    _give_up_use(task, event.used)
+    _interrupt(task, task.attempt)
+    task.enter("pending", at)
 
 
 def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:

@@ -130,7 +130,8 @@ def _checked(state: State, result: CheckResult) -> list[Event]:
         return []
     if message.kind == "wave":
         return _wave(state, result)
-    answered: list[Event] = [CheckAnswered(task=message.task, result=result)]
+    trial = state.train.line.trials[message.message_id]
+    answered: list[Event] = [CheckAnswered(task=message.task, result=result, ahead=trial.ahead, car=trial.car)]
     if result.verdict in ("base_red", "not_configured"):
         answered.append(GateHalted(why=result.detail))
     return answered
@@ -158,9 +159,11 @@ def _landed(state: State, result: Landing) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
-    answered: list[Event] = [LandingAnswered(task=message.task, result=result)]
+    landing = state.train.landing
+    entries = landing.intent.entries if landing is not None else ()
+    answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
     if result.outcome == "refused" and result.unapproved:
-        answered.append(unapproved(state, state.tasks[message.task], result.detail))
+        answered.append(unapproved(state, state.tasks[result.unapproved], result.detail))
     elif result.outcome == "refused":
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered

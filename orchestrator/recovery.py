@@ -4,11 +4,20 @@ What the hub knows and the journal does not: answers that were lost on their way
 The hub is asked, never Redis: a result that was published is adopted, a marker that exists means landed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from orchestrator.budget import Seen
 from orchestrator.course import Course
-from orchestrator.events import Event, LandingAnswered, OrderAnswered, OrderSent, TaskFailed, TaskParked, TaskReturned
+from orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingAnswered,
+    OrderAnswered,
+    OrderSent,
+    TaskFailed,
+    TaskParked,
+    TaskReturned,
+)
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from supervisor.messages import Landing
@@ -24,7 +33,7 @@ from worktrees.mirror import Mirror
 from worktrees.target import contained
 
 _GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
-_MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
+_MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 
 
 def recovered(state: State, mirror: Mirror) -> list[Event]:
@@ -32,11 +41,16 @@ def recovered(state: State, mirror: Mirror) -> list[Event]:
     What the hub's refs say of tasks whose answers are missing. Raises GitFailed when the hub cannot be asked.
     """
     refs = mirror.hub_refs(run_refs(state.run))
+    landing = state.train.landing
+    together = landing.intent.entries[:-1] if landing is not None else ()
     events: list[Event] = []
     for task in state.tasks.values():
+        if task.id in together:
+            # They land with the last of them, or not at all.
+            continue
         marker = refs.get(marker_ref(state.run, task.id))
         if task.phase in _MAY_HAVE_LANDED and marker is not None:
-            events.append(_has_landed(task, marker))
+            events.append(_has_landed(state, task, marker))
         elif task.phase in _MAY_HAVE_LANDED and task.intended:
             events += landed(state, mirror, task)
         elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
@@ -87,26 +101,36 @@ def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
     commit = mirror.hub_refs(marker).get(marker)
     if commit is None:
         commit = next((one for one in map(CommitId, task.intended) if contained(mirror, state.target, one)), None)
-    return [] if commit is None else [_has_landed(task, commit)]
+    return [] if commit is None else [_has_landed(state, task, commit)]
 
 
 def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
     """
-    The same events, but for a task given up or begun anew whose landing is in doubt and has happened: that it has
-    landed.
+    The same events, but for a task that is given up, begun anew or checked again, whose landing is in doubt and has
+    happened: that it has landed.
 
     A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
     task may not be given up, nor done twice.
     """
-    settled: list[Event] = []
-    for event in events:
-        task = state.tasks[event.task] if isinstance(event, _GIVING_UP) else None
-        settled += (landed(state, mirror, task) if task is not None and task.landing_in_doubt else []) or [event]
-    return settled
+    return settled(state, events, lambda task: landed(state, mirror, task))
 
 
-def _has_landed(task: TaskState, commit: CommitId) -> Event:
-    message = task.message
+def settled(state: State, events: Sequence[Event], ask: Callable[[TaskState], list[Event]]) -> list[Event]:
+    """The same events, or, where `ask` shows that tasks they concern have landed, that alone: more may follow."""
+    doubtful = [state.tasks[one] for event in events for one in _concerned(event)]
+    found = [each for task in doubtful if task.landing_in_doubt for each in ask(task)]
+    return found or list(events)
+
+
+def _concerned(event: Event) -> tuple[str, ...]:
+    if isinstance(event, _GIVING_UP):
+        return (event.task,)
+    return event.car or (event.task,) if isinstance(event, CheckSent) else ()
+
+
+def _has_landed(state: State, task: TaskState, commit: CommitId) -> Event:
+    landing = state.train.landing
+    message = landing.message if landing is not None and task.id in landing.intent.entries else None
     return LandingAnswered(
         task=task.id,
         result=Landing(

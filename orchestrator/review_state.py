@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.budget import Use, given_up
 from orchestrator.outstanding import Outstanding, pause_s
-from supervisor.messages import Approval, CheckResult, PersonApproval, Review, ReviewApproval
+from supervisor.messages import Approval, PersonApproval, Review, ReviewApproval
 
 MOST_REVIEWS = 4
 """
@@ -84,13 +84,11 @@ class ReviewState:
         self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
         self.message, self.holder = None, ""
 
-    def approval(self, candidate: str, verdict: CheckResult | None) -> Approval | None:
-        """What lets this candidate land as these checks have composed it; None where nothing does."""
+    def approval(self, candidate: str, patch_id: str) -> Approval | None:
+        """What lets this candidate land as this diff; None where nothing does."""
         if self.person is not None and self.person.commit == candidate:
             return self.person
         answer = self.answer
-        if answer is None or answer.outcome != "passed" or verdict is None:
-            return None
-        if not verdict.patch_id or verdict.patch_id != answer.patch_id:
+        if answer is None or answer.outcome != "passed" or not patch_id or patch_id != answer.patch_id:
             return None
         return ReviewApproval(patch_id=answer.patch_id, families=answer.families, models=answer.models)

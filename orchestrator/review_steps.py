@@ -13,6 +13,9 @@ from supervisor.messages import PersonApproval
 
 
 def awaited(task: TaskState, event: e.ReviewAwaited, at: float) -> None:
+    """What was passed before is another diff now, where it stands."""
+    if task.review.answer is not None and task.review.answer.outcome == "passed":
+        task.review.answer = None
     task.enter("reviewing", at)
 
 
@@ -34,7 +37,7 @@ def sent(task: TaskState, event: e.ReviewSent, at: float) -> None:
 
 
 def answered(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
-    """Whatever is not a pass ends the check under way, too: its answer would change nothing."""
+    """Whatever is not a pass takes it out of the train: what its trials say would change nothing."""
     review, result = task.review, event.result
     if review.message is None or review.message.message_id != result.request_id:
         raise IllegalStep(f"no review of '{task.id}' is waited for under {result.request_id}")
@@ -47,12 +50,11 @@ def answered(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
         return
     review.calm()
     if result.outcome == "stale":
-        task.message, task.result, task.detail = None, None, result.detail
+        task.result, task.detail = None, result.detail
         task.enter("pending", at)
         return
     review.answer, review.verdicts = result, review.verdicts + 1
     if result.outcome != "passed":
-        task.message = None
         task.enter("reviewed", at)
     elif task.phase == "reviewing":
         task.enter("queued", at)

@@ -79,9 +79,11 @@ def short_of_budget_for_review(course: Course, state: State) -> bool:
 
 
 def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
-    """That an entry waits for its review before its checks, where the plan has that order."""
-    first = course.plan.gate.order == "review_first" and course.wants_review(task)
-    return [ReviewAwaited(task=task.id)] if first and not task.review.passed else []
+    """That an entry waits for its review: once it is green by itself, or before its checks in a plan of that order."""
+    if not course.wants_review(task) or task.review.passed:
+        return []
+    due = course.plan.gate.order == "review_first" or (task.verdict is not None and task.verdict.verdict == "green")
+    return [ReviewAwaited(task=task.id)] if due else []
 
 
 def given_up(state: State, task: TaskState) -> list[Event]:

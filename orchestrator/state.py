@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from orchestrator import events as e
-from orchestrator import gate_steps, order_steps, review_steps
+from orchestrator import gate_steps, order_steps, review_steps, train_steps
 from orchestrator.budget import Budget, Use
 from orchestrator.outstanding import Outstanding
-from orchestrator.task_state import TERMINAL, IllegalStep, Phase, TaskState
+from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
+from orchestrator.train_state import TrainState
 from orchestrator.wave_state import WaveState
 
 
@@ -29,6 +30,7 @@ class State:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    train: TrainState = field(default_factory=TrainState)
     wave: WaveState = field(default_factory=WaveState)
     budget: Budget | None = None
     """As a person has set it since; None is the plan's."""
@@ -54,17 +56,33 @@ class State:
             _of_task(self, event, at)
         else:
             step(self, event, at)
+        self._place_in_train(event)
         self.number, self.at = number, at
+
+    def _place_in_train(self, event: e.Event) -> None:
+        """Whoever goes on elsewhere stands in line no more, and who is back at the gate does."""
+        about = event.result.about if isinstance(event, e.CheckAnswered) else ""
+        for task in (self.tasks.get(one) for one in (getattr(event, "task", ""), about)):
+            if task is None or (task.phase in IN_TRAIN) == (task.id in self.train.line.entries):
+                continue
+            if task.phase in IN_TRAIN:
+                self.train.enter(task.id, task.queued_at)
+            else:
+                self.train.leave(task.id)
+                train_steps.settle_phases(self, self.at)
 
     def outstanding(self) -> dict[str, Outstanding]:
         """By message id, what somebody owes an answer to."""
         owed = {one.message_id: one for task in self.tasks.values() for one in task.messages}
+        owed |= {one.message_id: one for one in self.train.messages()}
         return owed if self.wave.message is None else owed | {self.wave.message.message_id: self.wave.message}
 
     def holder(self, message: Outstanding) -> str:
         """`host/pid` of the worker that has it, once one is seen to."""
         if message.kind == "wave":
             return self.wave.holder
+        if message.kind in ("check", "landing"):
+            return self.train.holder(message)
         task = self.tasks[message.task]
         return task.review.holder if message.kind == "review" else task.holder
 
@@ -72,7 +90,9 @@ class State:
         """What is owed of that of which the event tells, of which alone it can make answers needless."""
         task = self.tasks.get(getattr(event, "task", ""))
         if task is not None:
-            return task.messages
+            return (*task.messages, *self.train.messages())
+        if isinstance(event, e.CarDissolved | e.RunResumed):
+            return self.train.messages()
         return tuple(self.outstanding().values()) if isinstance(event, e.MessageLost) else ()
 
     def uses(self) -> Iterator[Use]:
@@ -105,7 +125,7 @@ _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
 )
 _MAY_BE_APPROVED: tuple[Phase, ...] = (
-    *("candidate", "queued", "testing", "judged", "reviewing", "reviewed"),
+    *("candidate", "queued", "testing", "reviewing", "reviewed"),
     *("pending", "failed", "needs_human"),
 )
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
@@ -119,23 +139,15 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.PathsRefused: (order_steps.paths_refused, ("running",)),
     e.LockExtended: (gate_steps.lock_extended, ("candidate",)),
     e.EntryQueued: (gate_steps.queued, ("candidate",)),
-    e.CheckSent: (gate_steps.check_sent, ("queued",)),
-    e.CheckAnswered: (gate_steps.check_answered, ("testing",)),
-    e.ReviewAwaited: (review_steps.awaited, ("judged", "queued")),
-    e.ReviewSent: (review_steps.sent, ("queued", "testing", "judged", "reviewing")),
-    e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "judged", "reviewing")),
-    e.LandingIntended: (gate_steps.landing_intended, ("judged", "queued")),
-    e.LandingAnswered: (
-        gate_steps.landing_answered,
-        ("landing", "pending", "queued", "testing", "judged", "reviewing", "reviewed"),
-    ),
-    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "judged", "reviewed")),
-    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "judged", "reviewed")),
+    e.ReviewSent: (review_steps.sent, ("queued", "testing", "reviewing")),
+    e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "reviewing")),
+    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "queued", "testing", "reviewed")),
+    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "queued", "testing", "reviewed")),
     e.TaskBlocked: (order_steps.blocked, ("pending",)),
-    e.TaskParked: (order_steps.parked, ("pending", "queued", "answered", "judged", "reviewing", "reviewed")),
+    e.TaskParked: (order_steps.parked, ("pending", "queued", "testing", "answered", "reviewing", "reviewed")),
     e.TaskCancelled: (
         order_steps.cancelled,
-        ("pending", "running", "answered", "candidate", "queued", "testing", "judged", "reviewing", "reviewed"),
+        ("pending", "running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed"),
     ),
     e.TaskApproved: (review_steps.approved, _MAY_BE_APPROVED),
     e.TaskRejected: (review_steps.rejected, _MAY_BE_APPROVED),
@@ -162,6 +174,9 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
 def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
     if not state.run:
         raise IllegalStep("a run that never began cannot go on")
+    if event.tip != state.tip:
+        state.train.moved()
+        train_steps.settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
     state.halted_by_infrastructure = False
     state.wave.troubles, state.wave.not_before = 0, 0.0
@@ -189,15 +204,14 @@ def _order_sent(state: State, event: e.OrderSent, at: float) -> None:
 
 def _entry_queued(state: State, event: e.EntryQueued, at: float) -> None:
     _of_task(state, event, at)
-    state.tasks[event.task].queued_at = state.number + 1
+    task = state.tasks[event.task]
+    task.queued_at = task.queued_at or state.number + 1
 
 
-def _landing_answered(state: State, event: e.LandingAnswered, at: float) -> None:
-    _of_task(state, event, at)
-    if event.result.outcome == "landed":
-        state.tasks[event.task].landed_at = state.number + 1
-    if event.result.outcome in ("landed", "moved"):
-        state.tip = event.result.commit or state.tip
+def _review_awaited(state: State, event: e.ReviewAwaited, at: float) -> None:
+    review_steps.awaited(state.step(event.task, "queued", "testing"), event, at)
+    state.train.uncouple(event.task)
+    train_steps.settle_phases(state, at)
 
 
 def _reopened(state: State, event: e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected, at: float) -> None:
@@ -209,6 +223,8 @@ def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
     message, holder = _owed(state, event.message_id), f"{event.host}/{event.pid}"
     if message.kind == "wave":
         state.wave.holder = holder
+    elif message.kind in ("check", "landing"):
+        state.train.taken(message, holder)
     elif message.kind == "review":
         state.tasks[message.task].review.holder = holder
     else:
@@ -221,6 +237,10 @@ def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
         state.wave.lost(event, at)
     elif message.kind == "review":
         review_steps.lost(state.tasks[message.task], event, at)
+    elif message.kind == "check":
+        train_steps.check_lost(state, event, at)
+    elif message.kind == "landing":
+        train_steps.landing_lost(state, event, at)
     else:
         order_steps.lost(state.tasks[message.task], event, at)
 
@@ -256,7 +276,13 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.BudgetSet: _budget_set,
     e.OrderSent: _order_sent,
     e.EntryQueued: _entry_queued,
-    e.LandingAnswered: _landing_answered,
+    e.CheckSent: train_steps.check_sent,
+    e.CheckAnswered: train_steps.check_answered,
+    e.CheckCancelled: train_steps.check_cancelled,
+    e.CarDissolved: train_steps.car_dissolved,
+    e.ReviewAwaited: _review_awaited,
+    e.LandingIntended: train_steps.landing_intended,
+    e.LandingAnswered: train_steps.landing_answered,
     e.TaskRetried: _reopened,
     e.TaskReplied: _reopened,
     e.TaskApproved: _reopened,

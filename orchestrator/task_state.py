@@ -9,7 +9,7 @@ from orchestrator.budget import Use
 from orchestrator.events import ParkedFor
 from orchestrator.outstanding import Outstanding, pause_s
 from orchestrator.review_state import ReviewState
-from supervisor.messages import Approval, Certificate, CheckResult
+from supervisor.messages import Approval, Certificate, CheckResult, ReviewApproval
 from workers.messages import ReasonPack, Reply, WorkResult
 
 Phase = Literal[
@@ -19,7 +19,6 @@ Phase = Literal[
     "candidate",
     "queued",
     "testing",
-    "judged",
     "reviewing",
     "reviewed",
     "landing",
@@ -30,16 +29,17 @@ Phase = Literal[
     "needs_human",
 ]
 """
-`pending` holds no lock and waits for needs, locks or a slot. `answered`, `judged` and `reviewed` last no longer than
-one turn of the loop, until it is decided what follows; in the last a reviewer has not let it through. `candidate` waits
-for a lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate.
+`pending` holds no lock and waits for needs, locks or a slot. `answered` and `reviewed` last no longer than one turn of
+the loop, until it is decided what follows; in the latter a reviewer has not let it through. `candidate` waits for a
+lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the
+train, and so does `testing`, of which a trial is out.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(
-    ("running", "answered", "candidate", "queued", "testing", "judged", "reviewing", "reviewed", "landing")
+    ("running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "landing")
 )
-AT_GATE: frozenset[Phase] = frozenset(("testing", "judged", "landing"))
-MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "judged", "reviewing"))
+IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
+MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
 """In which a review may be under way."""
 TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
 
@@ -100,7 +100,7 @@ class TaskState:
     over: int = 0
     """The newest attempt that a person has ended, or that asked one: it and those before it bring no candidate more."""
     message: Outstanding | None = None
-    """An order, a check or a landing; a review may be outstanding beside a check."""
+    """The order under way."""
     holder: str = ""
     """`host/pid` of the worker that has the message, once one is seen to."""
     result: WorkResult | None = None
@@ -161,10 +161,17 @@ class TaskState:
         """The attempt that made its candidate: not the latest, where a late one was adopted in its place."""
         return self.result.attempt if self.result is not None else self.attempt
 
-    @property
-    def approval(self) -> Approval | None:
-        """What lets its candidate land as its checks have composed it."""
-        return self.review.approval(self.candidate, self.verdict) if self.candidate else None
+    def approval(self, result: CheckResult, at: int = 0) -> Approval | None:
+        """What lets its candidate land as these checks have composed it, at that place of their spec."""
+        if not self.candidate:
+            return None
+        patch = result.patch_ids[at] if result.patch_ids else result.patch_id
+        return self.review.approval(self.candidate, patch)
+
+    def approves(self, approval: Approval) -> bool:
+        """Whether that has been said of its candidate; of which diff, the lander looks itself."""
+        patch = approval.patch_id if isinstance(approval, ReviewApproval) else ""
+        return bool(self.candidate) and self.review.approval(self.candidate, patch) == approval
 
     @property
     def restorable(self) -> bool:

@@ -110,6 +110,8 @@ def _of_task(event: e.Event) -> str | None:
             return _of_paths(event)
         case e.CheckAnswered():
             return _checked(event)
+        case e.CarDissolved():
+            return f"{_together(event.car)}: not green together, and tried in parts"
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():
@@ -203,21 +205,31 @@ def _answered(event: e.OrderAnswered) -> str | None:
 
 
 def _checked(event: e.CheckAnswered) -> str | None:
-    result = event.result
-    if result.verdict == "green":
-        flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
-        names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-        return f"{event.task}: green on the composed tree ({names}{flaky})"
-    if result.verdict == "infrastructure":
-        return f"{event.task}: its checks could not be run, {result.detail}"
-    return None
+    """What is red by itself is told with what follows from it."""
+    result, car = event.result, event.car or (event.task,)
+    behind = f", behind {_together(event.ahead)}" if event.ahead else ""
+    match result.verdict:
+        case "green":
+            flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
+            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            return f"{_together(car)}: green on the composed tree{behind} ({names}{flaky})"
+        case "infrastructure":
+            return f"{_together(car)}: its checks could not be run, {result.detail}"
+        case "red" | "findings" | "conflict" if behind or len(car) > 1:
+            return f"{_together(car)}: not green{behind}, {result.detail}"
+        case _:
+            return None
 
 
 def _landed(event: e.LandingAnswered) -> str:
-    result = event.result
+    result, who = event.result, _together(event.entries or (event.task,))
     if result.outcome == "landed":
-        return f"{event.task}: landed as {(result.commit or '')[:12]}"
-    return f"{event.task}: not landed yet, {result.detail}"
+        return f"{who}: landed as {(result.commit or '')[:12]}"
+    return f"{who}: not landed yet, {result.detail}"
+
+
+def _together(tasks: tuple[str, ...]) -> str:
+    return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
 
 
 def telling_line(recorded: Recorded) -> str:

@@ -5,40 +5,64 @@ A reviewer has seen a diff, so the approval holds for that diff, wherever on the
 looked at a candidate, and answers for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-from supervisor.messages import EntryRef, LandRequest, PersonApproval, ReviewApproval
+from supervisor.messages import Approval, EntryRef, LandRequest, PersonApproval, ReviewApproval
 
 _NOBODYS = ("command",)
 """Agents behind which there is no model."""
 
 
-def unapproved(request: LandRequest, patch: Callable[[], str]) -> str | None:
-    """
-    Why the request's approval lets nothing land, in one sentence; None when it does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unapproved:
+    """A task whose approval is wanting, and how, in one sentence."""
 
-    `patch` gives the patch id of the diff that would land, as found by the one who asks.
+    task: str
+    said: str
+
+
+def unapproved(
+    request: LandRequest, patches: Callable[[], Sequence[str]], *, everybody: bool = False
+) -> Unapproved | None:
     """
-    match request.approval:
+    Why the request's approvals let nothing land; None when they do.
+
+    `everybody`: the target wants one of each entry, whatever the request says.
+
+    `patches` gives the patch id of what each entry changes where it would land, as found by the one who asks.
+    """
+    missing = len(request.entries) - len(request.approvals)
+    approvals = (*request.approvals, *(None for _ in range(missing)))[: len(request.entries)]
+    found: Sequence[str] = ()
+    for at, (entry, approval) in enumerate(zip(request.entries, approvals, strict=True)):
+        if not (everybody or entry.reviewed or (request.reviewed and len(request.entries) == 1)):
+            continue
+        found = found or (patches() if isinstance(approval, ReviewApproval) else ())
+        if (why := _objection(entry, approval, found[at] if found else "")) is not None:
+            return Unapproved(task=entry.task, said=why)
+    return None
+
+
+def _objection(entry: EntryRef, approval: Approval | None, patch: str) -> str | None:
+    match approval:
         case None:
             return "nobody has approved it, and nothing lands here without a review or a person's approval"
         case PersonApproval(commit=commit, by=by):
-            others = [entry.task for entry in request.entries if entry.commit != commit]
-            return f"{by} has approved {commit[:12]}, not the candidate of '{others[0]}'" if others else None
+            return None if entry.commit == commit else f"{by} has approved {commit[:12]}, not that of '{entry.task}'"
         case ReviewApproval():
-            return _unreviewed(request, request.approval, patch)
+            return _unreviewed(entry, approval, patch)
         case _:
-            assert_never(request.approval)
+            assert_never(approval)
 
 
-def _unreviewed(request: LandRequest, approval: ReviewApproval, patch: Callable[[], str]) -> str | None:
+def _unreviewed(entry: EntryRef, approval: ReviewApproval, patch: str) -> str | None:
     if not approval.families or "unknown" in approval.families:
         return "the approval does not say of which family its reviewer is"
-    for entry in request.entries:
-        if (why := _may_be_kin(entry, approval.families)) is not None:
-            return why
-    if approval.patch_id != patch():
+    if (why := _may_be_kin(entry, approval.families)) is not None:
+        return why
+    if approval.patch_id != patch:
         return "another diff than the one that would land was reviewed; have it reviewed as it is now"
     return None
 

@@ -52,7 +52,7 @@ class Candidate:
 
         subject = self._subject()
         findings = scan(subject)
-        patch = patch_id(self._git, self._base, self.composed.tree)
+        patch = patch_id(self._git, self._ground, self.composed.tree)
         told = blank.model_copy(update={"patch_id": patch, "findings": findings})
         held = held_against(findings, reviewed=self.demands.reviewed)
         result = kept_out(self.request, held, told) if held else self._tried(subject.files, told)
@@ -67,14 +67,14 @@ class Candidate:
         mine = {"grants": leave.grants, "holds": leave.holds, "waive": leave.waive}
         entry = self.request.entries[-1].model_copy(update=mine | {"planned": planned, "extended": extended})
         checks = self.demands.checks
-        return subject_of(self._git, self._base, self.composed.tree, entry, checks, scans.protect, scans.waive)
+        return subject_of(self._git, self._ground, self.composed.tree, entry, checks, scans.protect, scans.waive)
 
     def _shown(self, result: CheckResult, subject: Subject) -> CheckResult:
         """With the end of the difference, and without the secrets in it: both go on to whoever tries again."""
         from supervisor.scans.secrets import find_secrets, hidden
 
         values = [each.value for each in find_secrets(subject)]
-        tail = hidden(diff_tail(self._git, self._base, self.composed.tree), values)
+        tail = hidden(diff_tail(self._git, self._ground, self.composed.tree), values)
         failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
 
@@ -109,13 +109,13 @@ class Candidate:
     def _with_targets_tests(self, files: Sequence[FileDiff], found: Found) -> Found:
         """The same once more where the entry changes what it is judged by: under the target's tests and settings."""
         leave, checks = self._leave, self.runs.checks
-        guarded = protected_tree(self._git, self._base, self.composed.tree, files, checks, leave.grants, leave.holds)
+        guarded = protected_tree(self._git, self._ground, self.composed.tree, files, checks, leave.grants, leave.holds)
         if guarded is None:
             return found
         own = self._sample(files)
         sample = replace(
             own,
-            commit=commit_of(self._git, self._base, guarded.tree),
+            commit=commit_of(self._git, self._ground, guarded.tree),
             inputs=Inputs(git=self._git, tree=guarded.tree, checks=checks),
             label="protected",
             guarded=guarded,
@@ -143,5 +143,7 @@ class Candidate:
         return self.runs.place.mirror.git
 
     @property
-    def _base(self) -> CommitId:
-        return CommitId(self.request.base)
+    def _ground(self) -> CommitId:
+        """What the entries are composed on: the tip, with those ahead of them."""
+        ahead = len(self.request.ahead)
+        return self.composed.steps[ahead - 1].commit if ahead else CommitId(self.request.base)

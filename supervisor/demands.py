@@ -27,6 +27,8 @@ class Demands:
     scans: ScanRules
     reviewed: bool
     """Nothing lands without an approval: the plan or the target wants one."""
+    of_everybody: bool = False
+    """The target wants one of each entry."""
 
 
 def demands_of(mirror: Mirror, request: Train) -> Demands:
@@ -45,8 +47,9 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
     _refuse_worthless(checks)
-    reviewed = request.reviewed or of_target.review == "required"
-    return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed)
+    required = of_target.review == "required"
+    reviewed = request.reviewed or required
+    return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed, of_everybody=required)
 
 
 def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:

@@ -11,6 +11,7 @@ Cheap before dear: what a scan finds in milliseconds keeps the checks from being
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 from supervisor.candidate import Candidate
@@ -29,9 +30,11 @@ from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from worktrees.checkout import Unusable
 from worktrees.compose import Composed, Conflict, Entry, compose, tree_of
-from worktrees.git import CommitId, GitFailed
+from worktrees.diff import patch_id
+from worktrees.git import CommitId, Git, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from worktrees.paths import found_at
 
 Stop = Callable[[], bool]
 
@@ -56,25 +59,34 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
 
 
 def entries_in(mirror: Mirror, request: Train) -> list[Entry]:
-    """The request's entries, their commits present in the mirror."""
+    """The request's entries, those ahead first, their commits present in the mirror."""
     kept_at = {CommitId(request.base): f"refs/heads/{request.target}"}
-    kept_at |= {CommitId(entry.commit): entry.ref for entry in request.entries}
+    kept_at |= {CommitId(entry.commit): entry.ref for entry in request.spec}
     for commit in mirror.missing(*kept_at):
         mirror.ensure(commit, refs=(kept_at[commit],))
-    return [composable(entry) for entry in request.entries]
+    return [composable(entry) for entry in request.spec]
 
 
-def taken_out(mirror: Mirror, request: Train) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOut:
+    """An entry that was made on a commit the target no longer has."""
+
+    task: str
+    said: str
+
+
+def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     """
-    One sentence about an entry that was made on a commit the target no longer has; None where there is none.
+    The first entry of the kind; None where there is none.
 
     Whoever rewinds the target takes commits out of it. A merge would bring them back, and nobody would be asked.
     """
     git = mirror.git
-    for entry in request.entries:
+    for entry in request.spec:
         _, *parents = git.text("rev-list", "--parents", "--max-count=1", entry.commit).split()
         if parents and git.run("merge-base", "--is-ancestor", parents[0], request.base, ok=(0, 1)).status:
-            return f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"
+            said = f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"
+            return TakenOut(task=entry.task, said=said)
     return None
 
 
@@ -84,22 +96,51 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop
     demands = demands_of(mirror, request)
     blank = blank.model_copy(update={"reviewed": demands.reviewed})
     if (gone := taken_out(mirror, request)) is not None:
-        return blank.model_copy(update={"verdict": "stale", "detail": gone})
+        return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
     composed = compose(mirror.git, CommitId(request.base), entries, request.style)
     match composed:
         case Conflict():
             return conflicting(mirror, request, composed, blank)
         case Composed():
+            if (first := gate_changed_by(mirror.git, request, composed)) is not None:
+                why = f"'{first}' changes {GATE_FILE}, and lands before others are checked behind it"
+                return blank.model_copy(update={"verdict": "apart", "about": first, "detail": why})
             logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
             logs.mkdir(parents=True, exist_ok=True)
             place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
-            whole = blank.model_copy(update={"commit": composed.commit, "tree": composed.tree})
+            whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
             runs = _runs(request, demands, place)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
             return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
         case _:
             assert_never(composed)
+
+
+def gate_changed_by(git: Git, request: Train, composed: Composed) -> str | None:
+    """
+    The task that changes what the target demands, where others stand behind it; None where there is none.
+
+    Those behind would be checked by what is not the target's yet: it lands first, and alone.
+    """
+    before = found_at(git, CommitId(request.base), GATE_FILE)
+    for entry, step in zip(request.spec[:-1], composed.steps[:-1], strict=True):
+        if found_at(git, step.commit, GATE_FILE) != before:
+            return entry.task
+    return None
+
+
+def _composed_words(git: Git, request: CheckRequest, composed: Composed, demands: Demands) -> dict[str, object]:
+    told: dict[str, object] = {"commit": composed.commit, "tree": composed.tree}
+    told |= {"commits": tuple(one.commit for one in composed.steps)}
+    wanted = demands.reviewed or any(entry.reviewed for entry in request.spec)
+    return told | ({"patch_ids": patch_ids(git, CommitId(request.base), composed)} if wanted else {})
+
+
+def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
+    """Of what each entry changes, where it stands."""
+    before = (base, *(one.commit for one in composed.steps))
+    return tuple(patch_id(git, on, step.tree) for on, step in zip(before, composed.steps, strict=False))
 
 
 def _runs(request: CheckRequest, demands: Demands, place: Place) -> Runs:
@@ -113,4 +154,5 @@ def _runs(request: CheckRequest, demands: Demands, place: Place) -> Runs:
         tip=tip,
         at_tip=Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks),
         anew=request.whole,
+        hasty=not request.decisive,
     )

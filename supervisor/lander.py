@@ -24,16 +24,16 @@ from supervisor.approvals import unapproved
 from supervisor.checks.certificates import Inputs, unproven
 from supervisor.conservation import unowned
 from supervisor.demands import Demands, NotConfigured, demands_of
-from supervisor.gate import entries_in, taken_out
+from supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
 from supervisor.messages import Landing, LandRequest
 from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
 from workers.settings import Settings
 from worktrees.compose import Composed, compose
-from worktrees.diff import patch_id
 from worktrees.git import CommitId, Git, GitFailed, TreeId
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from worktrees.protect import gate_option, token_at
 from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
 
 
@@ -42,8 +42,8 @@ class _Objection:
     """Why a request may not land, in one sentence."""
 
     said: str
-    unapproved: bool = False
-    """All that is wanting is an approval that holds."""
+    unapproved: str = ""
+    """All that is wanting is an approval of this task that holds."""
 
 
 def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) -> Landing:
@@ -55,32 +55,44 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
         host=settings.host,
     )
     try:
-        mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
-        if (objection := _objection(mirror, request)) is not None:
-            told = {"detail": objection.said, "unapproved": objection.unapproved}
+        mirror = _gates_mirror(request.hub, settings)
+        ready = _composed(mirror, request)
+        if isinstance(ready, _Objection):
+            told = {"detail": ready.said, "unapproved": ready.unapproved}
             return blank.model_copy(update={"outcome": "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
-        landing = _move(mirror, request, blank)
+        landing = _move(mirror, request, ready, blank)
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.
         earlier = None if landing.outcome == "landed" else _landed_before(mirror, request)
+        if earlier != request.commit and len(request.entries) > 1:
+            # The last of them may have landed by itself, by an earlier request; the others have not.
+            return landing
         return landing if earlier is None else blank.model_copy(update={"outcome": "landed", "commit": earlier})
     except (GitFailed, MissingCommit, HubUnusable, OSError) as trouble:
         return blank.model_copy(update={"detail": str(trouble)})
 
 
+def _gates_mirror(hub: str, settings: Settings) -> Mirror:
+    """The hub's mirror, whose pushes are known at the hub as the gate's where it is guarded."""
+    given = settings.gate_token.get_secret_value().strip() if settings.gate_token else ""
+    token = token_at(hub) or given
+    option = gate_option(token) if token else None
+    return open_mirror(hub, settings.cache, credential_helper=settings.git_credential_helper, push_option=option)
+
+
 def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
-    """The commit with which the entry has landed, by the marker in the hub."""
+    """The commit with which the last entry has landed, by its marker in the hub: they land together or not at all."""
     marker = marker_ref(request.run, request.entries[-1].task)
     return mirror.hub_refs(marker).get(marker)
 
 
-def _objection(mirror: Mirror, request: LandRequest) -> _Objection | None:
-    """Why this request may not land; None when its evidence is complete."""
+def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
+    """What is to land, composed again; or why this request may not, where its evidence is incomplete."""
     entries = entries_in(mirror, request)
     if (gone := taken_out(mirror, request)) is not None:
-        return _Objection(said=gone)
+        return _Objection(said=gone.said)
     composed = compose(mirror.git, CommitId(request.base), entries, request.style)
     if not isinstance(composed, Composed) or composed.commit != request.commit:
         return _Objection(said=f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}")
@@ -89,11 +101,13 @@ def _objection(mirror: Mirror, request: LandRequest) -> _Objection | None:
     if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries):
         changed = ", ".join(strange[:5])
         return _Objection(said=f"the composed tree changes {changed}, which none of the entries changes")
+    if (task := gate_changed_by(mirror.git, request, composed)) is not None:
+        return _Objection(said=f"'{task}' changes what the target demands, and lands alone")
     try:
         demands = demands_of(mirror, request)
     except (NotConfigured, DocumentWrong) as missing:
         return _Objection(said=str(missing))
-    return _unproven(mirror.git, request, composed, demands)
+    return _unproven(mirror.git, request, composed, demands) or composed
 
 
 def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Demands) -> _Objection | None:
@@ -104,18 +118,22 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
         return _Objection(said=f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}")
     if not demands.reviewed:
         return None
-    said = unapproved(request, lambda: patch_id(git, CommitId(request.base), composed.tree))
-    return None if said is None else _Objection(said=said, unapproved=True)
+    patches = lambda: patch_ids(git, CommitId(request.base), composed)  # noqa: E731
+    wanting = unapproved(request, patches, everybody=demands.of_everybody)
+    return None if wanting is None else _Objection(said=wanting.said, unapproved=wanting.task)
 
 
-def _move(mirror: Mirror, request: LandRequest, blank: Landing) -> Landing:
+def _move(mirror: Mirror, request: LandRequest, ready: Composed, blank: Landing) -> Landing:
     answer = move_target(
         mirror,
         target=request.target,
-        commit=CommitId(request.commit),
+        commit=ready.commit,
         expected_tip=CommitId(request.base),
         certified_tree=TreeId(request.tree),
-        marker=marker_ref(request.run, request.entries[-1].task),
+        markers={
+            marker_ref(request.run, entry.task): step.commit
+            for entry, step in zip(request.entries, ready.steps, strict=True)
+        },
     )
     match answer:
         case Moved(commit=commit):

@@ -45,6 +45,8 @@ class EntryRef(Message):
     """The paths its agent said it would change."""
     claims: str = ""
     """What its agent says of its work; quoted, never believed."""
+    reviewed: bool = False
+    """It does not land without an approval of its own."""
 
 
 class Certificate(Message):
@@ -100,7 +102,7 @@ class Flake(Message):
 
 
 class Train(Message):
-    """What both requests say of the entries to be let in: a car of one entry, for now."""
+    """What all requests say of the entries to be let in."""
 
     request_id: str
     token: str
@@ -109,6 +111,8 @@ class Train(Message):
     target: str
     base: str
     """The target's tip the entries are composed on."""
+    ahead: tuple[EntryRef, ...] = ()
+    """Entries that are assumed to land before these, and are composed first; nothing is asked about them."""
     entries: tuple[EntryRef, ...]
     whole: bool = False
     """Nothing that was found earlier is reused. Without entries, the tip itself is what is asked about."""
@@ -119,9 +123,17 @@ class Train(Message):
     had_gate_file: bool = False
     """When the run began, the target had a `forgepool.yaml`; without one now, nothing is let in."""
     reviewed: bool = False
-    """Nothing of these entries lands without an approval: of a reviewer, or of a person."""
+    """
+    Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
+    is, and a single entry is whenever its request is.
+    """
     issued_at: float
     start_by: float
+
+    @property
+    def spec(self) -> tuple[EntryRef, ...]:
+        """All that is composed, in order."""
+        return (*self.ahead, *self.entries)
 
     @model_validator(mode="after")
     def _speaks_of_something(self) -> Self:
@@ -137,23 +149,34 @@ class CheckRequest(Train):
     `whole` and no entries: run all of them on the tip itself, for the verdict `green` or `base_red`.
     """
 
+    decisive: bool = True
+    """A red is somebody's: it must come twice, the tip is asked anew, a partner looked for. Else the first is told."""
+
 
 class CheckResult(Message):
     """
     The answer to a check request.
 
-    `green` carries a certificate for every check. `findings`: a scan found what keeps the entry out. `red` is the
-    entry's own doing: the base is green on what the entry breaks, and the failure came twice. `base_red` blames nobody.
-    `stale` blames nobody either: the commit that the entry was made on is no longer in the target, which it would bring
-    back.
+    `green` carries a certificate for every check. `findings`: a scan found what keeps the entry out. `red`, if it was
+    to be decisive, is the entry's own doing: the base is green on what the entry breaks, and the failure came twice.
+    `base_red` blames nobody. `stale` blames nobody either: the commit that the entry was made on is no longer in the
+    target, which it would bring back. `apart`: what stands ahead changes the gate itself, and has to land first.
     """
 
     kind: Literal["check"] = "check"
     request_id: str
     token: str
-    verdict: Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]
+    verdict: Literal[
+        "green", "findings", "red", "conflict", "stale", "apart", "base_red", "not_configured", "infrastructure"
+    ]
+    about: str = ""
+    """Of a conflict, or of what is stale or apart: the task that it is about."""
     commit: str | None = None
     tree: str | None = None
+    commits: tuple[str, ...] = ()
+    """What each entry of the spec is composed to, those ahead included; the last is `commit`."""
+    patch_ids: tuple[str, ...] = ()
+    """Of what each of them changes where it stands."""
     reviewed: bool = False
     """It may not land without an approval: the request, or the target itself, wants one."""
     patch_id: str = ""
@@ -290,8 +313,8 @@ class LandRequest(Train):
     commit: str
     tree: str
     certificates: tuple[Certificate, ...] = ()
-    approval: Approval | None = None
-    """Without one, nothing lands of what is `reviewed`."""
+    approvals: tuple[Approval | None, ...] = ()
+    """One for each entry, in order; without one, nothing lands of what is `reviewed`."""
 
 
 class Landing(Message):
@@ -301,8 +324,8 @@ class Landing(Message):
     request_id: str
     token: str
     outcome: Literal["landed", "moved", "refused", "infrastructure"]
-    unapproved: bool = False
-    """Of what is refused: for want of an approval that holds, which says nothing of other entries."""
+    unapproved: str = ""
+    """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
     commit: str | None = None
     """The target's commit after it: the landed one, or where it moved to meanwhile."""
     detail: str = ""

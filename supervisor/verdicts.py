@@ -33,7 +33,7 @@ def kept_out(request: CheckRequest, held: Sequence[ScanFinding], blank: CheckRes
     return blank.model_copy(
         update={
             "verdict": "findings",
-            "reproduce": _reproduce(request, shlex.join(["git", "diff", request.base, "HEAD"])),
+            "reproduce": _reproduce(request, shlex.join(["git", "diff", _ground(request), "HEAD"])),
             "detail": f"{at}{worst.said} ({worst.rule}){more}",
         }
     )
@@ -68,7 +68,7 @@ def out(request: CheckRequest, found: Found, runs: Runs, blank: CheckResult) -> 
 def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: CheckResult) -> CheckResult:
     failure = out.failure
     partner = None
-    if out.judgement.verdict == "red" and not failure.protected:
+    if request.decisive and out.judgement.verdict == "red" and not failure.protected:
         entry = composable(request.entries[-1])
         partner = red_partner(request, entry, out.check, failure.tests, runs, found.excused)
     together = f", green alone and red together with '{partner}'" if partner else ""
@@ -89,12 +89,13 @@ def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: Check
 
 
 def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
-    entry = next(one for one in request.entries if one.task == conflict.entry)
+    entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
     with_whom = f"'{partner}'" if partner else request.target
     return blank.model_copy(
         update={
             "verdict": "conflict",
+            "about": entry.task,
             "reproduce": _reproduce(request),
             "conflict_paths": conflict.paths,
             "partner": partner,
@@ -103,10 +104,15 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
     )
 
 
+def _ground(request: CheckRequest) -> str:
+    """In the commit that `_reproduce` makes by merges, one for each entry: what came before those asked about."""
+    return request.base if not request.ahead else f"HEAD~{len(request.entries)}"
+
+
 def _reproduce(request: CheckRequest, *commands: str) -> str:
     """The composed commit is in this host's mirror alone: what makes it again in any clone, then the commands."""
-    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
-    commits = [entry.commit for entry in request.entries]
+    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.spec)]
+    commits = [entry.commit for entry in request.spec]
     steps = [
         shlex.join(["git", "fetch", without_password(request.hub), *refs]),
         shlex.join(["git", "checkout", "--detach", request.base]),

@@ -36,9 +36,15 @@ def present(client: Redis) -> tuple[Present, ...]:
     return tuple(Present.model_validate(json.loads(value)) for value in values if value)
 
 
-def slots(workers: tuple[Present, ...], queue: str) -> int:
-    """How many messages of a queue can be worked on at once."""
-    return sum(worker.concurrency for worker in workers if queue in worker.queues)
+def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None) -> int:
+    """
+    How many messages of a queue can be worked on at once.
+
+    Who also listens to the queue `beside`, whose messages are few and short, keeps one place free for these, if it has
+    several.
+    """
+    free = [worker.concurrency - (beside in worker.queues) for worker in workers if queue in worker.queues]
+    return sum(max(1, one) for one in free)
 
 
 def _key(host: str, pid: int) -> str:

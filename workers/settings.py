@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -39,6 +39,11 @@ class Settings(BaseSettings):
     """A lease not renewed for so long is lost. Renewed every quarter of it."""
     git_credential_helper: str | None = None
     """Passed to git as `credential.helper` for hubs over https; the user's own git configuration is not read."""
+    gate_token: SecretStr | None = None
+    """By which a hub on another host knows the gate; of a hub on this host the hub's own file is read."""
+    github_token: SecretStr | None = None
+    gitlab_token: SecretStr | None = None
+    """By which the forges know the bot that reports for the gate."""
     models: Path | None = None
     """The file that says which models there are, beside those that are known anyway; found when not given."""
 

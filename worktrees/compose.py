@@ -30,6 +30,16 @@ class Composed:
 
     commit: CommitId
     tree: TreeId
+    steps: tuple["Step", ...] = ()
+    """One for each entry, in order; the last is the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one entry was composed to, on top of the base and of those before it."""
+
+    commit: CommitId
+    tree: TreeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +60,16 @@ def compose(git: Git, base: CommitId, entries: Sequence[Entry], style: LandingSt
     # Without work tree and index: attributes in a checkout would make the outcome depend on where this runs.
     bare = replace(git, work_tree=None, index=None)
     tip = base
-    tree: TreeId | None = None
+    steps: list[Step] = []
     dates = _dates(bare, entries)
     for entry in entries:
         merged = _merge(bare, tip, entry)
         if isinstance(merged, Conflict):
             return merged
-        tree = merged
         parents = (tip, entry.commit) if style == "merge" else (tip,)
-        tip = write_commit(bare, tree=tree, parents=parents, message=entry.message, at=dates[entry.commit])
-    return Composed(commit=tip, tree=tree or tree_of(bare, base))
+        tip = write_commit(bare, tree=merged, parents=parents, message=entry.message, at=dates[entry.commit])
+        steps.append(Step(commit=tip, tree=merged))
+    return Composed(commit=tip, tree=steps[-1].tree if steps else tree_of(bare, base), steps=tuple(steps))
 
 
 def conflicting_commits(

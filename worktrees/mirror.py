@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,12 +34,16 @@ from worktrees.locks import held
 from worktrees.push import PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
-_RECEIVE_PACK = "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false receive-pack"
+_RECEIVE_PACK = (
+    "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false "
+    "-c receive.advertisePushOptions=true receive-pack"
+)
 """
-Of a hub on this host. A person's own checked-out branch is never moved, whatever their configuration allows; and no
-push of ours leaves a `gc` behind that outlives it.
+Of a hub on this host. A person's own checked-out branch is never moved, whatever their configuration allows; no push
+of ours leaves a `gc` behind that outlives it; and its hooks are given push options, whatever it is set to.
 """
 _MANY_PACKS = 40
+_NO_OPTIONS = "does not support push options"
 
 
 class MissingCommit(Exception):
@@ -56,6 +61,8 @@ class Mirror:
     path: Path
     hub: str
     credential_helper: str | None = None
+    push_option: str | None = field(default=None, repr=False)
+    """Given to the hub's hooks with every push, where the hub takes such options. A secret."""
 
     @property
     def git(self) -> Git:
@@ -122,7 +129,10 @@ class Mirror:
             self.hub,
             *refspecs,
         )
-        said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
+        with self._option() as option:
+            said = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
+        if option and said.status != 0 and _NO_OPTIONS in said.stderr:
+            said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
         if said.status == 0:
             return Pushed()
         return judge_push(argv, said, updates, self.hub_refs(*(update.ref for update in updates)))
@@ -135,6 +145,18 @@ class Mirror:
     def _helper(self) -> tuple[str, ...]:
         helper = self.credential_helper
         return () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
+
+    @contextmanager
+    def _option(self) -> Iterator[tuple[str, ...]]:
+        """The push option by way of a file: what is in a command line is seen by every user of the host."""
+        if self.push_option is None:
+            yield ()
+            return
+        quoted = self.push_option.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        with tempfile.NamedTemporaryFile("w", prefix="forgepool-", suffix=".gitconfig") as file:
+            file.write(f'[push]\n\tpushOption = "{quoted}"\n')
+            file.flush()
+            yield ("-c", f"include.path={file.name}")
 
     @property
     def _receiver(self) -> tuple[str, ...]:
@@ -165,7 +187,9 @@ class Mirror:
             self.git.run("repack", "-d", "-n", "-q", "--geometric=2")
 
 
-def open_mirror(hub: str, cache: Path, *, credential_helper: str | None = None) -> Mirror:
+def open_mirror(
+    hub: str, cache: Path, *, credential_helper: str | None = None, push_option: str | None = None
+) -> Mirror:
     """
     This host's mirror of the hub, made at the first call. Any number of processes may call at once.
 
@@ -174,7 +198,7 @@ def open_mirror(hub: str, cache: Path, *, credential_helper: str | None = None) 
     """
     hub = hub if is_url(hub) else str(Path(hub).absolute())
     path = cache.absolute() / "mirrors" / f"{_name(hub)}.git"
-    mirror = Mirror(path=path, hub=hub, credential_helper=credential_helper)
+    mirror = Mirror(path=path, hub=hub, credential_helper=credential_helper, push_option=push_option)
     if not is_whole(mirror.path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with held(mirror.lock):

@@ -2,6 +2,7 @@
 The branch everybody lands on. It is moved by compare-and-swap at the hub, and only for what was certified.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from worktrees.git import CommitId, TreeId
@@ -45,10 +46,12 @@ def move_target(
     commit: CommitId,
     expected_tip: CommitId | None,
     certified_tree: TreeId,
-    marker: str,
+    markers: Mapping[str, CommitId],
 ) -> Moved | TargetElsewhere | NotMoved:
     """
-    Moves the branch `target` from `expected_tip` to the commit and the ref `marker` to it, both or none.
+    Moves the branch `target` from `expected_tip` to the commit and creates the refs of `markers`, all or none.
+
+    The last of the markers is that of the commit itself.
 
     Doing it again after it was done answers Moved.
 
@@ -60,7 +63,7 @@ def move_target(
     branch = f"refs/heads/{target}"
     updates = (
         RefUpdate(ref=branch, new=commit, expected=expected_tip),
-        RefUpdate(ref=marker, new=commit, expected=None),
+        *(RefUpdate(ref=marker, new=at, expected=None) for marker, at in markers.items()),
     )
     answer = mirror.push(updates)
     match answer:
@@ -69,7 +72,7 @@ def move_target(
         case Refused(reason):
             return NotMoved(reason)
         case Stale(ref, actual):
-            if landed_already(mirror, target=target, commit=commit, marker=marker):
+            if landed_already(mirror, target=target, commit=commit, marker=[*markers][-1]):
                 return Moved(commit)
             return TargetElsewhere(actual) if ref == branch else NotMoved(f"the marker {ref} is taken by {actual}")
 

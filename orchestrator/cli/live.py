@@ -29,7 +29,6 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
     "running",
     "testing",
     "landing",
-    "judged",
     "reviewing",
     "reviewed",
     "candidate",

@@ -36,6 +36,8 @@ class Runs:
     at_tip: Inputs
     anew: bool = False
     """Nothing remembered counts."""
+    hasty: bool = False
+    """Of the tree one red is enough, and what is remembered of the tip: the verdict decides about nobody."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
     """What was run on the tip for this very request."""
 

@@ -153,6 +153,8 @@ class _Trial:
     def _settle(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
         """What is not plainly green: the run that decides, what it comes to, and what the tip shows; run as needed."""
         check = one.check
+        if self.runs.hasty:
+            return self._settle_hastily(one)
         before = self.runs.remembered(check, self.runs.at_tip)
         on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
         if one.failure is not None and (why := missing_program(on_tip.failure, " on the target itself")) is not None:
@@ -167,6 +169,14 @@ class _Trial:
             decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
             judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
         return decisive, judgement, on_tip
+
+    def _settle_hastily(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
+        """Red once is red, as long as the tip is not: nobody is blamed for it before it is tried decisively."""
+        tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
+        judgement = self._judge(one.check, tip, one.ran)
+        if judgement.verdict in ("again", "tip_again"):
+            judgement = replace(judgement, verdict="red")
+        return one, judgement, one
 
     def _tip_again(self, check: CheckDefinition) -> Ran:
         return self.runs.tip_anew(check, label=self._word("base-again"), past=self.found.excused).ran

@@ -10,9 +10,9 @@ from typing import assert_never
 from orchestrator import events as e
 from orchestrator.course import Course
 from orchestrator.state import State
-from orchestrator.task_state import AT_GATE, IN_FLIGHT, MAY_BE_REVIEWED, TERMINAL, Phase
+from orchestrator.task_state import IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
 from orchestrator.waves import landed_since
-from supervisor.messages import PersonApproval
+from supervisor.messages import Approval, PersonApproval
 
 Files = frozenset[str]
 
@@ -32,7 +32,7 @@ GLOBS: Mapping[str, Files] = {
 """The globs of generated plans, and what they cover of all the files there are."""
 FILES = sorted(GLOBS["**"])
 
-_IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "judged", "reviewing", "reviewed", "landing"))
+_HOLDING: frozenset[Phase] = IN_TRAIN | {"reviewed"}
 
 
 @dataclass
@@ -106,23 +106,27 @@ class Invariants:
             case e.TaskRejected(task=task, reason=reason):
                 self.judged[task] = reason.attempt
                 self.approved.discard(state.tasks[task].candidate)
-            case e.LandingIntended(task=task) if task in self.course.reviewed:
-                self._is_approved(state.tasks[task].candidate, event)
+            case e.LandingIntended():
+                self._are_approved(state, event)
             case e.WaveSent(base=base):
-                assert not state.halted and base == state.tip and not state.in_phase(*AT_GATE)
+                assert not state.halted and base == state.tip and not state.train.messages()
             case e.RunEnded():
                 assert not self.course.plan.gate.wave or not landed_since(state), "ended without a look at the whole"
             case _:
                 pass
 
-    def _is_approved(self, candidate: str, intent: e.LandingIntended) -> None:
-        approval = intent.approval
+    def _are_approved(self, state: State, intent: e.LandingIntended) -> None:
+        for task, commit, approval in zip(intent.entries, intent.commits, intent.approvals, strict=True):
+            if task in self.course.reviewed:
+                self._is_approved(state.tasks[task].candidate, commit, approval)
+
+    def _is_approved(self, candidate: str, commit: str, approval: Approval | None) -> None:
         assert approval is not None, f"{candidate} is to land, and nobody has approved it"
         if isinstance(approval, PersonApproval):
             assert approval.commit == candidate and candidate in self.approved, f"{candidate} was not approved"
         else:
             assert (candidate, approval.patch_id) in self.passed, f"nobody has passed that diff of {candidate}"
-            assert self.patches[intent.commit] == approval.patch_id, f"{candidate} lands another diff than was reviewed"
+            assert self.patches[commit] == approval.patch_id, f"{candidate} lands another diff than was reviewed"
 
     def _before_gate(self, state: State, event: e.Event) -> None:
         match event:
@@ -135,17 +139,38 @@ class Invariants:
             case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
                 assert result.commit and result.certificates
                 self.green.setdefault(task, set()).add(result.commit)
-                self.patches[result.commit] = result.patch_id
+                self.patches |= dict(zip(result.commits, result.patch_ids, strict=True))
             case e.LandingIntended(task=task, commit=commit):
                 assert commit in self.green.get(task, ()), f"{task} is to land {commit}, never found green"
             case e.LandingAnswered(task=task, result=result) if result.outcome == "landed":
-                assert task not in self.landed, f"{task} has landed twice"
-                assert result.commit in self.green.get(task, ()), f"{task} landed what was not found green"
-                self.landed[task] = result.commit or ""
-                came = state.tasks[task].result
-                self.changes.append(frozenset(came.paths if came else ()))
+                self._lands(state, task, result.commit or "")
             case _:
                 pass
+
+    def _lands(self, state: State, task: str, commit: str) -> None:
+        """With all that its landing brought along, of which the last was found green."""
+        landing = state.train.landing
+        together = {task: commit}
+        if landing is not None and task in landing.intent.entries:
+            all_of_them = dict(zip(landing.intent.entries, landing.intent.commits, strict=True))
+            together = all_of_them if all_of_them[task] == commit else together
+        for one, composed in together.items():
+            assert one not in self.landed, f"{one} has landed twice"
+            assert composed in self.patches, f"{one} landed as {composed}, which nobody has composed and found green"
+            self.landed[one] = composed
+            came = state.tasks[one].result
+            self.changes.append(frozenset(came.paths if came else ()))
+
+    def _train_is_whole(self, state: State) -> None:
+        """Who stands in it stands in one place; what is tried is in it."""
+        line = state.train.line
+        coupled = [one for car in line.cars for one in car]
+        assert len(coupled) == len(set(coupled)) and set(coupled) <= set(line.entries), "an entry has two cars"
+        assert set(line.entries) == {task.id for task in state.in_phase(*IN_TRAIN)}, "an entry without a place"
+        assert set(state.train.out) == set(line.trials), "a trial that nobody waits for, or that was never sent"
+        for trial in line.trials.values():
+            assert set(trial.spec) <= set(line.entries), f"{trial.id} tries what has left the train"
+            assert trial.ahead + trial.car == tuple(dict.fromkeys(trial.spec)), f"{trial.id} tries an entry twice"
 
     def after(self, state: State, event: e.Event, phases: Mapping[str, Phase]) -> None:
         for task, was in phases.items():
@@ -153,10 +178,11 @@ class Invariants:
                 by_hand = isinstance(event, e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected)
                 assert by_hand, f"{task} was {was}, and {event.kind} changed it"
                 assert was != "landed", f"{task} had landed"
-        assert len(state.in_phase(*AT_GATE)) <= 1, "two entries at the gate at once"
+        self._train_is_whole(state)
         for task in state.tasks.values():
             assert task.review.message is None or task.phase in MAY_BE_REVIEWED, f"{task.id} is {task.phase}"
         owed = [one.message_id for task in state.tasks.values() for one in task.messages]
+        owed += [one.message_id for one in state.train.messages()]
         assert len(owed) == len(set(owed)), "two messages of one id"
         self._locks_hold(state)
         self._candidates_hold_what_they_touched(state)
@@ -237,7 +263,7 @@ class Invariants:
 
     def _candidates_hold_what_they_touched(self, state: State) -> None:
         held = dict(self._held(state))
-        for task in state.in_phase(*_IN_TRAIN):
+        for task in state.in_phase(*_HOLDING):
             touched = frozenset(task.result.paths if task.result else ())
             assert touched <= held[task.id], f"{task.id} is in the train without a lock on all it changed"
             declared = self._declared(task.id)
@@ -272,7 +298,7 @@ def outcome_explained(state: State, task: str, course: Course) -> bool:
         case "blocked":
             needs = (state.tasks[need.id].phase for need in course.tasks[task].needs)
             return any(one in TERMINAL and one != "landed" for one in needs)
-        case "pending" | "running" | "answered" | "candidate" | "queued" | "testing" | "judged":
+        case "pending" | "running" | "answered" | "candidate" | "queued" | "testing":
             return False
         case "reviewing" | "reviewed" | "landing":
             return False

@@ -16,6 +16,7 @@ from orchestrator.events import (
     ReviewSent,
     RunStarted,
 )
+from orchestrator.outstanding import Outstanding
 from orchestrator.plan import Need, Plan, Task
 from orchestrator.state import State
 from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
@@ -146,6 +147,11 @@ def verdict(name: str, kind: Verdict = "green", number: int = 1, *, attempt: int
     )
 
 
+def at_gate(state: State, name: str) -> Outstanding | None:
+    """The check or landing that is owed to a task, where there is one."""
+    return next((one for one in state.train.messages() if one.task == name), None)
+
+
 def certificate(tree: str) -> Certificate:
     return Certificate(key="k", check="test", definition="d", environment="e", tree=tree, seconds=1.0, host="h")
 
@@ -159,7 +165,7 @@ def intended(name: str, *, attempt: int = 1, commit: str = "", approval: Approva
         commit=commit or f"m-{name}-{attempt}",
         tree=f"tree-{name}-{attempt}",
         certificates=(certificate(f"tree-{name}-{attempt}"),),
-        approval=approval,
+        approvals=(approval,),
         issued_at=100.0,
     )
 

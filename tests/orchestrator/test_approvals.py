@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from plans import (
     answered,
+    at_gate,
     awaited,
     begun,
     check_sent,
@@ -82,7 +83,7 @@ def landed(of: Course, state: State) -> State:
     """The world does what is asked of it, well."""
     for _ in range(20):
         settle(of, state)
-        message = state.tasks["a"].message
+        message = at_gate(state, "a")
         if message is None:
             break
         if message.kind == "check":
@@ -105,7 +106,7 @@ def test_days_later_an_approval_lands_it_and_reopens_what_it_had_blocked(outcome
     assert not state.finished
     landed(ONE, state)
     assert state.tasks["a"].phase == "landed" and state.tasks["b"].phase == "pending"
-    assert state.tasks["a"].approval == PersonApproval(commit="c-a-1", by="Ada")
+    assert state.tasks["a"].review.person == PersonApproval(commit="c-a-1", by="Ada")
     assert state.tasks["a"].attempt == 1, "the candidate that was approved has landed, and no other"
 
 
@@ -114,7 +115,7 @@ def test_an_approval_under_review_lands_it_and_the_review_is_owed_no_more() -> N
     say(ONE, state, "approve")
     assert state.outstanding() == {} and state.tasks["a"].phase == "queued"
     (intent, *_) = decide(ONE, state, now=1e6, order_slots=0, draining=False)
-    assert isinstance(intent, LandingIntended) and intent.approval == PersonApproval(commit="c-a-1", by="Ada")
+    assert isinstance(intent, LandingIntended) and intent.approvals == (PersonApproval(commit="c-a-1", by="Ada"),)
 
 
 def test_an_approval_holds_over_requeues_and_on_any_tip() -> None:
@@ -135,7 +136,7 @@ def test_an_approval_makes_up_for_no_red_check_and_holds_for_no_other_attempt() 
     assert state.tasks["a"].phase == "pending"
     follow(state, sent("a", 2), answered("a", 2), queued("a", reviewed=True), check_sent("a", attempt=2))
     follow(state, CheckAnswered(task="a", result=verdict("a", attempt=2)))
-    assert state.tasks["a"].approval is None
+    assert state.tasks["a"].approval(verdict("a", attempt=2)) is None
     settle(TWICE, state)
     assert state.tasks["a"].phase == "reviewing"
 
@@ -245,14 +246,14 @@ def test_an_approval_may_be_taken_back_while_its_candidate_waits_for_its_lock() 
 
 def test_a_word_holds_for_what_it_was_said_of_alone() -> None:
     """Whatever was kept of earlier candidates, and whoever forgot to throw it away."""
-    green = verdict("a")
+    green = verdict("a").patch_id
     person = ReviewState(person=PersonApproval(commit="c-a-1", by="Ada"))
     assert person.approval("c-a-1", green) is not None and person.approval("c-a-2", green) is None
     for outcome in ("failed", "void", "unreachable", "limits", "conflict"):
         said = ReviewState(answer=review("a", outcome))
         assert said.approval("c-a-1", green) is None
     assert ReviewState(answer=review("a")).approval("c-a-1", green) is not None
-    assert ReviewState(answer=review("a")).approval("c-a-1", None) is None
+    assert ReviewState(answer=review("a")).approval("c-a-1", "") is None
 
 
 def test_nothing_but_a_persons_word_wakes_what_has_ended() -> None:

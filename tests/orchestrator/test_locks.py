@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from plans import RUN, answered, begun, course, follow, landing, sent, task, verdict
+from plans import RUN, answered, at_gate, begun, course, follow, landing, sent, task, verdict
 
 from orchestrator.course import Course
 from orchestrator.decisions import decide
@@ -65,9 +65,11 @@ def land(of: Course, state: State, name: str) -> None:
     """A candidate goes all the way."""
     while state.tasks[name].phase != "landed":
         follow(state, *decide(of, state, now=100.0, order_slots=0, draining=False))
-        message = state.tasks[name].message
+        message = at_gate(state, name)
         if message and message.kind == "check":
-            follow(state, CheckAnswered(task=name, result=verdict(name, attempt=state.tasks[name].attempt)))
+            found = verdict(name, attempt=state.tasks[name].attempt)
+            told = found.model_copy(update={"request_id": message.message_id})
+            follow(state, CheckAnswered(task=name, result=told))
         elif message:
             follow(state, LandingAnswered(task=name, result=landing(name)))
 

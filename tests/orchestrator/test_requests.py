@@ -80,12 +80,12 @@ def test_a_message_is_sent_again_as_it_was_but_for_its_time() -> None:
 
 def test_a_check_and_a_landing_speak_of_the_adopted_attempts_candidate() -> None:
     state = begun(ONE, sent("a"), answered("a"), queued("a"), check_sent("a"))
-    asked_for = check_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.check-1"], now=200.0)
+    asked_for = check_request(ONE, state, state.outstanding()["r-1.a.1.check-1"], now=200.0)
     (entry,) = asked_for.entries
     assert (entry.commit, entry.ref, asked_for.base) == ("c-a-1", "refs/forgepool/r-1/orders/a/1", "c0")
     assert entry.message.endswith("Forgepool-Attempt: 1\nForgepool-Agent: command\n")
     follow(state, GREEN, intended("a"))
-    landing_of = land_request(ONE, state, state.tasks["a"], state.outstanding()["r-1.a.1.land-1"], now=200.0)
+    landing_of = land_request(ONE, state, state.outstanding()["r-1.a.1.land-1"], now=200.0)
     assert (landing_of.commit, landing_of.tree) == ("m-a-1", "tree-a-1")
     assert landing_of.certificates == GREEN.result.certificates and landing_of.entries == asked_for.entries
 

@@ -59,7 +59,7 @@ def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person)
     status, name, _ = run(ada, "p", "review: {scripted: reviewer.yaml}\ngate: {wave: {every: 1}}")
     assert status == 0
     (intent, of_command) = [one for one in journal(ada, name) if isinstance(one, e.LandingIntended)]
-    assert intent.approval is not None and intent.approval.kind == "review" and of_command.approval is None
+    assert [one and one.kind for one in intent.approvals] == ["review"] and of_command.approvals == (None,)
     said = ada.forgepool("report", name).out
     assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
     assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green", "green"]

@@ -48,7 +48,7 @@ from orchestrator.reviewing import PlanReview
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, IllegalStep
 from supervisor.findings import ReviewFinding, ScanFinding
-from supervisor.messages import Flake, PersonApproval, ReviewApproval, ReviewPolicy
+from supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
 from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 
 BY_SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
@@ -119,10 +119,10 @@ def test_cheap_first_asks_for_a_review_of_what_is_green_and_then_lands_it_withou
     follow(state, review_sent("a"), review_answered("a"))
     (intent,) = next_events(plan, state)
     assert isinstance(intent, LandingIntended)
-    assert intent.approval == ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",))
+    assert intent.approvals == (ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",)),)
     follow(state, intent)
-    request = land_request(plan, state, state.tasks["a"], state.outstanding()[intent.message_id], now=1.0)
-    assert request.reviewed and request.approval == intent.approval
+    request = land_request(plan, state, state.outstanding()[intent.message_id], now=1.0)
+    assert request.reviewed and request.approvals == intent.approvals
 
 
 def test_who_waits_for_a_review_holds_no_slot_at_the_gate_and_keeps_its_lock() -> None:
@@ -140,7 +140,7 @@ def test_what_was_passed_after_another_had_landed_is_checked_again_and_not_revie
     assert again.kind == "check.sent" and again.base == "m-b-1"
     follow(state, again, CheckAnswered(task="a", result=verdict("a", "green", 2)))
     (intent,) = next_events(plan, state)
-    assert isinstance(intent, LandingIntended) and intent.approval is not None
+    assert isinstance(intent, LandingIntended) and intent.approvals != (None,)
 
 
 def test_who_was_passed_goes_before_those_that_wait_for_their_check() -> None:
@@ -168,11 +168,17 @@ def test_another_diff_than_was_reviewed_is_reviewed_again_a_bounded_number_of_ti
     assert isinstance(parked, TaskParked) and parked.why == "review" and "4 times" in parked.question
 
 
+def approval_of(state: State) -> Approval | None:
+    """Of what was found green last."""
+    found = state.tasks["a"].verdict
+    return state.tasks["a"].approval(found) if found is not None else None
+
+
 @pytest.mark.parametrize("patch", ["", "another"])
 def test_an_approval_of_another_diff_or_of_none_lands_nothing(patch: str) -> None:
     """Nor does one that is made up: the state refuses it."""
     state = follow(reviewing(of()), review_sent("a"), review_answered("a", patch_id=patch))
-    assert state.tasks["a"].approval is None
+    assert approval_of(state) is None
     forged = ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",))
     for approval in (None, forged, PersonApproval(commit="c-a-1", by="A Person")):
         with pytest.raises(IllegalStep, match="nobody has approved that very change"):
@@ -182,7 +188,7 @@ def test_an_approval_of_another_diff_or_of_none_lands_nothing(patch: str) -> Non
 def test_both_diffs_unknown_are_not_the_same_diff() -> None:
     state = in_train(of(), check_sent("a"), green(patch_id=""), awaited("a"), review_sent("a"))
     follow(state, review_answered("a", patch_id=""))
-    assert state.tasks["a"].approval is None
+    assert approval_of(state) is None
 
 
 def test_side_by_side_asks_for_both_at_once_and_lands_when_both_have_answered() -> None:
@@ -206,8 +212,8 @@ def test_beside_a_check_the_same_composition_is_reviewed() -> None:
     plan = of("side_by_side")
     state = in_train(plan, check_sent("a"))
     state.tip = "c9"
-    (asked,) = next_events(plan, state)
-    assert isinstance(asked, ReviewSent) and asked.base == "c0"
+    (asked,) = [one for one in next_events(plan, state) if isinstance(one, ReviewSent)]
+    assert asked.base == "c0"
     state = in_train(plan)
     state.tip = "c9"
     (asked,) = [one for one in next_events(plan, state) if isinstance(one, ReviewSent)]
@@ -399,7 +405,7 @@ def test_a_reviewer_is_told_the_task_the_checks_and_what_others_are_at() -> None
 def test_a_model_whose_family_nobody_tells_may_be_anybodys(agent: Any, families: tuple[str, ...]) -> None:
     plan = of("cheap_first", task("a", agent=agent, files=None))
     state = in_train(plan, check_sent("a"))
-    request = check_request(plan, state, state.tasks["a"], state.outstanding()[f"{RUN}.a.1.check-1"], now=1.0)
+    request = check_request(plan, state, state.outstanding()[f"{RUN}.a.1.check-1"], now=1.0)
     assert request.entries[0].author.families == families and request.entries[0].holds is None
 
 

@@ -38,6 +38,7 @@ from orchestrator.inbox import Request as Wish
 from orchestrator.journal import Journal, read
 from orchestrator.outstanding import Outstanding
 from orchestrator.reception import Answer, answered_by, received
+from orchestrator.recovery import settled
 from orchestrator.requests import granted, with_budget
 from orchestrator.review_state import MOST_REVIEWS
 from orchestrator.reviewing import PlanReview
@@ -56,7 +57,7 @@ _OUTCOMES: list[Outcome] = [
 ]
 _VERDICTS = [
     *(["green"] * 7),
-    *("red", "conflict", "findings", "stale", "infrastructure", "base_red", "not_configured"),
+    *("red", "red", "conflict", "findings", "stale", "apart", "infrastructure", "base_red", "not_configured"),
 ]
 _OF_THE_TARGET = [*(["green"] * 3), "base_red", "not_configured", "infrastructure"]
 _REVIEWS = [
@@ -286,10 +287,12 @@ class Run(RuleBasedStateMachine):
         if rich:
             self.raise_budget(1000)
         rich = rich or not self.course.budget(self.state).capped
+        doubted = {one for trial in self.state.train.line.trials.values() if trial.state == "red" for one in trial.spec}
         could = [
             task.id
             for task in self.state.tasks.values()
-            if task.phase not in (*TERMINAL, "answered", "judged", "reviewed")
+            if task.phase not in (*TERMINAL, "answered", "reviewed")
+            and task.id not in doubted
             and max(task.troubles, task.review.troubles) < MOST_TROUBLES
             and (rich or task.id not in self.course.paid | self.course.reviewed)
         ]
@@ -320,7 +323,8 @@ class Run(RuleBasedStateMachine):
 
     def decided(self, slots: int, *, draining: bool = False) -> list[Event]:
         said: dict[str, Any] = {"now": self.now, "order_slots": slots, "review_slots": slots, "draining": draining}
-        return decide(self.course, self.state, **said)
+        said |= {"check_slots": 1 + int(self.now * 10) % 4}
+        return settled(self.state, decide(self.course, self.state, **said), lambda task: self.in_hub(task, None))
 
     def record(self, *events: Event) -> None:
         self.now += 0.01
@@ -358,11 +362,11 @@ class Run(RuleBasedStateMachine):
             case "order":
                 return order(self.course, self.state, task, sent, now=self.state.at, resent=resent)
             case "check":
-                return check_request(self.course, self.state, task, sent, now=self.state.at)
+                return check_request(self.course, self.state, sent, now=self.state.at)
             case "review":
                 return review_request(self.course, self.state, task, sent, now=self.state.at)
             case "landing":
-                return land_request(self.course, self.state, task, sent, now=self.state.at)
+                return land_request(self.course, self.state, sent, now=self.state.at)
 
     def in_hub(self, task: TaskState, sent: Outstanding | None) -> list[Event]:
         """What `recovery` would find there: the same events, of a hub that is a dictionary."""
@@ -392,8 +396,6 @@ class Run(RuleBasedStateMachine):
     def with_use(self, event: Event, chance: Random) -> Event:
         """As the loop does: a cancelled attempt under way is asked after at the hub."""
         if not isinstance(event, TaskCancelled) or (sent := self.state.tasks[event.task].message) is None:
-            return event
-        if sent.kind != "order":
             return event
         if chance.random() < 0.5:
             self.begin_work(sent, chance)
@@ -445,7 +447,7 @@ class Run(RuleBasedStateMachine):
                 return self.world.land(request)
 
 
-_MAY_HAVE_LANDED = ("queued", "testing", "judged", "reviewing", "reviewed", "landing")
+_MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 _ASKED_ON_RESUME = ("running", *_MAY_HAVE_LANDED)
 
 

@@ -62,10 +62,10 @@ def test_it_is_reviewed_and_lands_on_that(of: Course) -> None:
     assert [one.kind for one in next_events(of, state)] == ["review.sent"]
     follow(state, review_sent("a"), review_answered("a"))
     (intent,) = next_events(of, state)
-    assert isinstance(intent, LandingIntended) and isinstance(intent.approval, ReviewApproval)
+    assert isinstance(intent, LandingIntended) and isinstance(intent.approvals[0], ReviewApproval)
     follow(state, intent)
-    asked = land_request(of, state, state.tasks["a"], state.outstanding()[intent.message_id], now=1.0)
-    assert asked.reviewed and asked.approval == intent.approval
+    asked = land_request(of, state, state.outstanding()[intent.message_id], now=1.0)
+    assert asked.reviewed and asked.approvals == intent.approvals
 
 
 @pytest.mark.parametrize("of", [COMMANDS, WAIVED], ids=["commands", "review-none"])
@@ -77,8 +77,10 @@ def test_where_nobody_can_review_it_a_person_is_asked_and_may_approve(of: Course
     assert [one.kind for one in approve(of, state)] == ["task.approved"]
     for _ in range(3):
         follow(state, *next_events(of, state))
+    follow(state, CheckAnswered(task="a", result=verdict("a", "green", 2, reviewed=True)))
+    follow(state, *next_events(of, state))
     assert state.tasks["a"].phase == "landing"
-    assert state.tasks["a"].approval == PersonApproval(commit="c-a-1", by="Ada") and not state.halted
+    assert state.tasks["a"].review.person == PersonApproval(commit="c-a-1", by="Ada") and not state.halted
 
 
 def test_nothing_of_it_lands_without() -> None:
@@ -89,7 +91,7 @@ def test_nothing_of_it_lands_without() -> None:
 def test_what_is_known_of_the_target_holds_for_the_next_check_and_for_no_other_attempt() -> None:
     of = course(task("a"), gate=Gate(order="side_by_side"))
     state = follow(judged(of), awaited("a"), review_sent("a"), review_answered("a"), check_sent("a", 2, base="c1"))
-    asked = check_request(of, state, state.tasks["a"], state.outstanding()["r-1.a.1.check-2"], now=1.0)
+    asked = check_request(of, state, state.outstanding()["r-1.a.1.check-2"], now=1.0)
     assert asked.reviewed
     follow(state, CheckAnswered(task="a", result=verdict("a", "stale", 2)), sent("a", 2))
     assert not of.wants_review(state.tasks["a"])
@@ -109,7 +111,7 @@ def test_an_approval_that_a_lander_finds_wanting_stops_that_task_alone() -> None
     plain = CheckAnswered(task="a", result=verdict("a"))
     state = begun(COMMANDS, sent("a"), answered("a"), queued("a"), check_sent("a"), plain, intended("a"))
     assert [one.kind for one in refused(COMMANDS, state)] == ["landing.answered", "gate.halted"]
-    events = refused(COMMANDS, state, unapproved=True)
+    events = refused(COMMANDS, state, unapproved="a")
     assert [one.kind for one in events] == ["landing.answered", "task.parked"]
     follow(state, *events)
     found = state.tasks["a"]

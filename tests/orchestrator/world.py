@@ -173,10 +173,13 @@ class World:
         self.mail.remove(request)
         if request.whole:
             return self._tell(self._on_the_target(request, verdict))
-        entry = request.entries[-1]
-        commit = _digest("merge", request.base, entry.commit)
+        if verdict == "apart" and not request.ahead:
+            verdict = "green"
+        steps = composed_on(request.base, [one.commit for one in request.spec])
+        commit, before = steps[-1], (request.base, *steps)
+        patches = tuple(self.patch(on, one.commit) for on, one in zip(before, request.spec, strict=False))
         tree = _digest("tree", commit)
-        composed = verdict not in ("conflict", "stale", "not_configured", "infrastructure")
+        composed = verdict not in ("conflict", "stale", "apart", "not_configured", "infrastructure")
         said = CheckResult.model_validate(
             {
                 "request_id": request.request_id,
@@ -184,7 +187,9 @@ class World:
                 "verdict": verdict,
                 "commit": commit if composed else None,
                 "tree": tree if composed else None,
-                "patch_id": self.patch(request.base, entry.commit) if composed else "",
+                "about": request.spec[0].task if verdict in ("conflict", "stale", "apart") else "",
+                "commits": tuple(steps) if composed else (),
+                "patch_ids": patches if composed else (),
                 "certificates": (_certificate(tree),) if verdict == "green" else (),
                 "detail": f"found {verdict}",
             }
@@ -221,7 +226,7 @@ class World:
         said = Landing(request_id=request.request_id, token=request.token, outcome="infrastructure", host="h")
         if trouble:
             return self._tell(said.model_copy(update={"detail": "the hub is away"}))
-        if entry.task in self.markers:
+        if entry.task in self.markers and len(request.entries) == 1:
             return self._tell(said.model_copy(update={"outcome": "landed", "commit": self.markers[entry.task]}))
         if refused:
             return self._tell(said.model_copy(update={"outcome": "refused", "detail": "no permission"}))
@@ -230,22 +235,31 @@ class World:
         tree = self.green.get(request.commit)
         assert tree is not None, f"{entry.task} was to land as {request.commit}, which nobody found green"
         assert [one.tree for one in request.certificates] == [tree] == [request.tree]
-        assert request.commit == _digest("merge", request.base, entry.commit)
+        steps = composed_on(request.base, [one.commit for one in request.entries])
+        assert request.commit == steps[-1] and not request.ahead
         self._is_approved(request)
-        self.markers[entry.task] = self.tip = request.commit
+        for one, step in zip(request.entries, steps, strict=True):
+            assert one.task not in self.markers, f"{one.task} lands a second time, with others"
+            self.markers[one.task] = step
+        self.tip = request.commit
         return self._tell(said.model_copy(update={"outcome": "landed", "commit": request.commit}))
 
     def _is_approved(self, request: LandRequest) -> None:
-        """As the lander demands it: of that very candidate, or of that very diff."""
-        candidate, approval = request.entries[-1].commit, request.approval
+        """As the lander demands it: of each very candidate, or of that very diff where it stands."""
         if not request.reviewed:
             return
-        assert approval is not None, f"{candidate} was to land, and nobody has approved it"
-        if isinstance(approval, PersonApproval):
-            assert approval.commit == candidate and candidate in self.approved
-        else:
-            assert (candidate, approval.patch_id) in self.passed
-            assert approval.patch_id == self.patch(request.base, candidate) or self.calm
+        candidates = [one.commit for one in request.entries]
+        before = (request.base, *composed_on(request.base, candidates))
+        for on, entry, approval in zip(before, request.entries, request.approvals, strict=False):
+            candidate = entry.commit
+            if not entry.reviewed:
+                continue
+            assert approval is not None, f"{candidate} was to land, and nobody has approved it"
+            if isinstance(approval, PersonApproval):
+                assert approval.commit == candidate and candidate in self.approved
+            else:
+                assert (candidate, approval.patch_id) in self.passed
+                assert approval.patch_id == self.patch(on, candidate) or self.calm
 
     def ask_paths(self, order: WorkOrder, number: int, paths: Sequence[str]) -> Answer:
         return self._tell(PathsAsked(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))
@@ -257,6 +271,14 @@ class World:
     def _tell(self, answer: Answer) -> Answer:
         self.told.append(answer)
         return answer
+
+
+def composed_on(tip: str, candidates: Sequence[str]) -> list[str]:
+    """What each of the candidates is composed to, one on top of the other."""
+    steps: list[str] = []
+    for candidate in candidates:
+        steps.append(_digest("merge", steps[-1] if steps else tip, candidate))
+    return steps
 
 
 def _room(order: WorkOrder, found: Spent) -> tuple[float, int]:

@@ -80,7 +80,7 @@ class Gate:
         return examine(request, self.settings, stop=stop)
 
     def landing(self, request: CheckRequest, found: CheckResult, **said: Any) -> LandRequest:
-        fields = request.model_dump() | {
+        fields = request.model_dump(exclude={"decisive"}) | {
             "request_id": request.request_id.replace("check", "land"),
             "commit": found.commit,
             "tree": found.tree,

@@ -25,7 +25,7 @@ def by(found: CheckResult, *families: str) -> ReviewApproval:
 
 
 def told(gate: Gate, green: Green, approval: object) -> tuple[str, str]:
-    landed = gate.land(gate.landing(*green, approval=approval))
+    landed = gate.land(gate.landing(*green, approvals=(approval,)))
     assert (gate.hub.tip() == green[1].commit) == (landed.outcome == "landed")
     return landed.outcome, landed.detail
 
@@ -51,8 +51,8 @@ def test_want_of_an_approval_is_told_from_what_stands_against_every_landing(gate
     green = made(gate)
     assert green[1].reviewed
     assert gate.land(gate.landing(*green)).unapproved
-    bare = gate.land(gate.landing(*green, certificates=(), approval=by(green[1], "gpt")))
-    assert (bare.outcome, bare.unapproved) == ("refused", False)
+    bare = gate.land(gate.landing(*green, certificates=(), approvals=(by(green[1], "gpt"),)))
+    assert (bare.outcome, bare.unapproved) == ("refused", "")
     assert not made(gate, task="other", reviewed=False)[1].reviewed
 
 

@@ -36,7 +36,12 @@ def move(
     mirror: Mirror, made: Composed, tip: CommitId | None, marker: str = MARKER
 ) -> Moved | TargetElsewhere | NotMoved:
     return move_target(
-        mirror, target="main", commit=made.commit, expected_tip=tip, certified_tree=made.tree, marker=marker
+        mirror,
+        target="main",
+        commit=made.commit,
+        expected_tip=tip,
+        certified_tree=made.tree,
+        markers={marker: made.commit},
     )
 
 

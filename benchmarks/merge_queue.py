@@ -1,0 +1,145 @@
+"""
+How soon do changes land? The merge train against others, cell by cell, and how long its plan takes.
+
+    python benchmarks/merge_queue.py [--seeds 101-110] [--cell NAME ...] [--policy NAME ...] [--plans-only]
+
+Each cell is a world of `orchestrator.simulate`, and each figure the mean over the seeds. `of oracle` is the P95 over
+that of the strict-order oracle, which knows what is good, and runs each change once; `of bors`, over that of batches
+of eight. Where a policy cannot keep up, `decided` says so, and its times are of what landed at last.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+
+from orchestrator.cli.say import out, table
+from orchestrator.simulate.numbers import Numbers, play
+from orchestrator.simulate.policies import POLICIES
+from orchestrator.simulate.world import Terms
+from supervisor.train.line import Line
+from supervisor.train.model import Cancel, Couple, Entry, Policy, Snapshot, Start, Trial
+from supervisor.train.plan import plan
+
+CELLS = {
+    "1 worker, 3/h": Terms(workers=1, rate_h=3, changes=300),
+    "1 worker, 6/h": Terms(workers=1, rate_h=6, changes=300),
+    "1 worker, 9/h": Terms(workers=1, rate_h=9, changes=300),
+    "2 workers, 12/h": Terms(workers=2, rate_h=12, changes=400),
+    "8 workers, 28/h": Terms(),
+    "8, 28/h, 2% bad": Terms(bad=0.02),
+    "8, 28/h, 20% bad": Terms(bad=0.2),
+    "8, 28/h, blind labels": Terms(label=0.55),
+    "8, 28/h, heavy tails": Terms(spread=1.0),
+    "8, 28/h, 3% flakes": Terms(flake=0.03),
+    "8, 28/h, 3% flakes, 1 retry": Terms(flake=0.03, retries=1),
+    "16 workers, 28/h": Terms(workers=16),
+    "16 workers, 56/h": Terms(workers=16, rate_h=56),
+    "16, 56/h, blind labels": Terms(workers=16, rate_h=56, label=0.55),
+    "burst of 30, 8 workers": Terms(burst=30, changes=30),
+}
+COLUMNS = (
+    "policy",
+    "P50",
+    "P95",
+    "P99",
+    "of oracle",
+    "of bors",
+    "per h",
+    "runs",
+    "wasted",
+    "decided",
+    "false",
+    "wrong",
+)
+SLOTS = (1, 8, 16, 64)
+ENTRIES = (50, 200, 1000)
+
+
+def seeds_in(written: str) -> range:
+    low, _, high = written.partition("-")
+    return range(int(low), int(high or low) + 1)
+
+
+def row(one: Numbers, by: dict[str, Numbers]) -> tuple[str, ...]:
+    ratios = (f"{one.p95_min / by[peer].p95_min:.2f}" if peer in by else "" for peer in ("oracle", "bors"))
+    return (
+        one.policy,
+        *(f"{value:.1f}" for value in (one.p50_min, one.p95_min, one.p99_min)),
+        *ratios,
+        f"{one.landed_per_h:.1f}",
+        f"{one.runs_per_change:.2f}",
+        f"{one.wasted_pct:.0f}%",
+        f"{one.decided_pct:.1f}%",
+        f"{one.false_reject_pct:.2f}%",
+        f"{one.red_moves}+{one.exactness_violations}",
+    )
+
+
+def tell_cell(name: str, terms: Terms, policies: Sequence[str], seeds: range) -> None:
+    found = {policy: play(policy, POLICIES[policy], terms, seeds) for policy in policies}
+    out().print(f"\n{name}", style="bold")
+    out().print(table(COLUMNS, [row(one, found) for one in found.values()]))
+
+
+def standing(entries: int, slots: int) -> Snapshot:
+    """A line of so many, of which as many are on trial as there are slots."""
+    line, policy = Line(), Policy()
+    for at in range(entries):
+        line.enter(Entry(id=f"e{at}", accepted=at, risk=(0.01, 0.08, 0.4)[at % 3], submitter=f"s{at % 9}"))
+    while actions := plan(line.snapshot(slots=slots, policy=policy, surprise=0.0)):
+        for action in actions:
+            match action:
+                case Couple(entries=ids, at=place):
+                    line.couple(ids, place)
+                case Start(ahead=ahead, car=car, decisive=decisive):
+                    line.start(Trial(id=f"t{len(line.trials)}", ahead=ahead, car=car, decisive=decisive))
+                case Cancel(trial=trial):
+                    line.forget(trial)
+    return line.snapshot(slots=slots, policy=policy, surprise=0.0)
+
+
+def dissolved(entries: int, slots: int) -> Snapshot:
+    """The worst there is: everybody in a car alone, the first of them on trial, a third of the trials red."""
+    names = tuple(f"e{at}" for at in range(entries))
+    trials = tuple(
+        Trial(
+            id=f"t{at}", ahead=names[:at], car=(names[at],), state="red" if at % 3 == 2 else "running", decisive=at == 0
+        )
+        for at in range(min(entries, slots))
+    )
+    cars = tuple((Entry(id=name, accepted=at, risk=0.05, single=True),) for at, name in enumerate(names))
+    return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots)
+
+
+def plan_ms(seen: Snapshot, times: int = 5) -> float:
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        plan(seen)
+        took.append(time.perf_counter() - began)
+    return 1000 * sorted(took)[times // 2]
+
+
+def tell_plans() -> None:
+    rows = []
+    for kind, make in (("as it comes to stand", standing), ("all in cars of one", dissolved)):
+        for entries in ENTRIES:
+            rows.append((kind, str(entries), *(f"{plan_ms(make(entries, slots)):.1f}" for slots in SLOTS)))
+    out().print("\nmilliseconds of one plan, the median of five", style="bold")
+    out().print(table(("line", "entries", *(f"{slots} slots" for slots in SLOTS)), rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The merge train against others, and how long its plan takes.")
+    parser.add_argument("--seeds", default="101-110")
+    parser.add_argument("--cell", action="append", choices=list(CELLS))
+    parser.add_argument("--policy", action="append", choices=list(POLICIES))
+    parser.add_argument("--plans-only", action="store_true")
+    asked = parser.parse_args()
+    for name in () if asked.plans_only else asked.cell or CELLS:
+        tell_cell(name, CELLS[name], asked.policy or list(POLICIES), seeds_in(asked.seeds))
+    tell_plans()
+
+
+if __name__ == "__main__":
+    main()

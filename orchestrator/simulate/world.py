@@ -1,0 +1,100 @@
+"""
+A generated world of changes: when they arrive, how long their checks take, which are bad, which do not go together.
+
+All of it follows from the seed, and none of it from what a policy does: every policy meets the same world.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from functools import cached_property
+
+MODULES = 60
+_PER_CHANGE = (0.70, 0.20, 0.07, 0.03)
+"""How often a change touches one, two, three, four modules; so about every twentieth pair has one in common."""
+_BUSY = tuple(1 / (at + 1) ** 0.5 for at in range(MODULES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a world is made by."""
+
+    workers: int = 8
+    rate_h: float = 28.0
+    bad: float = 0.08
+    """Probability that a change is red by itself."""
+    flake: float = 0.0
+    """Probability that a run of the checks is red for no reason."""
+    retries: int = 0
+    """How often red checks are run again before they count."""
+    changes: int = 600
+    burst: int = 0
+    """How many come at once at the beginning."""
+    label: float = 0.9
+    """How often a change is rightly thought risky, or not."""
+    real: float = 0.04
+    """Of pairs with a module in common, those that do not go together."""
+    check_min: float = 8.0
+    spread: float = 0.5
+    """Of the logarithm of the time that checks take."""
+    cap_min: float = 90.0
+    base_age_min: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    number: int
+    arrived: float
+    """In minutes, as all times are."""
+    base: float
+    """What was on the target by then it was written on."""
+    takes: float
+    bad: bool
+    risk: float
+    modules: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    terms: Terms
+    seed: int
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        chance, now, found = random.Random(self.seed), 0.0, list[Change]()
+        for number in range(self.terms.changes):
+            if number >= self.terms.burst:
+                now += chance.expovariate(self.terms.rate_h / 60)
+            found.append(_change(number, now, self.terms, chance))
+        return tuple(found)
+
+    def clashes(self, one: int, other: int) -> bool:
+        """Whether these two are each good and red together."""
+        low, high = sorted((one, other))
+        if not self.changes[low].modules & self.changes[high].modules:
+            return False
+        return random.Random(f"{self.seed} {low} {high}").random() < self.terms.real
+
+
+def _change(number: int, now: float, terms: Terms, chance: random.Random) -> Change:
+    bad = chance.random() < terms.bad
+    risky = bad == (chance.random() < terms.label)
+    takes = min(terms.cap_min, terms.check_min * math.exp(chance.gauss(0, terms.spread)))
+    age = terms.base_age_min * math.exp(chance.gauss(0, 1))
+    count = chance.choices((1, 2, 3, 4), _PER_CHANGE)[0]
+    return Change(
+        number=number,
+        arrived=now,
+        base=now - age,
+        takes=takes,
+        bad=bad,
+        risk=_risk(risky, terms),
+        modules=frozenset(chance.choices(range(MODULES), _BUSY, k=count)),
+    )
+
+
+def _risk(risky: bool, terms: Terms) -> float:
+    """The probability that one with this label is bad."""
+    told = terms.label if risky else 1 - terms.label
+    bad, good = terms.bad * told, (1 - terms.bad) * (1 - told)
+    return bad / (bad + good) if bad else 0.0

@@ -1,0 +1,128 @@
+"""
+Where checks run on a virtual clock and the target moves; it writes down what was tested and what landed.
+
+It decides nothing, and refuses nothing either: a policy that lands what was not tested is found out afterwards.
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
+
+from orchestrator.simulate.world import World
+
+Numbers = tuple[int, ...]
+"""Changes, in order."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """One sending of changes to the checks; each time that they ran counts."""
+
+    base: int
+    """How long the target was: what is tested is that much of it, and the spec."""
+    spec: Numbers
+    began: float
+    ends: float
+    times: int
+    green: bool
+    state: str = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The target came to be this long."""
+
+    length: int
+    at: float
+
+
+class Policy(Protocol):
+    def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+        """What has just happened; the yard is asked for what is to be done."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Yard:
+    world: World
+    now: float = 0.0
+    target: list[int] = field(default_factory=list)
+    landed: dict[int, float] = field(default_factory=dict)
+    returned: dict[int, float] = field(default_factory=dict)
+    moves: list[Move] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    _due: list[tuple[float, int, Run]] = field(default_factory=list)
+    _chance: random.Random = field(init=False)
+    _clashes: Callable[[int, int], bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(f"yard {self.world.seed}")
+        self._clashes = cache(self.world.clashes)
+
+    def play(self, policy: Policy) -> None:
+        """Until all have arrived and nothing runs any more."""
+        coming = list(reversed(self.world.changes))
+        while coming or self._due:
+            ends = self._due[0][0] if self._due else float("inf")
+            if coming and coming[-1].arrived <= ends:
+                self.now = coming[-1].arrived
+                arrived = []
+                while coming and coming[-1].arrived <= self.now:
+                    arrived.append(coming.pop().number)
+                policy.decide(tuple(arrived), [])
+                continue
+            self.now, _, run = heapq.heappop(self._due)
+            if run.state == "running":
+                run.state = "green" if run.green else "red"
+                policy.decide((), [run])
+
+    @property
+    def free(self) -> int:
+        return self.world.terms.workers - sum(run.state == "running" for _, _, run in self._due)
+
+    def start(self, spec: Numbers, car: Numbers, *, again: bool = True, flake: float | None = None) -> Run:
+        """
+        The checks of a spec, of which the car is the last part; they take as long as those of its slowest change.
+
+        A red is run again as often as the world's terms have it, if it is run `again` at all.
+        """
+        terms, good, times, spent, green = self.world.terms, self.is_good(spec), 0, 0.0, False
+        takes = max(self.world.changes[one].takes for one in car)
+        flake = terms.flake if flake is None else flake
+        while not green and times <= (terms.retries if again else 0):
+            green = good and self._chance.random() >= flake
+            spent += takes if green else takes * self._chance.uniform(0.3, 1)
+            times += 1
+        run = Run(base=len(self.target), spec=spec, began=self.now, ends=self.now + spent, times=times, green=green)
+        self.runs.append(run)
+        heapq.heappush(self._due, (run.ends, len(self.runs), run))
+        return run
+
+    def cancel(self, run: Run) -> None:
+        if run.state == "running":
+            run.state, run.ends = "cancelled", self.now
+
+    def land(self, spec: Numbers) -> None:
+        self.target.extend(spec)
+        self.landed.update(dict.fromkeys(spec, self.now))
+        self.moves.append(Move(length=len(self.target), at=self.now))
+
+    def give_back(self, change: int) -> None:
+        self.returned[change] = self.now
+
+    def is_good(self, spec: Numbers) -> bool:
+        """On top of the target as it is now; told to nobody but by a run of the checks."""
+        return all(self._goes_on(one, spec[:at]) for at, one in enumerate(spec))
+
+    def _goes_on(self, one: int, ahead: Numbers) -> bool:
+        change = self.world.changes[one]
+        if change.bad or any(self._clashes(one, other) for other in ahead):
+            return False
+        for other in reversed(self.target):
+            if self.landed[other] <= change.base:
+                return True
+            if self._clashes(one, other):
+                return False
+        return True

@@ -1,0 +1,175 @@
+"""
+What to do next at the gate: the train's plan, as events. Pure.
+
+The plan knows entries and trials; what else decides about an entry, its review and its troubles, is told to it here.
+While a landing is under way the plan is made as if it had succeeded, and nothing but trials follows from it: what is
+tried behind a landing that fails is of no use, and costs nobody anything else.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from orchestrator.course import Course
+from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
+from orchestrator.retries import again_or_stop, reason_of_check
+from orchestrator.starts import token
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
+from orchestrator.train_state import decorated
+from orchestrator.waves import is_due, next_wave
+from supervisor.messages import Approval, CheckResult
+from supervisor.train.line import Line
+from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
+from supervisor.train.plan import plan
+
+_ROUNDS = 1000
+"""Plans that only couple entries are asked on; more of them than there are entries would be a mistake in the plan."""
+
+
+def next_at_gate(course: Course, state: State, now: float, slots: int, *, draining: bool) -> list[Event]:
+    """
+    `slots` are how many checks may run at once. Through a gate that is shut, or to be, nothing is begun: what is known
+    of those that stand there has its consequences all the same. Beside a wave nothing happens.
+    """
+    if state.wave.message is not None:
+        return []
+    due = is_due(course, state)
+    events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
+    if due or draining or state.halted:
+        events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
+    if due and not (draining or state.halted or events or state.train.messages()):
+        # As long as it has not been found green, it is due: nobody else comes to the gate.
+        return [*next_wave(state, now)]
+    return events
+
+
+def _line(course: Course, state: State, now: float) -> Line:
+    line = state.train.line
+    on_tip = {key: one for key, one in line.trials.items() if state.train.out[key].base == state.tip}
+    line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
+    apart = [line.entries[one].accepted for one in state.train.apart if one in line.entries]
+    known = {one: _known(course, state, state.tasks[one], now) for one in line.entries}
+    if apart:
+        for one, entry in line.entries.items():
+            known[one] |= {"held": known[one]["held"] or entry.accepted > min(apart)}
+            known[one] |= {"single": known[one]["single"] or one in state.train.apart}
+    return decorated(line, known)
+
+
+def _known(course: Course, state: State, task: TaskState, now: float) -> dict[str, object]:
+    planned = course.tasks[task.id]
+    waits = task.phase not in ("queued", "testing", "landing")
+    return {
+        "ready": not course.wants_review(task) or task.review.passed,
+        "held": waits or task.not_before > now,
+        "needs": tuple(need.id for need in planned.needs if need.id in state.train.line.entries),
+        "kind": "reviewed" if course.wants_review(task) else "",
+        "single": bool(planned.grants or planned.waive) or state.train.line.entries[task.id].single,
+    }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gate:
+    """One asking of the plan."""
+
+    course: Course
+    state: State
+    now: float
+    line: Line
+    coupled: dict[Ids, int] = field(default_factory=dict)
+    sent: Counter[str] = field(default_factory=Counter)
+
+    def next(self, slots: int) -> list[Event]:
+        landing = self.state.train.landing
+        if not self.line.entries:
+            return []
+        if landing is not None:
+            self.line.land(landing.intent.entries)
+        for _ in range(_ROUNDS):
+            actions = plan(self.line.snapshot(slots=slots, policy=Policy(), surprise=0.02))
+            events = [event for action in actions for event in self._events(action)]
+            if landing is not None:
+                return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]
+            if events or not actions:
+                return events
+        raise RuntimeError("the train's plan couples without end")
+
+    def _events(self, action: Action) -> list[Event]:
+        match action:
+            case Couple(entries=entries, at=at):
+                self.line.couple(entries, at)
+                self.coupled[entries] = at
+                return []
+            case Start():
+                return [self._start(action)]
+            case Cancel(trial=trial, why=why):
+                return [CheckCancelled(task=self.line.trials[trial].car[-1], message_id=trial, why=why)]
+            case Land(trial=trial):
+                return self._land(self.line.trials[trial])
+            case Return(entry=entry, trial=trial):
+                task, result = self.state.tasks[entry], self._result(trial)
+                reason = reason_of_check(result, task)
+                return [again_or_stop(task, reason, attempts=self.course.tasks[entry].attempts)]
+            case Dissolve(car=car, parts=parts, trial=trial):
+                return [CarDissolved(car=car, parts=parts, message_id=trial)]
+            case _:
+                assert_never(action)
+
+    def _start(self, start: Start) -> CheckSent:
+        lead = self.state.tasks[start.car[-1]]
+        self.sent[lead.id] += 1
+        message_id = f"{self.state.run}.{lead.id}.{lead.made_by}.check-{lead.checks + self.sent[lead.id]}"
+        landing = self.state.train.landing
+        return CheckSent(
+            task=lead.id,
+            message_id=message_id,
+            token=token(message_id, self.now),
+            base=self.state.tip,
+            ahead=(*(landing.intent.entries if landing is not None else ()), *start.ahead),
+            car=start.car,
+            at=self.coupled.pop(start.car, None),
+            decisive=start.decisive,
+            issued_at=self.now,
+        )
+
+    def _land(self, trial: Trial) -> list[Event]:
+        """Or, of those whose diff has changed where they stand now since somebody approved it, that they wait again."""
+        tasks, result = [self.state.tasks[one] for one in trial.spec], self._result(trial.id)
+        approvals = [self._approval(task, result, at) for at, task in enumerate(tasks)]
+        wanting = [
+            task
+            for task, found in zip(tasks, approvals, strict=True)
+            if found is None and self.course.wants_review(task)
+        ]
+        if wanting:
+            return [ReviewAwaited(task=task.id) for task in wanting]
+        return [self._landing(tasks, result, approvals)]
+
+    def _approval(self, task: TaskState, result: CheckResult, at: int) -> Approval | None:
+        return task.approval(result, at) if self.course.wants_review(task) else None
+
+    def _landing(self, tasks: list[TaskState], result: CheckResult, approvals: list[Approval | None]) -> Event:
+        if result.commit is None or result.tree is None:
+            raise ValueError(f"'{tasks[-1].id}' was found green without a commit")
+        lead = tasks[-1]
+        message_id = f"{self.state.run}.{lead.id}.{lead.made_by}.land-{lead.landings + 1}"
+        return LandingIntended(
+            task=lead.id,
+            message_id=message_id,
+            token=token(message_id, self.state.at),
+            base=self.state.tip,
+            commit=result.commit,
+            tree=result.tree,
+            entries=tuple(task.id for task in tasks),
+            commits=result.commits[-len(tasks) :] or (result.commit,),
+            certificates=result.certificates,
+            approvals=tuple(approvals),
+            issued_at=self.state.at,
+        )
+
+    def _result(self, trial: str) -> CheckResult:
+        result = self.state.train.out[trial].result
+        if result is None:
+            raise ValueError(f"{trial} was decided upon without an answer")
+        return result

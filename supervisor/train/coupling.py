@@ -1,0 +1,109 @@
+"""Who goes next, with whom in one car, and where among the cars."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from supervisor.train.facts import green_prefix
+from supervisor.train.layout import Layout
+from supervisor.train.line import RANK
+from supervisor.train.model import Couple, Entry, Policy
+from supervisor.train.odds import entry_risk
+
+FIRST = -1
+"""The rank of one that was overtaken as often as anybody may be."""
+HOTFIX = RANK["hotfix"]
+
+
+def ranks(layout: Layout) -> dict[str, int]:
+    """Of those waiting, in the order in which they are to go: class, then acceptance; whom one needs goes before it."""
+    policy = layout.seen.policy
+    found = dict[str, int]()
+    waiting = {entry.id: entry for entry in layout.seen.waiting}
+    for entry in sorted(waiting.values(), key=lambda entry: order(entry, policy)):
+        for one in _with_needs(entry, waiting, found):
+            found[one.id] = order(entry, policy)[0]
+    return found
+
+
+def order(entry: Entry, policy: Policy) -> tuple[int, int, str]:
+    rank = FIRST if entry.overtaken >= policy.most_overtaken else RANK[entry.klass]
+    return rank, entry.accepted, entry.id
+
+
+def next_car(layout: Layout, able: dict[str, int]) -> Couple | None:
+    """Of these entries, by rank and in their order, the first that may go, with those like it."""
+    backlog = [layout.entries[one] for one in able]
+    aboard = Counter(one.submitter for car in layout.seen.cars for one in car)
+    first = next(_may_be_first(layout, backlog, aboard), None)
+    if first is None:
+        return None
+    car = [first]
+    size = _size(layout, first, len(backlog))
+    aboard[first.submitter] += 1
+    for entry in backlog:
+        if len(car) >= size:
+            break
+        if _goes_with(layout, entry, car, able) and not _has_enough(layout, entry, backlog, aboard):
+            car.append(entry)
+            aboard[entry.submitter] += 1
+    return Couple(entries=tuple(one.id for one in car), at=_place(layout, car, able[first.id]))
+
+
+def _with_needs(entry: Entry, waiting: dict[str, Entry], found: dict[str, int]) -> Iterator[Entry]:
+    """An entry and all it needs that waits, the needed first; in a cycle, each once."""
+    met, stack = set[str](), [(entry, False)]
+    while stack:
+        one, is_done = stack.pop()
+        if is_done:
+            yield one
+        elif one.id not in met and one.id not in found:
+            met.add(one.id)
+            stack.append((one, True))
+            stack.extend((waiting[need], False) for need in reversed(one.needs) if need in waiting)
+
+
+def _may_be_first(layout: Layout, backlog: list[Entry], aboard: Counter[str]) -> Iterator[Entry]:
+    free = [entry for entry in backlog if all(need in layout.place for need in layout.needs(entry))]
+    return (entry for entry in free if not _has_enough(layout, entry, free, aboard))
+
+
+def _has_enough(layout: Layout, entry: Entry, others: list[Entry], aboard: Counter[str]) -> bool:
+    """As many of its submitter's are in cars as may be while somebody else's wait, of whom that is not so."""
+    cap = layout.seen.policy.most_of_one
+    if cap is None or aboard[entry.submitter] < cap:
+        return False
+    return any(other.submitter != entry.submitter and aboard[other.submitter] < cap for other in others)
+
+
+def _size(layout: Layout, first: Entry, backlog: int) -> int:
+    """What the backlog asks for, and no more than pays: a car is best at about one over the root of its risk."""
+    if first.single:
+        return 1
+    pays = round(1 / math.sqrt(max(1e-3, entry_risk(first))))
+    return max(1, min(layout.seen.policy.most, math.ceil(backlog / max(1, layout.seen.slots)), pays))
+
+
+def _goes_with(layout: Layout, entry: Entry, car: list[Entry], able: dict[str, int]) -> bool:
+    first, aboard = car[0], {one.id for one in car}
+    if entry.single or entry.id in aboard or entry.kind != first.kind:
+        return False
+    if (able[entry.id] == HOTFIX) != (able[first.id] == HOTFIX):
+        return False
+    if any(need not in layout.place and need not in aboard for need in layout.needs(entry)):
+        return False
+    return entry_risk(entry) <= 2 * entry_risk(first) + 0.02
+
+
+def _place(layout: Layout, car: list[Entry], rank: int) -> int:
+    """The last; a hotfix's the first behind what is green, other hotfixes, whom it needs, and who was overtaken."""
+    if rank != HOTFIX:
+        return len(layout.cars)
+    most = layout.seen.policy.most_overtaken
+    stays = [
+        at + 1
+        for at, other in enumerate(layout.seen.cars)
+        if any(one.klass == "hotfix" or one.overtaken >= most for one in other)
+    ]
+    needed = [layout.place[need] + 1 for one in car for need in layout.needs(one) if need in layout.place]
+    return max(green_prefix(layout), *stays, *needed, 0)

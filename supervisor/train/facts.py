@@ -1,0 +1,127 @@
+"""What trials have settled: what may land, who is returned, which car is taken apart. No guess is made here."""
+
+from supervisor.train.layout import Layout
+from supervisor.train.model import Action, Dissolve, Entry, Ids, Land, Return, Trial
+from supervisor.train.odds import DOUBTED
+
+TRIES = 2
+"""Timeouts of one spec after which its car is not tried again."""
+
+
+def facts(layout: Layout, odds: list[float]) -> list[Action]:
+    """At most one: it changes what there is to plan."""
+    landing = _landing(layout, odds)
+    if landing is not None:
+        return [Land(trial=landing.id)]
+    for trial in layout.seen.trials:
+        verdict = _verdict(layout, trial)
+        if verdict is not None:
+            return [verdict]
+    return _broken(layout)
+
+
+def times_out(trials: list[Trial]) -> bool:
+    return sum(trial.state == "timeout" for trial in trials) >= TRIES
+
+
+def green_prefix(layout: Layout) -> int:
+    """How many of the first cars are green together."""
+    ahead, longest = Ids(), 0
+    for at, car in enumerate(layout.cars):
+        if any(trial.state == "green" for trial in layout.tried.get((ahead, car), ())):
+            longest = at + 1
+        ahead = (*ahead, *car)
+    return longest
+
+
+def _landing(layout: Layout, odds: list[float]) -> Trial | None:
+    """The green trial that lands most."""
+    able = [trial for at, trial in layout.coupled() if trial.state == "green" and _may_land(layout, odds, at, trial)]
+    if able:
+        return max(able, key=lambda trial: len(trial.spec))
+    if any(trial.state in ("running", "green") for _, trial in layout.coupled()):
+        return None
+    return next((trial for entry in layout.seen.waiting if (trial := _own_landing(layout, entry.id))), None)
+
+
+def _own_landing(layout: Layout, waiting: str) -> Trial | None:
+    """One that waits may land by its own trial, where that costs no car's trial its tip."""
+    for trial in layout.tried.get(((), (waiting,)), ()):
+        if trial.state == "green" and _spec_is_ready(layout, trial):
+            return trial
+    return None
+
+
+def _may_land(layout: Layout, odds: list[float], at: int, trial: Trial) -> bool:
+    covered = layout.covered[trial.id]
+    passed = (other for other in range(at) if not covered >> other & 1)
+    return (
+        _spec_is_ready(layout, trial)
+        and all(odds[other] < DOUBTED or layout.out(other) for other in passed)
+        and (layout.seen.policy.later_passes or _each_is_green(layout, trial))
+    )
+
+
+def _spec_is_ready(layout: Layout, trial: Trial) -> bool:
+    before = set[str]()
+    for one in trial.spec:
+        entry = layout.entries[one]
+        if entry.held or not entry.ready or not before.issuperset(layout.needs(entry)):
+            return False
+        before.add(one)
+    return True
+
+
+def _each_is_green(layout: Layout, trial: Trial) -> bool:
+    """Each car ahead was found green by itself, on those ahead of it."""
+    ahead = Ids()
+    while len(ahead) < len(trial.ahead):
+        car = layout.cars[layout.place[trial.ahead[len(ahead)]]]
+        if not any(one.state == "green" for one in layout.tried.get((ahead, car), ())):
+            return False
+        ahead = (*ahead, *car)
+    return True
+
+
+def _verdict(layout: Layout, trial: Trial) -> Action | None:
+    if trial.ahead or trial.state not in ("red", "timeout"):
+        return None
+    first = trial.car[0]
+    if trial.clash == first:
+        return Return(entry=first, trial=trial.id)
+    if len(trial.car) > 1:
+        red = trial.state == "red" or times_out(layout.tried[(), trial.car])
+        return _dissolved(layout, trial) if red and trial.car in layout.cars else None
+    if not trial.decisive or any(other.state == "green" for other in layout.tried.get(((), trial.car), ())):
+        return None
+    red = trial.state == "red" or times_out(layout.alone[first])
+    return Return(entry=first, trial=trial.id) if red else None
+
+
+def _dissolved(layout: Layout, trial: Trial) -> Dissolve:
+    """One that clashed goes alone; else singles where there are slots, else halves, of which the first goes first."""
+    car, size = trial.car, len(trial.car)
+    if trial.clash in car:
+        rest = tuple(one for one in car if one != trial.clash)
+        return Dissolve(car=car, parts=(rest, (trial.clash,)), trial=trial.id)
+    step = 1 if size <= layout.seen.slots else (size + 1) // 2
+    return Dissolve(car=car, parts=tuple(car[at : at + step] for at in range(0, size, step)), trial=trial.id)
+
+
+def _broken(layout: Layout) -> list[Action]:
+    """
+    A car some of whose members are held must not keep the others. Who is not ready is tried alone; who needs somebody
+    that is not before it any more is coupled again, behind them.
+    """
+    for at, car in enumerate(layout.seen.cars):
+        lost = {one.id for one in car if not one.ready or _lacks_a_need(layout, at, one)}
+        going = tuple(one.id for one in car if one.id not in lost and not one.held)
+        if lost or 0 < len(going) < len(car):
+            return [Dissolve(car=layout.cars[at], parts=(going,) if going else (), trial="")]
+    return []
+
+
+def _lacks_a_need(layout: Layout, at: int, entry: Entry) -> bool:
+    aboard = layout.cars[at]
+    before = aboard[: aboard.index(entry.id)]
+    return any(layout.place.get(need, at) >= at and need not in before for need in layout.needs(entry))

@@ -1,0 +1,115 @@
+"""A snapshot, indexed: who is in which car, what a trial covers, what a car needs. Nothing is decided here."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from supervisor.train.model import Entry, Ids, Snapshot, Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Sets of cars are the bits of an integer: the first car's is 1."""
+
+    seen: Snapshot
+    cars: tuple[Ids, ...]
+    entries: dict[str, Entry]
+    place: dict[str, int]
+    """Of each coupled entry, its car's."""
+    needed: tuple[int | None, ...]
+    """Of each car, the cars before it without which it may not be tried; None where what it needs is elsewhere."""
+    barred: int
+    """Cars that are not tried now, and do not land: somebody in them is held, or what they need does not go first."""
+    covered: dict[str, int]
+    """Of each trial that is not stale, the cars that are wholly in its spec."""
+    tried: dict[tuple[Ids, Ids], list[Trial]]
+    """Trials that are not stale, by what is ahead and the car."""
+    alone: dict[str, list[Trial]]
+    """Decisive trials, stale ones too, by their one entry."""
+
+    def out(self, at: int) -> bool:
+        return bool(self.barred >> at & 1)
+
+    def ids(self, cars: int) -> Ids:
+        return tuple(one for at in bits(cars) for one in self.cars[at])
+
+    def is_alone(self, entry: str) -> bool:
+        """A trial of it alone goes on, be it on a tip that is no more the target's."""
+        return any(trial.state in ("running", "stopping") for trial in self.alone.get(entry, ()))
+
+    def has_doubt(self, at: int) -> bool:
+        """Its one entry was passed by while it was on trial alone, and still is."""
+        car = self.cars[at]
+        return len(car) == 1 and any(trial.stale for trial in self.alone.get(car[0], ())) and self.is_alone(car[0])
+
+    def needs(self, entry: Entry) -> Ids:
+        """Those in line that it needs."""
+        return tuple(need for need in entry.needs if need in self.entries)
+
+    def coupled(self) -> Iterator[tuple[int, Trial]]:
+        """Trials of cars, and the car's place."""
+        for trials in self.tried.values():
+            for trial in trials:
+                at = self.place.get(trial.car[0])
+                if at is not None and self.cars[at] == trial.car:
+                    yield at, trial
+
+
+def lay_out(seen: Snapshot) -> Layout:
+    cars = tuple(tuple(one.id for one in car) for car in seen.cars)
+    place = {one: at for at, car in enumerate(cars) for one in car}
+    entries = {one.id: one for one in (*seen.waiting, *(one for car in seen.cars for one in car))}
+    tried = dict[tuple[Ids, Ids], list[Trial]]()
+    alone = dict[str, list[Trial]]()
+    for trial in seen.trials:
+        if not trial.stale:
+            tried.setdefault((trial.ahead, trial.car), []).append(trial)
+        if not trial.ahead and len(trial.car) == 1:
+            alone.setdefault(trial.car[0], []).append(trial)
+    needed = tuple(_needed(at, car, place, entries) for at, car in enumerate(seen.cars))
+    return Layout(
+        seen=seen,
+        cars=cars,
+        entries=entries,
+        place=place,
+        needed=needed,
+        barred=_barred(seen.cars, needed),
+        covered={trial.id: _covered(trial, cars, place) for trial in seen.trials if not trial.stale},
+        tried=tried,
+        alone=alone,
+    )
+
+
+def bits(cars: int) -> Iterator[int]:
+    while cars:
+        low = cars & -cars
+        yield low.bit_length() - 1
+        cars ^= low
+
+
+def _needed(at: int, car: tuple[Entry, ...], place: dict[str, int], entries: dict[str, Entry]) -> int | None:
+    found, before = 0, set[str]()
+    for entry in car:
+        for need in entry.needs:
+            if need not in entries or need in before:
+                continue
+            where = place.get(need, at)
+            if where >= at:
+                return None
+            found |= 1 << where
+        before.add(entry.id)
+    return found
+
+
+def _barred(cars: tuple[tuple[Entry, ...], ...], needed: tuple[int | None, ...]) -> int:
+    found = 0
+    for at, car in enumerate(cars):
+        needs = needed[at]
+        if needs is None or needs & found or any(one.held or not one.ready for one in car):
+            found |= 1 << at
+    return found
+
+
+def _covered(trial: Trial, cars: tuple[Ids, ...], place: dict[str, int]) -> int:
+    members = Counter(place[one] for one in trial.spec if one in place)
+    return sum(1 << at for at, count in members.items() if count == len(cars[at]))

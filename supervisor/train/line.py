@@ -1,0 +1,128 @@
+"""
+One target's line: who waits, the cars, the trials. What the run loop, the gate and the simulator keep between plans.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """Entries by id, in the order in which they came or came back; cars in the order in which they are to land."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    cars: list[Ids] = field(default_factory=list)
+    trials: dict[str, Trial] = field(default_factory=dict)
+
+    def enter(self, entry: Entry) -> None:
+        """One that stands in line already keeps its place, and becomes what it is now."""
+        self.entries[entry.id] = entry
+
+    def leave(self, gone: Iterable[str]) -> None:
+        """Returned, withdrawn or cancelled: with it go all trials in which it was; the rest of its car stays a car."""
+        out = set(gone)
+        for one in out:
+            self.entries.pop(one, None)
+        self.cars = [left for car in self.cars if (left := tuple(one for one in car if one not in out))]
+        self.trials = {key: trial for key, trial in self.trials.items() if not out & set(trial.spec)}
+
+    def couple(self, ids: Ids, at: int) -> None:
+        """Into a car; whoever of the same or a lower class was accepted before them and comes later is overtaken."""
+        newest = max(self.entries[one].accepted for one in ids)
+        rank = min(RANK[self.entries[one].klass] for one in ids)
+        behind = {one for car in self.cars[at:] for one in car}
+        ahead = {one for car in self.cars[:at] for one in car} | set(ids)
+        self.cars.insert(at, ids)
+        for entry in list(self.entries.values()):
+            passed = entry.accepted < newest and RANK[entry.klass] >= rank and entry.id not in ahead
+            if passed and (entry.id in behind or (entry.ready and not entry.held)):
+                self.entries[entry.id] = replace(entry, overtaken=entry.overtaken + 1)
+
+    def dissolve(self, car: Ids, parts: Sequence[Ids]) -> None:
+        """
+        Its entries are cars of their own now, or parts, behind all others; trials with the car are of no use.
+
+        Where parts leave somebody out, nothing was red: whoever is left out waits again, the rest keeps its place.
+        """
+        at = self.cars.index(car)
+        self.cars.remove(car)
+        self.trials = {key: trial for key, trial in self.trials.items() if not set(car) & set(trial.spec)}
+        if sum(len(part) for part in parts) < len(car):
+            self.cars[at:at] = parts
+            return
+        for one in car:
+            self.entries[one] = replace(self.entries[one], single=True)
+        self.cars.extend(parts)
+
+    def start(self, trial: Trial) -> None:
+        self.trials[trial.id] = trial
+
+    def answer(self, trial_id: str, state: TrialState, *, clash: str = "") -> None:
+        """Of a trial that is of no use any more, an answer changes nothing."""
+        if trial_id not in self.trials:
+            return
+        trial = replace(self.trials[trial_id], state=state, clash=clash)
+        self.trials[trial_id] = trial
+        if state == "green" and not trial.ahead and len(trial.car) == 1:
+            self.vet(trial.car[0])
+            if trial.stale:
+                self.forget(trial_id)
+
+    def stop(self, trial_id: str) -> None:
+        """Cancelled; it holds its slot until it is forgotten."""
+        if trial_id in self.trials:
+            self.trials[trial_id] = replace(self.trials[trial_id], state="stopping")
+
+    def vet(self, entry_id: str) -> None:
+        self.entries[entry_id] = replace(self.entries[entry_id], vetted=True)
+
+    def forget(self, trial_id: str) -> None:
+        """Cancelled, or lost without anybody's fault."""
+        self.trials.pop(trial_id, None)
+
+    def land(self, ids: Ids) -> None:
+        """
+        The tip is what was tested as this spec; trials that began with it go on from there.
+
+        Of the others, the decisive ones, of one entry alone, go on as stale; the rest is of no use.
+        """
+        going_on = {}
+        for key, trial in self.trials.items():
+            if trial.ahead[: len(ids)] == ids:
+                going_on[key] = replace(trial, ahead=trial.ahead[len(ids) :])
+            elif trial.decisive and trial.state != "green" and trial.car[0] not in ids:
+                going_on[key] = replace(trial, stale=True)
+        self.leave(ids)
+        self.trials = going_on
+
+    def move(self) -> None:
+        """Somebody else has moved the tip: what was tested on the old one cannot land."""
+        self.trials.clear()
+
+    def waiting(self) -> list[Entry]:
+        coupled = {one for car in self.cars for one in car}
+        return [entry for entry in self.entries.values() if entry.id not in coupled]
+
+    def needing(self, ids: Iterable[str]) -> Ids:
+        """Those that cannot land without one of these, in the order in which they came; not these themselves."""
+        lost, found = set(ids), dict[str, None]()
+        while more := [one.id for one in self.entries.values() if one.id not in lost and lost & set(one.needs)]:
+            found |= dict.fromkeys(more)
+            lost.update(more)
+        return tuple(one for one in self.entries if one in found)
+
+    def snapshot(self, *, slots: int, policy: Policy, surprise: float) -> Snapshot:
+        return Snapshot(
+            waiting=tuple(self.waiting()),
+            cars=tuple(tuple(self.entries[one] for one in car) for car in self.cars),
+            trials=tuple(self.trials.values()),
+            slots=slots,
+            policy=policy,
+            surprise=surprise,
+        )
+
+
+RANK = {"hotfix": 0, "normal": 1, "low": 2}
+"""Of classes: the lower goes first."""

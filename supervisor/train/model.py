@@ -1,0 +1,148 @@
+"""
+What the train is planned from, and what a plan says: entries, cars, trials; actions.
+
+An **entry** stands in line until it lands or is returned. A **car** is one or more entries that are tested as one. A
+**trial** checks one car on top of the tip and of the entries assumed to land ahead of it; what it tests is composed
+before, and lands as it was tested, or not at all.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+TrialState = Literal["running", "stopping", "green", "red", "timeout"]
+"""A trial that is stopping was cancelled, and holds its slot until the stop is seen."""
+EntryClass = Literal["hotfix", "normal", "low"]
+Ids = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    id: str
+    accepted: int
+    """Orders entries of one class: when it was first accepted; kept over requeues."""
+    klass: EntryClass = "normal"
+    risk: float = 0.08
+    """Probability that it is red by itself, as far as is known without a trial."""
+    submitter: str = ""
+    needs: Ids = ()
+    """Entries in line without which it may not be tested nor land; they go before it."""
+    ready: bool = True
+    """It may share a car, and land: nobody's word is waited for. One that is not is tried alone, and waits then."""
+    held: bool = False
+    """A person holds it, or a pause after trouble does: it is not tested and does not land."""
+    vetted: bool = False
+    """It was green alone, on a tip that was the target's then."""
+    single: bool = False
+    """Never to share a car again: a car in which it was has been red."""
+    kind: str = ""
+    """Who shares a car is of one kind."""
+    overtaken: int = 0
+    """How many cars with one accepted later, of its class or a higher one, were put before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One sending of a spec (`ahead` and then `car`, on the tip) to the checks."""
+
+    id: str
+    ahead: Ids
+    """Entries assumed to land before the car, in order. Those that have landed meanwhile are no longer named."""
+    car: Ids
+    state: TrialState = "running"
+    decisive: bool = False
+    """It was sent with nothing ahead and one entry: its checks' failures came twice, and a partner was looked for."""
+    clash: str = ""
+    """Red without checks: this entry does not go on top of the tip and of those of the spec that stand before it."""
+    stale: bool = False
+    """The tip has moved on since: it still tells whether its one entry is good, and can no longer land it."""
+
+    @property
+    def spec(self) -> Ids:
+        return (*self.ahead, *self.car)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a person may set of a train; the defaults are those that were simulated."""
+
+    most: int = 8
+    """Entries in a car."""
+    later_passes: bool = True
+    """A green spec lands also what stands ahead in it and was not found green itself: each move of the target is green,
+    each commit need not be."""
+    vet_above: float = 0.2
+    vet_share: float = 0.6
+    """Of the slots, at most, for trials off the critical path."""
+    hedge_above: float = 0.35
+    most_of_one: int | None = None
+    """Entries of one submitter in cars at once while others wait; None is no cap."""
+    most_overtaken: int = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A line as it stands. Trials are those that may still be of use: on the present tip."""
+
+    waiting: tuple[Entry, ...]
+    """In no car, in the order in which they came or came back."""
+    cars: tuple[tuple[Entry, ...], ...]
+    """In the order in which they are to land."""
+    trials: tuple[Trial, ...]
+    slots: int
+    """Trials that may run at once; those that run are counted among them."""
+    policy: Policy = Policy()
+    surprise: float = 0.02
+    """How often an entry turned out red that was not thought risky, or had been green alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Couple:
+    """These waiting entries become a car, which takes the place `at` among the cars."""
+
+    entries: Ids
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    ahead: Ids
+    car: Ids
+    decisive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    trial: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Land:
+    """The whole spec of this green trial, in one move of the target."""
+
+    trial: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """The decisive trial of this entry was red, or timed out: it is given back, or tried anew by whoever made it."""
+
+    entry: str
+    trial: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dissolve:
+    """
+    A car that is red, or timed out, with nothing ahead: its entries go back, in parts.
+
+    Without a trial it is a car of which a member is held, not ready any more, or no more behind what it needs: the
+    others go on as the one part, in the car's place, and whoever is in no part waits again.
+    """
+
+    car: Ids
+    parts: tuple[Ids, ...]
+    trial: str
+
+
+Action = Couple | Start | Cancel | Land | Return | Dissolve

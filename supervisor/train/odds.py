@@ -1,0 +1,139 @@
+"""
+How likely it is that a car is good, and that what a trial assumes comes true. Figures; who acts on them is elsewhere.
+
+A **path** of a car is the set of cars before it that are assumed to land before it does.
+"""
+
+import math
+from dataclasses import dataclass
+
+from supervisor.train.layout import Layout, bits
+from supervisor.train.model import Entry, Trial
+
+SURE = 0.97
+"""That a car is good which was green in some trial, whatever stood ahead of it."""
+DOUBTED = 0.5
+"""Cars below this are routed around, and may be passed by."""
+_PASSED = 0.3
+"""Of one that was doubted so much that it was passed by, until its own trial is over."""
+_NOBODYS = 1e-3
+"""That a red is nobody's."""
+_WIDTH = 16
+"""Paths of one car that are followed at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    chance: float
+    ahead: int
+    """The cars assumed to land, as bits."""
+
+
+def entry_risk(entry: Entry) -> float:
+    """That it is red by itself, after what is known of it."""
+    return 1 - SURE if entry.vetted else entry.risk
+
+
+def car_odds(layout: Layout) -> list[float]:
+    """
+    Of each car, the probability that it is good by itself.
+
+    A red trial tells of its last car, or of the one that clashed, and only as much as those ahead of it are sure: of
+    a red, the part in which that car is good and another is not.
+    """
+    odds = before_reds(layout)
+    for subject, covered in reds(layout):
+        others = math.prod(odds[other] for other in bits(covered & ~(1 << subject)))
+        odds[subject] = _doubted(odds[subject], others)
+    return odds
+
+
+def before_reds(layout: Layout) -> list[float]:
+    """What is known of each car by itself, and from green trials."""
+    odds = [math.prod(_prior(one, layout.seen.surprise) for one in car) for car in layout.seen.cars]
+    for _, trial in layout.coupled():
+        if trial.state == "green":
+            for at in bits(layout.covered[trial.id]):
+                odds[at] = max(odds[at], SURE)
+    return [min(good, _PASSED) if layout.has_doubt(at) else good for at, good in enumerate(odds)]
+
+
+def reds(layout: Layout) -> list[tuple[int, int]]:
+    """Of each red trial the car it tells of, and the cars of which one is not good with the others."""
+    coupled = list(layout.coupled())
+    greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
+    found = []
+    for at, trial in coupled:
+        subject = layout.place.get(trial.clash, at)
+        covered = layout.covered[trial.id] & ((1 << subject) - 1 | 1 << subject)
+        if trial.state == "red" and all(covered & ~green for green in greens):
+            found.append((subject, covered))
+    return found
+
+
+class Outlook:
+    """
+    The paths of each car, by what is known of all cars together.
+
+    A path that has all cars of a red trial on it comes true only if that red was nobody's.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._good = before_reds(layout)
+        self._reds = dict[int, list[int]]()
+        for subject, covered in reds(layout):
+            self._reds.setdefault(subject, []).append(covered)
+        self._sums = list[float]()
+        self.paths = self._followed()
+        """Of each car, the likeliest first; none where what it needs is on none of those followed."""
+
+    def chance(self, at: int, trial: Trial) -> float:
+        """That the path of a trial of this car comes true, be those held released in time or not."""
+        ahead, chance = self._layout.covered[trial.id], 1.0
+        for other in range(at):
+            chance /= self._sums[other]
+            needed = self._layout.needed[other]
+            if ahead >> other & 1:
+                chance *= self._good[other] * self._spared(other, ahead)
+            elif needed is not None and not needed & ~ahead and not self._layout.out(other):
+                chance *= 1 - self._good[other]
+        return chance
+
+    def _followed(self) -> list[list[Path]]:
+        """Scaled at each car, so that those followed sum to one: of a long line even the likeliest would come to 0."""
+        found, followed = list[list[Path]](), [Path(chance=1.0, ahead=0)]
+        for at in range(len(self._good)):
+            needed = self._layout.needed[at]
+            found.append([] if needed is None else [path for path in followed if not needed & ~path.ahead])
+            if self._layout.out(at):
+                self._sums.append(1.0)
+                continue
+            followed = self._after(followed, at)
+            self._sums.append(sum(path.chance for path in followed) or 1.0)
+            followed = [Path(chance=path.chance / self._sums[at], ahead=path.ahead) for path in followed]
+        return found
+
+    def _after(self, followed: list[Path], at: int) -> list[Path]:
+        """The paths that go on past this car; one that lacks what it needs there can only be passed by."""
+        found, car, needed, good = list[Path](), 1 << at, self._layout.needed[at] or 0, self._good[at]
+        for path in followed:
+            if needed & ~path.ahead:
+                found.append(path)
+                continue
+            ahead = path.ahead | car
+            found.append(Path(chance=path.chance * good * self._spared(at, ahead), ahead=ahead))
+            found.append(Path(chance=path.chance * (1 - good), ahead=path.ahead))
+        return sorted(found, key=lambda path: -path.chance)[:_WIDTH]
+
+    def _spared(self, at: int, ahead: int) -> float:
+        return _NOBODYS if any(not covered & ~ahead for covered in self._reds.get(at, ())) else 1.0
+
+
+def _prior(entry: Entry, surprise: float) -> float:
+    return SURE if entry.vetted else (1 - entry.risk) * (1 - surprise)
+
+
+def _doubted(own: float, others: float) -> float:
+    red = 1 - own * others
+    return own if red <= 0 else min(own, own * (1 - others) / red)

@@ -1,0 +1,47 @@
+"""How often entries turn out red that nobody thought risky, and what a line can bear of arrivals."""
+
+import math
+from collections.abc import Sequence
+
+from supervisor.train.model import Entry
+
+RISKY = 0.2
+_WINDOW = 60
+_PRIOR_N = 50
+_LOAD = 0.8
+"""Of what a line can do; above it, waiting grows without bound for all practical purposes."""
+
+
+def is_unexpected(entry: Entry, *, returned: bool) -> bool:
+    return returned and (entry.vetted or entry.risk < RISKY)
+
+
+def surprise_rate(outcomes: Sequence[bool]) -> float:
+    """Of entries in the order in which they were decided, whether each was an unexpected reject; the last count."""
+    seen = outcomes[-_WINDOW:]
+    return (1 + sum(seen)) / (_PRIOR_N + len(seen))
+
+
+def admission(arrivals_per_h: float, check_min: float, reject_rate: float, slots: int) -> str | None:
+    """
+    What is wrong with how much comes, in one sentence; None where it can be borne.
+
+    A train whose each entry is rejected with probability p lands about 1/p of them in the time of one check, whatever
+    the slots; n slots check at most n over the runs of one entry in cars of the best size, about 2 times the root of p.
+    """
+    at_once = arrivals_per_h * check_min / 60
+    rejected = max(reject_rate, 1e-3)
+    runs = min(1.0 + rejected, max(1 / 8, 2 * math.sqrt(rejected)))
+    by_rejects, by_slots = 1 / rejected, slots / runs
+    if at_once <= _LOAD * min(by_rejects, by_slots):
+        return None
+    bound, remedy = (
+        (by_slots, f"more slots than {slots}")
+        if by_slots < by_rejects
+        else (by_rejects, f"fewer rejects than {reject_rate:.0%}")
+    )
+    most = _LOAD * bound * 60 / check_min
+    return (
+        f"{arrivals_per_h:.3g} arrivals an hour with checks of {check_min:.3g} minutes are more than the line can "
+        f"bear, about {most:.3g} an hour; it wants {remedy}, or quicker checks"
+    )

@@ -1,0 +1,147 @@
+"""A line whose checks answer when the test says so. Entries are single letters; a spec is written `ab|c`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from supervisor.train.line import Line
+from supervisor.train.model import (
+    Action,
+    Cancel,
+    Couple,
+    Dissolve,
+    Entry,
+    EntryClass,
+    Ids,
+    Land,
+    Policy,
+    Return,
+    Start,
+    Trial,
+    TrialState,
+)
+from supervisor.train.plan import plan
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    slots: int = 8
+    policy: Policy = field(default_factory=Policy)
+    surprise: float = 0.02
+    line: Line = field(default_factory=Line)
+    moves: list[str] = field(default_factory=list)
+    """What landed, each move of the target by itself."""
+    returned: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    dissolved: list[str] = field(default_factory=list)
+    stops_late: bool = False
+    """A cancelled trial holds its slot until `stopped` is called."""
+    _ids: Iterable[int] = field(default_factory=lambda: count(1))
+
+    def enter(
+        self,
+        ids: str,
+        *,
+        klass: EntryClass = "normal",
+        risk: float = 0.01,
+        submitter: str = "",
+        needs: str = "",
+        ready: bool = True,
+        plans: bool = True,
+    ) -> None:
+        for one in ids:
+            self.line.enter(
+                Entry(
+                    id=one,
+                    accepted=len(self.line.entries) + len("".join(self.moves)) + len(self.returned),
+                    klass=klass,
+                    risk=risk,
+                    submitter=submitter,
+                    needs=tuple(needs),
+                    ready=ready,
+                )
+            )
+        if plans:
+            self.settle()
+
+    def change(self, one: str, **to: object) -> None:
+        self.line.enter(replace(self.line.entries[one], **to))  # type: ignore[arg-type]  # named by the test
+        self.settle()
+
+    def settle(self) -> None:
+        for _ in range(1000):
+            actions = self.plan()
+            if not actions:
+                return
+            for action in actions:
+                self.do(action)
+        raise AssertionError("the plan has no end")
+
+    def plan(self) -> list[Action]:
+        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=self.surprise))
+
+    def do(self, action: Action) -> None:
+        line = self.line
+        match action:
+            case Couple(entries=ids, at=at):
+                line.couple(ids, at)
+            case Start(ahead=ahead, car=car, decisive=decisive):
+                line.start(Trial(id=f"t{next(iter(self._ids))}", ahead=ahead, car=car, decisive=decisive))
+                self.started.append(written(ahead, car))
+            case Cancel(trial=trial):
+                self.cancelled.append(written(line.trials[trial].ahead, line.trials[trial].car))
+                if self.stops_late:
+                    line.stop(trial)
+                else:
+                    line.forget(trial)
+            case Land(trial=trial):
+                spec = line.trials[trial].spec
+                self.moves.append("".join(spec))
+                line.land(spec)
+            case Return(entry=entry):
+                self.returned.append(entry)
+                line.leave([entry])
+            case Dissolve(car=car, parts=parts):
+                self.dissolved.append("".join(car))
+                line.dissolve(car, parts)
+
+    def answer(self, *specs: str, state: TrialState = "green", clash: str = "") -> None:
+        """The trials of these specs, all before the next plan."""
+        for spec in specs:
+            self.line.answer(self.trial(spec).id, state, clash=clash)
+        self.settle()
+
+    def green(self, *specs: str) -> None:
+        self.answer(*specs)
+
+    def red(self, *specs: str, clash: str = "") -> None:
+        self.answer(*specs, state="red", clash=clash)
+
+    def withdraw(self, ids: str) -> None:
+        self.line.leave(ids)
+        self.settle()
+
+    def stopped(self) -> None:
+        for trial in list(self.line.trials.values()):
+            if trial.state == "stopping":
+                self.line.forget(trial.id)
+        self.settle()
+
+    def trial(self, spec: str) -> Trial:
+        found = [one for one in self.line.trials.values() if written(one.ahead, one.car) == spec]
+        going = [one for one in found if one.state == "running"]
+        assert going, f"{spec} is not on trial; {self.running}"
+        return going[0]
+
+    @property
+    def running(self) -> list[str]:
+        return sorted(written(one.ahead, one.car) for one in self.line.trials.values() if one.state == "running")
+
+    @property
+    def cars(self) -> list[str]:
+        return ["".join(car) for car in self.line.cars]
+
+
+def written(ahead: Ids, car: Ids) -> str:
+    return f"{''.join(ahead)}|{''.join(car)}"

@@ -1,0 +1,128 @@
+"""Which paths are funded, against all paths there are."""
+
+import math
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from supervisor.train.layout import lay_out
+from supervisor.train.model import Entry, Ids, Policy, Snapshot, Start, Trial
+from supervisor.train.odds import SURE, Outlook, car_odds
+from supervisor.train.plan import plan
+
+NAMES = "abcd"
+SURPRISE = 0.02
+NOBODYS = 1e-3
+
+
+def line(risks: list[float], *, needs: dict[str, str], trials: tuple[Trial, ...], slots: int) -> Snapshot:
+    cars = tuple(
+        (Entry(id=one, accepted=at, risk=risk, needs=tuple(needs.get(one, ()))),)
+        for at, (one, risk) in enumerate(zip(NAMES, risks, strict=False))
+    )
+    return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots, policy=Policy(hedge_above=0.12))
+
+
+def all_paths(seen: Snapshot, at: int, red: Ids) -> list[tuple[float, Ids]]:
+    """Every set of the cars before this one that may land, with its probability; the likeliest first."""
+    before, found = [car[0] for car in seen.cars[:at]], []
+    for landing in product((True, False), repeat=at):
+        ahead, chance = Ids(), 1.0
+        for entry, lands in zip(before, landing, strict=True):
+            able = set(entry.needs) <= set(ahead)
+            good = (1 - entry.risk) * (1 - SURPRISE)
+            if lands:
+                chance *= good * able
+                ahead = (*ahead, entry.id)
+                chance *= NOBODYS if red and entry.id == red[-1] and set(red) <= set(ahead) else 1
+            elif able:
+                chance *= 1 - good
+        if chance:
+            found.append((chance, ahead))
+    total = sum(chance for chance, _ in found)
+    able = [(chance / total, ahead) for chance, ahead in found if set(seen.cars[at][0].needs) <= set(ahead)]
+    return sorted(able, key=lambda path: -path[0])
+
+
+def expected(seen: Snapshot, red: Ids) -> set[tuple[Ids, str]]:
+    """The likeliest path of each car in order, then others by their likelihood, until the slots are taken."""
+    wanted, hedges = list[tuple[Ids, str]](), list[tuple[float, Ids, str]]()
+    for at, (entry,) in enumerate(seen.cars):
+        (chance, ahead), *others = all_paths(seen, at, red)
+        if (chance >= 0.1 or not ahead) and (*ahead, entry.id) != red:
+            wanted.append((ahead, entry.id))
+        for each, other in others:
+            if each >= seen.policy.hedge_above and (*other, entry.id) != red:
+                hedges.append((each, other, entry.id))
+    hedges.sort(key=lambda hedge: -hedge[0])
+    return set((wanted + [(ahead, one) for _, ahead, one in hedges])[: seen.slots])
+
+
+def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
+    """What is started in all, as the plan is asked again until it has nothing to say."""
+    trials = list(seen.trials)
+    while actions := plan(
+        Snapshot(waiting=(), cars=seen.cars, trials=tuple(trials), slots=seen.slots, policy=seen.policy)
+    ):
+        for action in actions:
+            assert isinstance(action, Start)
+            trials.append(Trial(id=f"t{len(trials)}", ahead=action.ahead, car=action.car, decisive=action.decisive))
+    return {(trial.ahead, trial.car[0]) for trial in trials if trial.state == "running"}
+
+
+@settings(max_examples=150)
+@given(
+    risks=st.lists(st.integers(1, 90).map(lambda per: per / 101), min_size=1, max_size=4, unique=True),
+    needs=st.dictionaries(st.sampled_from("bcd"), st.sampled_from("abc"), max_size=1),
+    red=st.sampled_from(("", "ab", "abc", "ac")),
+    slots=st.integers(1, 6),
+)
+def test_a_likelier_path_is_left_for_another(risks: list[float], needs: dict[str, str], red: str, slots: int) -> None:
+    """Of all paths of up to four cars, the plan funds the likeliest of each car, then the likeliest of the others."""
+    assume(all(need < one for one, need in needs.items()))
+    assume(len(red) <= len(risks) and set(red) <= set(NAMES[: len(risks)]))
+    assume(not any(need not in red for one, need in needs.items() if one in red))
+    trials = (Trial(id="red", ahead=tuple(red[:-1]), car=(red[-1],), state="red"),) if red else ()
+    seen = line(risks, needs=needs, trials=trials, slots=slots)
+    paths = [all_paths(seen, at, tuple(red)) for at in range(len(seen.cars))]
+    assume(all(paths))
+    every = sorted(chance for each in paths for chance, _ in each)
+    assume(all(high - low > 1e-9 for low, high in pairwise(every) if high < 1))
+    assume(all(abs(chance - edge) > 1e-9 for chance in every for edge in (0.1, seen.policy.hedge_above)))
+    assert funded(seen) == expected(seen, tuple(red))
+
+
+def test_a_red_is_held_against_the_last_alone() -> None:
+    """Of a red with unsettled predecessors, each may be the bad one; what was green in some trial is hardly."""
+    seen = line([0.01, 0.08], needs={}, slots=1, trials=(Trial(id="1", ahead=("a",), car=("b",), state="red"),))
+    first, last = car_odds(lay_out(seen))
+    assert first == pytest.approx(0.99 * 0.98)
+    good = 0.92 * 0.98
+    assert last == pytest.approx(good * (1 - first) / (1 - good * first))
+
+
+def test_a_red_that_a_green_contradicts_is_believed() -> None:
+    """A red whose cars were all green together is nobody's."""
+    trials = (
+        Trial(id="1", ahead=("a",), car=("b",), state="red"),
+        Trial(id="2", ahead=("a", "b"), car=("c",), state="green"),
+    )
+    assert car_odds(lay_out(line([0.01, 0.4, 0.1], needs={}, slots=1, trials=trials))) == [0.99 * 0.98, SURE, SURE]
+
+
+@pytest.mark.parametrize("state", ["timeout", "running", "stopping"])
+def test_no_answer_lowers_the_odds(state: str) -> None:
+    """A timeout tells nothing of a car."""
+    trials = (Trial(id="1", ahead=("a",), car=("b",), state=state),)  # type: ignore[arg-type]  # of its states
+    assert car_odds(lay_out(line([0.1, 0.2], needs={}, slots=1, trials=trials))) == [0.9 * 0.98, 0.8 * 0.98]
+
+
+def test_the_paths_of_a_long_line_have_no_chance() -> None:
+    """However long the line, each car has a likeliest path, and all that are followed sum to at most one."""
+    cars = tuple((Entry(id=f"e{at}", accepted=at, risk=0.45),) for at in range(1200))
+    outlook = Outlook(lay_out(Snapshot(waiting=(), cars=cars, trials=(), slots=4)))
+    for at, paths in enumerate(outlook.paths):
+        assert paths[0].ahead == (1 << at) - 1
+        assert math.fsum(path.chance for path in paths) == pytest.approx(1)
