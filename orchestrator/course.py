@@ -5,6 +5,7 @@ A plan as decisions see it: indexed once, asked often.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from orchestrator.budget import Budget, Ledger
 from orchestrator.overlap import Globs
@@ -19,6 +20,9 @@ from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 @dataclass(frozen=True)
 class Course:
     """A plan, indexed for decisions. Built once a run."""
+
+    serving: ClassVar[bool] = False
+    """It is a gate's: nobody works on its entries, and it never ends."""
 
     plan: Plan
     learned_s: Mapping[str, float]
@@ -54,6 +58,10 @@ class Course:
     def wants_review(self, task: TaskState) -> bool:
         """Whether its candidate may not land without an approval: the plan says so, or what was said of its target."""
         return task.id in self.reviewed or task.reviewed
+
+    def wants_person(self, task: TaskState) -> bool:
+        """Whether no reviewer's word lets it land, but a person's alone."""
+        return False
 
     @cached_property
     def review_policy(self) -> ReviewPolicy:

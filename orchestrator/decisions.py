@@ -5,10 +5,13 @@ The run loop journals the events, takes them into the state, sends the messages 
 there are none. The simulator and the random-event tests ask the same function. No clock, queue, file or git here.
 """
 
+from collections.abc import Sequence
+
 from orchestrator import reviews, waves
 from orchestrator.approvals import restored
 from orchestrator.course import Course
 from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
+from orchestrator.gatekeeper.intake import back_in_line, withdrawn
 from orchestrator.locks import admitted, answered_asks
 from orchestrator.retries import again_or_stop, reason_of_work
 from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
@@ -36,16 +39,10 @@ def decide(
     """
     if state.finished:
         return []
-    decided = (
-        _settled(course, state)
-        or restored(course, state)
-        or admitted(course, state)
-        or answered_asks(course, state)
-        or _blocked(course, state)
-        or out_of_budget(course, state)
-        or reviews.out_of_budget_for_review(course, state)
-        or waves.given_up(state)
-    )
+    if course.serving:
+        decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
+    else:
+        decided = _decided(course, state)
     if decided:
         return [*decided]
     at_gate = next_at_gate(course, state, now, check_slots, draining=draining)
@@ -55,13 +52,34 @@ def decide(
     if not draining:
         asked = reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
-        started = [*at_gate, *(asked or next_orders(course, state, now, order_slots))]
+        started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
             return started
-    if all(task.phase in TERMINAL for task in state.tasks.values()) and not waves.is_due(course, state):
+    if (
+        not course.serving
+        and all(task.phase in TERMINAL for task in state.tasks.values())
+        and not waves.is_due(course, state)
+    ):
         landed = len(state.in_phase("landed"))
         return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
     return []
+
+
+def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
+    return [] if course.serving else next_orders(course, state, now, slots)
+
+
+def _decided(course: Course, state: State) -> Sequence[Event]:
+    return (
+        _settled(course, state)
+        or restored(course, state)
+        or admitted(course, state)
+        or answered_asks(course, state)
+        or _blocked(course, state)
+        or out_of_budget(course, state)
+        or reviews.out_of_budget_for_review(course, state)
+        or waves.given_up(state)
+    )
 
 
 def _settled(course: Course, state: State) -> list[Event]:

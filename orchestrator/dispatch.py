@@ -167,14 +167,14 @@ def _plan_checks(course: Course) -> tuple[CheckDefinition, ...]:
 def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
     if task.result is None or task.result.commit is None:
         raise ValueError(f"'{task.id}' stands in the train without a candidate")
-    attempt, planned = task.result.attempt, course.tasks[task.id]
+    attempt, planned, entry = task.result.attempt, course.tasks[task.id], state.submitted.get(task.id)
     return EntryRef(
         task=task.id,
         attempt=attempt,
         commit=task.result.commit,
         ref=candidate_ref(state.run, task.id, attempt),
         message=_landing_message(course, state, task, attempt),
-        author=author_of(planned, task.result),
+        author=author_of(planned, task.result) if entry is None else entry.author,
         holds=course.tasks[task.id].files,
         extended=task.extra,
         grants=planned.grants,
@@ -182,6 +182,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         planned=task.result.planned,
         claims=task.result.claimed_summary[:_MOST_CLAIMED],
         reviewed=course.wants_review(task),
+        branch=entry is not None,
     )
 
 
@@ -195,11 +196,14 @@ def author_of(planned: Task, result: WorkResult) -> Author:
 
 def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:
     """Of the commit on the target: what was done, and the trailers by which history is read again."""
-    planned = course.tasks[task.id]
+    planned, entry = course.tasks[task.id], state.submitted.get(task.id)
+    agent = planned.agent.kind if entry is None else entry.author.agent
+    by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
+    title = planned.title if entry is None else f"{task.id}: {planned.title}"
     return (
-        f"{planned.title}\n\n"
+        f"{title}\n\n"
         f"Forgepool-Run: {state.run}\n"
         f"Forgepool-Task: {task.id}\n"
         f"Forgepool-Attempt: {attempt}\n"
-        f"Forgepool-Agent: {planned.agent.kind}\n"
+        f"Forgepool-Agent: {agent}\n{by}"
     )

@@ -87,12 +87,12 @@ class Embedded:
             self.redis.stop(within_s=5.0)
 
     def _posts(self) -> tuple[tuple[str, tuple[str, ...], int], ...]:
-        orders = ("orders", (ORDERS,), self.workers)
+        orders = (("orders", (ORDERS,), self.workers),) if self.workers else ()
         # One place besides the checks': a landing does not wait for the checks of those behind it.
         at_gate = self.trials + 1
         if not self.reviews:
-            return (orders, ("gate", (CHECKS, LANDINGS, REVIEWS), at_gate))
-        return (orders, ("gate", (CHECKS, LANDINGS), at_gate), ("reviews", (REVIEWS,), self.reviews))
+            return (*orders, ("gate", (CHECKS, LANDINGS, REVIEWS), at_gate))
+        return (*orders, ("gate", (CHECKS, LANDINGS), at_gate), ("reviews", (REVIEWS,), self.reviews))
 
     def _own_pids(self) -> set[int]:
         return {part.pid for part in (self.redis, *self.hosts.values()) if part is not None}
@@ -147,16 +147,16 @@ class Embedded:
         )
 
 
-def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0) -> Embedded:
+def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0, trials: int = 1) -> Embedded:
     """
-    Starts Redis, `workers` order processes, the gate's process and that of so many reviews at once, where any are
-    wanted. Must be called from the main thread.
+    Starts Redis, `workers` order processes, the gate's for so many `trials` at once, and that of so many reviews, where
+    any are wanted. Must be called from the main thread.
 
     Raises:
         NoRedis: there is none to start.
     """
     tree.become_subreaper()
-    parts = Embedded(settings=settings, logs=logs, workers=workers, reviews=reviews, place=scratch())
+    parts = Embedded(settings=settings, logs=logs, workers=workers, reviews=reviews, trials=trials, place=scratch())
     try:
         parts.mend()
     except BaseException:

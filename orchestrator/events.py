@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from orchestrator.budget import Budget, Seen
-from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
+from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, Review
+from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
 from workers.sandbox.confinement import Level
 
@@ -154,6 +155,70 @@ class LockExtended(Message):
     kind: Literal["lock.extended"] = "lock.extended"
     task: str
     paths: tuple[str, ...]
+
+
+class EntrySubmitted(Message):
+    """Somebody's commit stands in the train; there may have been an earlier one of that name, which is withdrawn."""
+
+    kind: Literal["entry.submitted"] = "entry.submitted"
+    task: str
+    """The entry's name."""
+    revision: int
+    """Numbers the commits that were submitted under the name."""
+    commit: str
+    title: str
+    by: str = ""
+    author: Author = Author(agent="person")
+    klass: EntryClass = "normal"
+    needs: tuple[str, ...] = ()
+    """Entries that have to land before it."""
+
+
+class EntryRefused(Message):
+    """What was submitted does not stand in the train, and nothing has changed."""
+
+    kind: Literal["entry.refused"] = "entry.refused"
+    name: str
+    commit: str
+    why: str
+
+
+class EntryHeld(Message):
+    """A person keeps it where it is, or lets it go on."""
+
+    kind: Literal["entry.held"] = "entry.held"
+    task: str
+    by: str = ""
+    held: bool
+
+
+class EntryReclassed(Message):
+    kind: Literal["entry.reclassed"] = "entry.reclassed"
+    task: str
+    by: str = ""
+    klass: EntryClass
+
+
+class GatePaused(Message):
+    """Nothing is tested and nothing lands until a person resumes it; what is under way may finish."""
+
+    kind: Literal["gate.paused"] = "gate.paused"
+    by: str = ""
+    why: str = ""
+
+
+class GateResumed(Message):
+    """After a pause, or after something had shut the gate."""
+
+    kind: Literal["gate.resumed"] = "gate.resumed"
+    by: str = ""
+
+
+class TipMoved(Message):
+    """Somebody else has moved the target; what lands from now on is composed on that, and nobody is blamed."""
+
+    kind: Literal["tip.moved"] = "tip.moved"
+    tip: str
 
 
 class EntryQueued(Message):
@@ -438,6 +503,13 @@ Event = Annotated[
     | PathsRefused
     | LockExtended
     | EntryQueued
+    | EntrySubmitted
+    | EntryRefused
+    | EntryHeld
+    | EntryReclassed
+    | GatePaused
+    | GateResumed
+    | TipMoved
     | CheckSent
     | CheckAnswered
     | CheckCancelled

@@ -16,12 +16,15 @@ from workers.messages import Message
 class Request(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
-    do: Literal["cancel", "retry", "answer", "context", "approve", "reject"]
+    do: Literal[
+        "cancel", "retry", "answer", "context", "approve", "reject", "pause", "go", "hold", "release", "reclass"
+    ]
+    """The last five of a gate alone: `go` ends a pause, or opens a gate that was shut."""
     task: str | None = None
     text: str = ""
-    """Of an answer; of `context`, the profile; of `reject`, the reason."""
+    """Of an answer; of `context`, the profile; of `reject` and `pause`, the reason; of `reclass`, the class."""
     by: str = ""
-    """Who answers, approves or rejects."""
+    """Who asks, where that is kept."""
     candidate: str = ""
     """Of `approve` and `reject`: the commit that was the candidate when it was said; of no other does it hold."""
 

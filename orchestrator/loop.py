@@ -36,6 +36,7 @@ from orchestrator.events import (
     WaveSent,
     WorkersMissing,
 )
+from orchestrator.inbox import Request
 from orchestrator.journal import Journal, Recorded
 from orchestrator.link import Link
 from orchestrator.locks import beyond
@@ -235,7 +236,7 @@ class Loop:
         for path, request in inbox.waiting(self.folder):
             if (why := overtaken(self.state, request)) is not None:
                 log.warning("request.overtaken", run=self.state.run, why=why)
-            asked = granted(self.course, self.state, request)
+            asked = self._granted(request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:
                 self._note_reviewer(event)
@@ -245,6 +246,9 @@ class Loop:
                 if isinstance(event, ProfileChosen):
                     self.link.wish_profile(event.task, event.profile)
             path.unlink()
+
+    def _granted(self, request: Request) -> list[Event]:
+        return granted(self.course, self.state, request)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
         """What the attempt that it ends has used, where there is one, and the hub can be asked."""

@@ -39,6 +39,8 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [*_answered(course, state, request)]
         case "approve" | "reject":
             return _spoken(course, state, request)
+        case "pause" | "go" | "hold" | "release" | "reclass":
+            return []  # Of a gate alone, where `gatekeeper.intake` grants them.
 
 
 def overtaken(state: State, request: Request) -> str | None:

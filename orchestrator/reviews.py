@@ -138,6 +138,8 @@ def _wanting(course: Course, state: State) -> Iterator[TaskState]:
         waiting += [task for task in at_checks if course.wants_review(task) and not task.review.passed]
     for task in sorted(waiting, key=lambda task: (task.phase != "reviewing", task.queued_at)):
         review = task.review
+        if course.wants_person(task):
+            continue
         if review.message is None and review.troubles < MOST_TROUBLES and review.verdicts < MOST_REVIEWS:
             yield task
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from orchestrator.course import Course
 from orchestrator.events import Event
+from orchestrator.gatekeeper.course import gate_course
 from orchestrator.journal import Journal, JournalUnreadable, Recorded, read
 from orchestrator.plan import Plan, dump_plan, read_expanded
 from orchestrator.state import State
@@ -31,6 +32,8 @@ class Options(Message):
     plan_file_digest: str
     programs: str = ""
     """A folder put first on PATH for this run's workers."""
+    gate: bool = False
+    """It is a gate: its entries are in its journal, and no plan was ever written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ def open_run(settings: Settings, run: str) -> KeptRun:
         plan = read_expanded((folder / "plan.json").read_text())
     except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
-    return KeptRun(folder, options, plan, Course(plan, {}))
+    kept = KeptRun(folder, options, plan, Course(plan, {}))
+    return replace(kept, course=gate_course(plan, kept.state())) if options.gate else kept
 
 
 def file_digest(path: Path) -> str:

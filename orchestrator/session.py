@@ -169,7 +169,7 @@ def _go(
     try:
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
-        _begin(state, journal, beginning, listener)
+        begin(state, journal, beginning, listener)
         reviewed = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
@@ -194,7 +194,7 @@ def _go(
         journal.close()
 
 
-def _begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, listener: Listener) -> None:
+def begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, listener: Listener) -> None:
     now = time.time()
     state.apply(beginning, number=state.number + 1, at=now)
     listener(state, journal.append([beginning], at=now))

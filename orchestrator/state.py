@@ -12,6 +12,7 @@ from typing import Any, get_args
 from orchestrator import events as e
 from orchestrator import gate_steps, order_steps, review_steps, train_steps
 from orchestrator.budget import Budget, Use
+from orchestrator.gatekeeper import steps as gate_entries
 from orchestrator.outstanding import Outstanding
 from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
 from orchestrator.train_state import TrainState
@@ -34,6 +35,12 @@ class State:
     wave: WaveState = field(default_factory=WaveState)
     budget: Budget | None = None
     """As a person has set it since; None is the plan's."""
+    submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
+    """Of a gate: its entries, as they were submitted last."""
+    held: set[str] = field(default_factory=set)
+    """Of a gate: entries that a person keeps where they are."""
+    paused: str = ""
+    """Of a gate: why nothing is tested and nothing lands; empty where a person has not paused it."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     finished: bool = False
@@ -69,6 +76,7 @@ class State:
                 self.train.enter(task.id, task.queued_at)
             else:
                 self.train.leave(task.id)
+                self.held.discard(task.id)
                 train_steps.settle_phases(self, self.at)
 
     def outstanding(self) -> dict[str, Outstanding]:
@@ -91,7 +99,7 @@ class State:
         task = self.tasks.get(getattr(event, "task", ""))
         if task is not None:
             return (*task.messages, *self.train.messages())
-        if isinstance(event, e.CarDissolved | e.RunResumed):
+        if isinstance(event, e.CarDissolved | e.RunResumed | e.TipMoved):
             return self.train.messages()
         return tuple(self.outstanding().values()) if isinstance(event, e.MessageLost) else ()
 
@@ -143,7 +151,7 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "reviewing")),
     e.TaskReturned: (order_steps.returned, ("answered", "candidate", "queued", "testing", "reviewed")),
     e.TaskFailed: (order_steps.failed, ("answered", "candidate", "queued", "testing", "reviewed")),
-    e.TaskBlocked: (order_steps.blocked, ("pending",)),
+    e.TaskBlocked: (order_steps.blocked, ("pending", "queued", "testing")),
     e.TaskParked: (order_steps.parked, ("pending", "queued", "testing", "answered", "reviewing", "reviewed")),
     e.TaskCancelled: (
         order_steps.cancelled,
@@ -276,6 +284,13 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.BudgetSet: _budget_set,
     e.OrderSent: _order_sent,
     e.EntryQueued: _entry_queued,
+    e.EntrySubmitted: gate_entries.submitted,
+    e.EntryRefused: _noted,
+    e.EntryHeld: gate_entries.held,
+    e.EntryReclassed: gate_entries.reclassed,
+    e.GatePaused: gate_entries.paused,
+    e.GateResumed: gate_entries.resumed,
+    e.TipMoved: gate_entries.tip_moved,
     e.CheckSent: train_steps.check_sent,
     e.CheckAnswered: train_steps.check_answered,
     e.CheckCancelled: train_steps.check_cancelled,

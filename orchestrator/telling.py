@@ -36,14 +36,27 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted():
-            return f"the gate is shut: {event.why}"
+        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.TipMoved():
+            return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
         case e.PartRestarted():
             return f"{event.part} had died and was started again"
         case _:
             return None
+
+
+def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) -> str:
+    match event:
+        case e.GateHalted():
+            return f"the gate is shut: {event.why}"
+        case e.GatePaused():
+            why = f": {event.why}" if event.why else ""
+            return f"the gate is paused{f' by {event.by}' if event.by else ''}{why}"
+        case e.GateResumed():
+            return f"the gate is open again{f', by {event.by}' if event.by else ''}"
+        case e.TipMoved():
+            return f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that"
 
 
 def _of_waves(event: e.Event) -> str | None:
@@ -108,10 +121,10 @@ def _of_task(event: e.Event) -> str | None:
             return _answered(event)
         case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
             return _of_paths(event)
-        case e.CheckAnswered():
+        case e.CheckAnswered() | e.CarDissolved():
             return _checked(event)
-        case e.CarDissolved():
-            return f"{_together(event.car)}: not green together, and tried in parts"
+        case e.EntrySubmitted() | e.EntryRefused() | e.EntryHeld() | e.EntryReclassed():
+            return _of_entry(event)
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():
@@ -122,6 +135,21 @@ def _of_task(event: e.Event) -> str | None:
             return f"{event.task}: {_rebuilt(event)}"
         case _:
             return _ended(event)
+
+
+def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
+    match event:
+        case e.EntrySubmitted():
+            by = f", by {event.by}" if event.by else ""
+            again = f", revision {event.revision}" if event.revision > 1 else ""
+            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}"
+        case e.EntryRefused():
+            return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
+        case e.EntryHeld():
+            by = f" by {event.by}" if event.by else ""
+            return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
+        case e.EntryReclassed():
+            return f"{event.task}: is {event.klass} from now on"
 
 
 def _of_review(
@@ -204,8 +232,10 @@ def _answered(event: e.OrderAnswered) -> str | None:
     return None
 
 
-def _checked(event: e.CheckAnswered) -> str | None:
+def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     """What is red by itself is told with what follows from it."""
+    if isinstance(event, e.CarDissolved):
+        return f"{_together(event.car)}: not green together, and tried in parts"
     result, car = event.result, event.car or (event.task,)
     behind = f", behind {_together(event.ahead)}" if event.ahead else ""
     match result.verdict:

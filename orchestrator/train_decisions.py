@@ -36,6 +36,8 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
         return []
     due = is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
+    if state.paused:
+        events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
     if due or draining or state.halted:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
@@ -60,13 +62,20 @@ def _line(course: Course, state: State, now: float) -> Line:
 def _known(course: Course, state: State, task: TaskState, now: float) -> dict[str, object]:
     planned = course.tasks[task.id]
     waits = task.phase not in ("queued", "testing", "landing")
-    return {
+    entry = state.submitted.get(task.id)
+    of_gate = {} if entry is None else {"klass": entry.klass, "submitter": entry.by}
+    return of_gate | {
         "ready": not course.wants_review(task) or task.review.passed,
-        "held": waits or task.not_before > now,
-        "needs": tuple(need.id for need in planned.needs if need.id in state.train.line.entries),
+        "held": waits or task.not_before > now or task.id in state.held,
+        "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),
         "kind": "reviewed" if course.wants_review(task) else "",
         "single": bool(planned.grants or planned.waive) or state.train.line.entries[task.id].single,
     }
+
+
+def _needs(course: Course, state: State, task: TaskState) -> tuple[str, ...]:
+    entry = state.submitted.get(task.id)
+    return entry.needs if entry is not None else tuple(need.id for need in course.tasks[task.id].needs)
 
 
 @dataclass(slots=True, kw_only=True)

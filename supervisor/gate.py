@@ -83,6 +83,8 @@ def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     """
     git = mirror.git
     for entry in request.spec:
+        if entry.branch:
+            continue
         _, *parents = git.text("rev-list", "--parents", "--max-count=1", entry.commit).split()
         if parents and git.run("merge-base", "--is-ancestor", parents[0], request.base, ok=(0, 1)).status:
             said = f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"

@@ -47,6 +47,8 @@ class EntryRef(Message):
     """What its agent says of its work; quoted, never believed."""
     reviewed: bool = False
     """It does not land without an approval of its own."""
+    branch: bool = False
+    """It may be several commits, of whichever age: only the last was submitted."""
 
 
 class Certificate(Message):

@@ -23,6 +23,15 @@ def marker_ref(run: str, task: str) -> str:
     return f"refs/forgepool/{run}/landed/{task}"
 
 
+def submission_ref(target: str, name: str) -> str:
+    """Where anybody pushes what is to be let into a gated target; the gate removes it once it has taken it in."""
+    return f"refs/forgepool/for/{target}/{name}"
+
+
+def submissions_of(target: str) -> str:
+    return f"refs/forgepool/for/{target}/*"
+
+
 def progress_ref(run: str, task: str, attempt: int) -> str:
     """Work under way: the files of an attempt and its transcript, as they were after a turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli import gatekeeping
+from orchestrator.cli.protecting import protect
 from orchestrator.cli.running import Sandbox, settings_with
 from orchestrator.cli.say import complain, say_json
 from orchestrator.cli.verdicts import as_json, tell_answer, tell_beginning, tell_result
@@ -34,8 +36,10 @@ class BadWish(typer.BadParameter):
 
 def register(app: typer.Typer) -> None:
     gate = typer.Typer(help="The gate: what a change must pass before it lands.", no_args_is_help=True)
-    gate.command()(check)
     gate.callback()(_gate)
+    gate.command()(check)
+    gatekeeping.register(gate)
+    gate.command()(protect)
     app.add_typer(gate, name="gate")
 
 

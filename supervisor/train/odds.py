@@ -16,7 +16,7 @@ DOUBTED = 0.5
 """Cars below this are routed around, and may be passed by."""
 _PASSED = 0.3
 """Of one that was doubted so much that it was passed by, until its own trial is over."""
-_NOBODYS = 1e-3
+_NOBODYS = 0.01
 """That a red is nobody's."""
 _WIDTH = 16
 """Paths of one car that are followed at once."""

@@ -19,7 +19,7 @@ _WORTH = 0.1
 """Paths less likely than this wait until more is settled."""
 _ENOUGH_SLOTS = 4
 """Below this, no slot is spared for trying alone what could go in a car."""
-_DEEP = 0.4
+_DEEP = 0.5
 """Unexpected rejects among the cars in line, above which all entries are tried alone first."""
 
 Wish = tuple[float, Start]

@@ -14,7 +14,7 @@ from supervisor.train.plan import plan
 
 NAMES = "abcd"
 SURPRISE = 0.02
-NOBODYS = 1e-3
+NOBODYS = 0.01
 
 
 def line(risks: list[float], *, needs: dict[str, str], trials: tuple[Trial, ...], slots: int) -> Snapshot:

@@ -1,0 +1,70 @@
+"""What decisions see of a gate in place of a plan: whoever has been submitted, one task each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from orchestrator.course import Course
+from orchestrator.entries import Gate
+from orchestrator.events import EntrySubmitted
+from orchestrator.plan import Plan, Task
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
+from workers.messages import CommandAgent
+
+PERSON = "person"
+"""The agent of an entry that no model has written."""
+_NOTHING = CommandAgent(run="true")
+"""Nobody works on an entry: it comes as it is."""
+
+PeoplesReview = Literal["none", "review", "approval"]
+
+
+@dataclass(frozen=True)
+class GateCourse(Course):
+    """Its entries, as they were submitted last."""
+
+    entries: Mapping[str, EntrySubmitted]
+    people: PeoplesReview = "none"
+    """What entries of people want besides their checks: nothing, a model's review, or a person's approval."""
+
+    serving: ClassVar[bool] = True
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        return {one: _task(entry) for one, entry in self.entries.items()}
+
+    @cached_property
+    def reviewed(self) -> frozenset[str]:
+        """What agents have made is reviewed."""
+        return frozenset(
+            one for one, entry in self.entries.items() if entry.author.agent != PERSON or self.people != "none"
+        )
+
+    def wants_person(self, task: TaskState) -> bool:
+        entry = self.entries.get(task.id)
+        return self.people == "approval" and entry is not None and entry.author.agent == PERSON
+
+
+def gate_plan(name: str, target: str) -> Plan:
+    """The plan of a gate: no tasks, and the target's own checks."""
+    return Plan(version=1, name=name, target=target, tasks=(), gate=Gate(order="cheap_first"))
+
+
+def gate_course(plan: Plan, state: State, people: PeoplesReview = "none") -> GateCourse:
+    return GateCourse(plan, {}, dict(state.submitted), people)
+
+
+def _task(entry: EntrySubmitted) -> Task:
+    return Task.model_construct(
+        **{
+            **_BLANK,
+            "id": entry.task,
+            "title": entry.title,
+            "needs": (),
+        }
+    )
+
+
+_BLANK = dict(Task(id="blank", agent=_NOTHING, attempts=1))

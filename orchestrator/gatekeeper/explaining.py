@@ -1,0 +1,197 @@
+"""Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
+
+from dataclasses import dataclass
+
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
+from orchestrator.telling import clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryStanding:
+    """One line of `gate status`."""
+
+    entry: str
+    state: str
+    """`waits`, `tested`, `green`, `in review`, `wants a person`, `landing`, `landed`, `returned`, `withdrawn`."""
+    place: int | None
+    """In line, from 1; None for one that stands in none."""
+    revision: int
+    commit: str
+    by: str
+    klass: str
+    since: float
+    """Unix seconds at which it came to stand so."""
+    code: str
+    """What it waits for or ended by, as a word for programs."""
+    blocked_by: str
+    """The entry, check or trial that it waits for or was held by; empty where there is none."""
+    landed_as: str
+    why: str
+    """One sentence."""
+    next: str
+    """What a person can do, as a command; empty where nothing is to be done."""
+
+
+def standings(state: State, now: float) -> list[EntryStanding]:
+    """Those in line first, in its order; then what has ended, the latest first."""
+    places = _places(state)
+    line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
+    others = [one for one in state.tasks.values() if one.id not in places and one.id in state.submitted]
+    others.sort(key=lambda task: -task.since)
+    return [standing_of(state, task, now) for task in (*line, *others)]
+
+
+def standing_of(state: State, task: TaskState, now: float) -> EntryStanding:
+    entry = state.submitted[task.id]
+    word, code, by, why, todo = _stand(state, task, now)
+    return EntryStanding(
+        entry=task.id,
+        state=word,
+        place=_places(state).get(task.id),
+        revision=entry.revision,
+        commit=entry.commit,
+        by=entry.by,
+        klass=entry.klass,
+        since=task.since,
+        code=code,
+        blocked_by=by,
+        landed_as=task.commit,
+        why=why,
+        next=todo,
+    )
+
+
+def explained(state: State, task: TaskState, now: float) -> str:
+    """One paragraph: what it is, where it stands and why, what was said of it, and what can be done."""
+    entry, stand = state.submitted[task.id], standing_of(state, task, now)
+    place = f", at place {stand.place} of {len(state.train.line.entries)}" if stand.place else ""
+    revision = f", revision {entry.revision}" if entry.revision > 1 else ""
+    said = [
+        f"'{task.id}'{revision} ({entry.commit[:12]}{f', by {entry.by}' if entry.by else ''}, {entry.klass}) "
+        f"{_verb(stand.state)} {clock(task.since, now)}{place}: {stand.why}."
+    ]
+    reason = task.reasons[-1] if task.reasons and task.reasons[-1].attempt == task.attempt else None
+    if reason is not None and reason.tests:
+        said.append(f"Red: {', '.join(reason.tests[:5])}.")
+    if reason is not None and reason.conflicting_entry:
+        said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
+    if reason is not None and reason.reproduce:
+        said.append(f"See it again: {reason.reproduce}")
+    if stand.next:
+        said.append(f"Next: {stand.next}")
+    return " ".join(said)
+
+
+def _verb(word: str) -> str:
+    match word:
+        case "waits":
+            return "waits since"
+        case "landed":
+            return "landed at"
+        case "returned" | "withdrawn":
+            return f"was {word} at"
+        case "wants a person":
+            return "wants a person since"
+        case _:
+            return f"is {word} since"
+
+
+def _places(state: State) -> dict[str, int]:
+    line = state.train.line
+    coupled = [one for car in line.cars for one in car]
+    waiting = sorted(line.waiting(), key=lambda entry: entry.accepted)
+    return {one: at for at, one in enumerate((*coupled, *(entry.id for entry in waiting)), start=1)}
+
+
+Stand = tuple[str, str, str, str, str]
+
+
+def _stand(state: State, task: TaskState, now: float) -> Stand:
+    match task.phase:
+        case "landed":
+            return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+        case "landing":
+            return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
+        case "reviewing" | "reviewed":
+            return "in review", "review", "", task.detail or "its checks are green, and somebody has to look at it", ""
+        case "needs_human":
+            run = f"{state.run} {task.id}"
+            todo = f"forgepool approve {run} --by NAME, or forgepool reject {run} REASON --by NAME"
+            return "wants a person", task.parked_for or "trouble", "", task.question or task.detail, todo
+        case "failed" | "blocked":
+            return _returned(state, task)
+        case "cancelled":
+            return "withdrawn", "withdrawn", "", "somebody has withdrawn it", _again(task)
+        case _:
+            return _in_line(state, task, now)
+
+
+def _returned(state: State, task: TaskState) -> Stand:
+    reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
+    kind = reason.kind if reason is not None else "need"
+    by = (reason.conflicting_entry or "") if reason is not None else ""
+    return "returned", kind, by, reason.summary if reason is not None else task.detail, _again(task)
+
+
+def _again(task: TaskState) -> str:
+    return f"push a better commit, then: forgepool gate submit BRANCH --name {task.id}"
+
+
+def _in_line(state: State, task: TaskState, now: float) -> Stand:
+    shut = _shut(state)
+    if shut is not None:
+        return "waits", "gate", "", shut, "forgepool gate resume"
+    if task.id in state.held:
+        return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
+    if task.not_before > now:
+        again = clock(task.not_before, now)
+        return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}, and nobody is blamed", ""
+    needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
+    if needs:
+        return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
+    return _tried(state, task)
+
+
+def _shut(state: State) -> str | None:
+    if state.paused:
+        return f"the gate is paused: {state.paused}"
+    return f"the gate is shut: {state.halted}" if state.halted else None
+
+
+def _tried(state: State, task: TaskState) -> Stand:
+    trials = [one for one in state.train.line.trials.values() if task.id in one.car]
+    running = next((one for one in trials if one.state == "running"), None)
+    if running is not None:
+        others = [one for one in running.car if one != task.id]
+        beside = f" together with {_listed(others)}" if others else ""
+        behind = f", behind {_listed(running.ahead)}" if running.ahead else ""
+        return "tested", "trial", running.id, f"its checks run{beside}{behind}", ""
+    green = next((one for one in trials if one.state == "green"), None)
+    if green is not None and green.ahead:
+        why = f"it is green behind {_listed(green.ahead)}, and lands with or after {_it(green.ahead)}"
+        return "green", "predecessor", green.ahead[-1], why, ""
+    doubted = next((one for one in trials if one.state == "red" and one.ahead), None)
+    if doubted is not None:
+        why = f"it was red behind {_listed(doubted.ahead)}, which may be {_its(doubted.ahead)} doing; it is tried again"
+        return "waits", "doubted", doubted.ahead[-1], why, ""
+    before = _before(state, task)
+    why = "one entry stands before it" if before == 1 else f"{before} entries stand before it" if before else ""
+    return "waits", "line", "", why or "it is next", ""
+
+
+def _before(state: State, task: TaskState) -> int:
+    return _places(state).get(task.id, 1) - 1
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    shown = [f"'{one}'" for one in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _it(names: tuple[str, ...]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def _its(names: tuple[str, ...]) -> str:
+    return "its" if len(names) == 1 else "their"

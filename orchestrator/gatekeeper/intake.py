@@ -1,0 +1,172 @@
+"""What follows of what was submitted, of the hub's own moves, and of what people ask of a gate: pure."""
+
+from collections.abc import Iterator, Sequence
+
+from orchestrator.events import (
+    CandidateRestored,
+    EntryHeld,
+    EntryQueued,
+    EntryReclassed,
+    EntryRefused,
+    EntrySubmitted,
+    Event,
+    GatePaused,
+    GateResumed,
+    TaskBlocked,
+    TaskCancelled,
+)
+from orchestrator.gatekeeper.course import PERSON
+from orchestrator.gatekeeper.steps import withdrawn_with
+from orchestrator.gatekeeper.submissions import CLASSES, Submission
+from orchestrator.inbox import Request
+from orchestrator.state import State
+from orchestrator.task_state import IN_TRAIN
+from supervisor.messages import Author
+from supervisor.train.model import EntryClass
+
+
+def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
+    """
+    The entry it becomes, or why it becomes none; empty where it stands in line already, just as it is.
+
+    `contained`: the target has the commit already.
+    """
+    task = state.tasks.get(one.name)
+    if task is not None and task.phase in IN_TRAIN and task.candidate == one.commit:
+        return []
+    if (why := one.wrong or _wrong(state, one, contained=contained)) is not None:
+        return [EntryRefused(name=one.name, commit=one.commit, why=why)]
+    return [
+        EntrySubmitted(
+            task=one.name,
+            revision=task.attempt + 1 if task is not None else 1,
+            commit=one.commit,
+            title=one.title,
+            by=one.by,
+            author=_author(one),
+            klass=_class(one),
+            needs=one.said.get("needs", ()),
+        )
+    ]
+
+
+def _wrong(state: State, one: Submission, *, contained: bool) -> str | None:
+    task, klass = state.tasks.get(one.name), _first(one, "class")
+    if contained:
+        return f"{state.target} has {one.commit[:12]} already"
+    if task is not None and task.phase == "landed":
+        return f"an entry of that name has landed, as {task.commit[:12]}; submit it under another name"
+    if task is not None and (task.phase == "landing" or task.landing_in_doubt):
+        return "an entry of that name is landing just now; submit it once that has ended"
+    if klass and klass not in CLASSES:
+        return f"there is no class '{klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+    return _wrong_need(state, one)
+
+
+def _wrong_need(state: State, one: Submission) -> str | None:
+    for need in one.said.get("needs", ()):
+        if need == one.name or one.name in _needed_by(state, need):
+            return f"it needs '{need}', which needs it in turn; submit what belongs together as one branch"
+        if need not in state.tasks:
+            return f"it needs '{need}', and no entry of that name was submitted to {state.target}; submit that first"
+    return None
+
+
+def _needed_by(state: State, name: str) -> set[str]:
+    """All that an entry needs, be it through others."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        entry = state.submitted.get(left.pop())
+        new = [need for need in (entry.needs if entry else ()) if need not in found]
+        found.update(new)
+        left.extend(new)
+    return found
+
+
+def _author(one: Submission) -> Author:
+    """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
+    agent = _first(one, "agent")
+    families = one.said.get("family", ("unknown",))
+    return Author(agent=agent, families=families) if agent else Author(agent=PERSON)
+
+
+def _first(one: Submission, key: str) -> str:
+    return one.said.get(key, ("",))[0]
+
+
+def _class(one: Submission) -> EntryClass:
+    match _first(one, "class"):
+        case "hotfix":
+            return "hotfix"
+        case "low":
+            return "low"
+        case _:
+            return "normal"
+
+
+def withdrawn(state: State) -> list[Event]:
+    """Entries that need what will not land."""
+    found: list[Event] = []
+    for one in state.train.line.entries:
+        by = withdrawn_with(state, state.submitted[one].needs) if one in state.submitted else None
+        if by is not None and state.tasks[one].phase in ("queued", "testing"):
+            found.append(TaskBlocked(task=one, by=by))
+    return found
+
+
+def back_in_line(state: State) -> list[Event]:
+    """What a person has approved after all goes on: it holds no files that could be another's."""
+    pending = [CandidateRestored(task=task.id) for task in state.in_phase("pending") if task.restorable]
+    return [*pending, *(EntryQueued(task=task.id) for task in state.in_phase("candidate"))]
+
+
+def asked(state: State, request: Request) -> list[Event] | None:
+    """What a person's word to the gate changes; None for one that is to be granted as in any run."""
+    match request.do:
+        case "pause":
+            return [] if state.paused else [GatePaused(by=request.by, why=request.text)]
+        case "go":
+            return [GateResumed(by=request.by)] if state.paused or state.halted else []
+        case "hold" | "release":
+            return list(_held(state, _named(state, request), request))
+        case "reclass":
+            return list(_reclassed(state, _named(state, request), request))
+        case "retry":
+            return list(_again(state, request))
+        case "cancel":
+            named = _named(state, request) if request.task is not None else []
+            return [TaskCancelled(task=one) for one in named if _may_go(state, one)]
+        case _:
+            return None
+
+
+def _named(state: State, request: Request) -> Sequence[str]:
+    return [one for one in state.tasks if one == request.task]
+
+
+def _may_go(state: State, one: str) -> bool:
+    task = state.tasks[one]
+    return task.phase in ("queued", "testing", "reviewing", "reviewed") and not task.landing_in_doubt
+
+
+def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
+    wanted = request.do == "hold"
+    for one in names:
+        if state.tasks[one].phase in IN_TRAIN and (one in state.held) != wanted:
+            yield EntryHeld(task=one, by=request.by, held=wanted)
+
+
+def _reclassed(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
+    for one in names:
+        for klass in CLASSES:
+            if klass == request.text and state.tasks[one].phase in IN_TRAIN and state.submitted[one].klass != klass:
+                yield EntryReclassed.model_validate({"task": one, "by": request.by, "klass": klass})
+
+
+def _again(state: State, request: Request) -> Iterator[Event]:
+    """The same commit once more."""
+    for one in _named(state, request):
+        task = state.tasks[one]
+        if task.phase in ("failed", "blocked", "cancelled", "needs_human") and one in state.submitted:
+            yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})

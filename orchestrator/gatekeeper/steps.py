@@ -1,0 +1,73 @@
+"""What the events of a gate do to its state: who is submitted, held, reclassed; pauses; a target that others move."""
+
+from typing import TYPE_CHECKING
+
+from orchestrator import events as e
+from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, TaskState
+from orchestrator.train_steps import settle_phases
+from workers.messages import WorkResult
+
+if TYPE_CHECKING:
+    from orchestrator.state import State
+
+
+def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
+    """Another commit under the name of one that has not landed takes its place, with a new word on everything."""
+    task = state.tasks.get(event.task)
+    if task is None:
+        task = state.tasks[event.task] = TaskState(id=event.task)
+    if task.phase in ("landed", "landing") or task.landing_in_doubt:
+        raise IllegalStep(f"'{event.task}' is {task.phase}; what is submitted under its name needs another")
+    if event.revision != task.attempt + 1:
+        raise IllegalStep(f"revision {event.revision} of '{event.task}' does not follow {task.attempt}")
+    state.train.leave(task.id)
+    settle_phases(state, at)
+    task.review.forget_candidate()
+    task.attempt, task.verdict, task.certificates, task.detail = event.revision, None, (), ""
+    task.troubles, task.not_before, task.ended, task.reviewed = 0, 0.0, 0.0, False
+    task.result = WorkResult(
+        order_id=f"{state.run}.{event.task}.{event.revision}",
+        token="",
+        outcome="candidate",
+        commit=event.commit,
+    )
+    task.queued_at = task.queued_at or state.number + 1
+    task.first_started = task.first_started or at
+    state.submitted[event.task] = event
+    task.enter("queued", at)
+
+
+def held(state: "State", event: e.EntryHeld, at: float) -> None:
+    task = state.step(event.task, *IN_TRAIN)
+    if event.held:
+        state.held.add(task.id)
+    else:
+        state.held.discard(task.id)
+
+
+def reclassed(state: "State", event: e.EntryReclassed, at: float) -> None:
+    state.step(event.task, *IN_TRAIN)
+    state.submitted[event.task] = state.submitted[event.task].model_copy(update={"klass": event.klass})
+
+
+def paused(state: "State", event: e.GatePaused, at: float) -> None:
+    state.paused = event.why or f"paused{f' by {event.by}' if event.by else ''}"
+
+
+def resumed(state: "State", event: e.GateResumed, at: float) -> None:
+    state.paused, state.halted, state.halted_by_infrastructure = "", "", False
+
+
+def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
+    """Whatever had shut the gate may be mended by it; who was refused for it is asked for again."""
+    if state.train.landing is not None:
+        raise IllegalStep("a landing is under way, whose answer tells where the target is")
+    state.tip, state.halted = event.tip, ""
+    state.train.moved()
+    settle_phases(state, at)
+
+
+def withdrawn_with(state: "State", needs: tuple[str, ...]) -> str | None:
+    """Of these needs, one that has ended otherwise than landed; None where there is none."""
+    ended = (one for one in needs if (task := state.tasks.get(one)) is not None and task.phase in TERMINAL)
+    return next((one for one in ended if state.tasks[one].phase != "landed"), None)

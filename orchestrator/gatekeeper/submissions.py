@@ -1,0 +1,88 @@
+"""
+How a commit is given to a gate: a ref below `refs/forgepool/for/<target>/` in the hub, of the commit itself, or of a
+tag that names it and says more of it.
+
+A tag is an object like a commit: it goes wherever a push goes, and nobody needs a server to be asked. What is said in
+it, line by line `Key: value`, are the submitter's words: they order the line, and give nobody a right.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workers.refs import submission_ref, submissions_of
+from worktrees.git import CommitId, Git, GitFailed
+from worktrees.mirror import Mirror
+
+CLASSES = ("hotfix", "normal", "low")
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+_MOST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What somebody pushed to be let in, as far as it can be read."""
+
+    ref: str
+    at: CommitId
+    """The object the ref is at: a commit, or a tag."""
+    name: str
+    commit: CommitId
+    title: str = ""
+    by: str = ""
+    said: Mapping[str, tuple[str, ...]]
+    """What a tag says besides, by key in lower case."""
+    wrong: str = ""
+    """Why it cannot be taken in; one sentence."""
+
+
+def entry_name(text: str) -> str:
+    """A name that may stand in refs and files: `feature/a b` becomes `feature-a-b`."""
+    return _UNFIT.sub("-", text).strip("-")[:100] or "entry"
+
+
+def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str, at: float) -> str:
+    """The text of the tag object that submits a commit, with what is said of it."""
+    lines = [f"{key}: {' '.join(value.split())}" for key, value in said]
+    head = [f"object {commit}", "type commit", f"tag {name}", f"tagger {by} <> {int(at)} +0000"]
+    return "\n".join([*head, "", f"Forgepool: let {name} in", "", *lines, ""])
+
+
+def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
+    """What lies in the hub under the submissions' refs of the target; fetched, and read. Raises GitFailed."""
+    refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
+    if refs:
+        mirror.fetch(*(f"+{ref}:refs/hub/{ref.removeprefix('refs/')}" for ref in refs))
+    return [_read(mirror.git, target, ref, one) for ref, one in refs.items()]
+
+
+def pattern(target: str) -> str:
+    return submissions_of(target)
+
+
+def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
+    name = entry_name(ref.removeprefix(submission_ref(target, "")))
+    blank = Submission(ref=ref, at=at, name=name, commit=at, said={})
+    try:
+        kind = git.text("cat-file", "-t", at).strip()
+        commit = CommitId(git.text("rev-parse", "--verify", f"{at}^{{commit}}").strip())
+    except GitFailed:
+        return _refused(blank, "it names no commit; push a commit, or a tag of one")
+    said = _said(git.text("cat-file", "tag", at)) if kind == "tag" else {}
+    title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
+    by = said.get("by", (author,))[0]
+    return Submission(ref=ref, at=at, name=name, commit=commit, title=title[:_MOST_TITLE], by=by, said=said)
+
+
+def _refused(blank: Submission, why: str) -> Submission:
+    return Submission(ref=blank.ref, at=blank.at, name=blank.name, commit=blank.commit, said={}, wrong=why)
+
+
+def _said(text: str) -> dict[str, tuple[str, ...]]:
+    body = text.split("\n\n", 1)[-1]
+    found: dict[str, tuple[str, ...]] = {}
+    for line in body.splitlines()[1:]:
+        key, colon, value = line.partition(":")
+        if colon and value.strip():
+            found[key.strip().lower()] = (*found.get(key.strip().lower(), ()), value.strip()[:_MOST_TITLE])
+    return found
