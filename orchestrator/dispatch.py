@@ -183,6 +183,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         claims=task.result.claimed_summary[:_MOST_CLAIMED],
         reviewed=course.wants_review(task),
         branch=entry is not None,
+        style=None if entry is None else entry.style,
     )
 
 

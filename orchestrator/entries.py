@@ -72,7 +72,7 @@ class Policy(Message):
     undeclared: Literal["optimistic", "exclusive"] = "optimistic"
     scope: Literal["extend", "strict"] = "extend"
     reads: Literal["block", "ignore"] = "block"
-    landing: Literal["merge", "squash"] = "merge"
+    landing: Literal["merge", "squash", "rebase"] = "merge"
     budget: Budget = Budget()
     """What the whole run may use."""
     gate: Gate = Gate()

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from orchestrator.budget import Budget, Seen
-from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, Review
+from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
 from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
 from workers.sandbox.confinement import Level
@@ -172,6 +172,7 @@ class EntrySubmitted(Message):
     klass: EntryClass = "normal"
     needs: tuple[str, ...] = ()
     """Entries that have to land before it."""
+    style: LandingStyle | None = None
 
 
 class EntryRefused(Message):

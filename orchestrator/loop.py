@@ -47,6 +47,7 @@ from orchestrator.state import State
 from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land, review
+from workers import faults
 from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
 from workers.presence import slots
@@ -116,6 +117,7 @@ class Loop:
         """
         now = time.time()
         taken: list[Event] = []
+        faults.reached(*(f"{event.kind}.unjournaled" for event in events))
         try:
             for event in events:
                 owed = self.state.messages_about(event)
@@ -125,6 +127,7 @@ class Loop:
         finally:
             if taken:
                 self.listener(self.state, self.journal.append(taken, at=now))
+        faults.reached(*(f"{event.kind}.journaled" for event in events))
 
     def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
         if not owed:

@@ -28,6 +28,8 @@ class Options(Message):
     hub: str
     target: str
     workers: int
+    trials: int = 1
+    """Cars whose checks run at once, on one machine."""
     plan_file: str
     plan_file_digest: str
     programs: str = ""

@@ -61,6 +61,7 @@ def start_run(
     settings: Settings,
     *,
     workers: int,
+    trials: int = 1,
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
@@ -82,6 +83,7 @@ def start_run(
         hub=hub.facts.url,
         target=plan.target,
         workers=workers,
+        trials=trials,
         plan_file=str(plan_file.absolute()),
         plan_file_digest=runs.file_digest(plan_file),
         programs=programs,
@@ -210,7 +212,9 @@ def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator
         return
     workers = kept.options.workers
     reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
-    parts = embedded.start(settings, logs=kept.folder / "logs", workers=workers, reviews=reviews)
+    parts = embedded.start(
+        settings, logs=kept.folder / "logs", workers=workers, reviews=reviews, trials=kept.options.trials
+    )
     try:
         yield parts.url, parts
     finally:

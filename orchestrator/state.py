@@ -37,6 +37,8 @@ class State:
     """As a person has set it since; None is the plan's."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
     """Of a gate: its entries, as they were submitted last."""
+    refused: dict[str, e.EntryRefused] = field(default_factory=dict)
+    """Of a gate: what was submitted last under a name and not taken in."""
     held: set[str] = field(default_factory=set)
     """Of a gate: entries that a person keeps where they are."""
     paused: str = ""
@@ -75,6 +77,8 @@ class State:
             if task.phase in IN_TRAIN:
                 self.train.enter(task.id, task.queued_at)
             else:
+                if isinstance(event, e.TaskReturned | e.TaskFailed):
+                    self.train.note(returned=True)
                 self.train.leave(task.id)
                 self.held.discard(task.id)
                 train_steps.settle_phases(self, self.at)
@@ -285,7 +289,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.OrderSent: _order_sent,
     e.EntryQueued: _entry_queued,
     e.EntrySubmitted: gate_entries.submitted,
-    e.EntryRefused: _noted,
+    e.EntryRefused: gate_entries.refused,
     e.EntryHeld: gate_entries.held,
     e.EntryReclassed: gate_entries.reclassed,
     e.GatePaused: gate_entries.paused,

@@ -22,7 +22,10 @@ from supervisor.messages import Approval, CheckResult
 from supervisor.train.line import Line
 from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
 from supervisor.train.plan import plan
+from supervisor.train.surprise import surprise_rate
 
+_USUAL_RISK, _USUAL_N = 0.08, 12
+"""How often an entry is returned, and how many outcomes that is worth as long as little is known here."""
 _ROUNDS = 1000
 """Plans that only couple entries are asked on; more of them than there are entries would be a mistake in the plan."""
 
@@ -48,7 +51,7 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
 
 def _line(course: Course, state: State, now: float) -> Line:
     line = state.train.line
-    on_tip = {key: one for key, one in line.trials.items() if state.train.out[key].base == state.tip}
+    on_tip = {key: one for key, one in line.trials.items() if one.stale or state.train.out[key].base == state.tip}
     line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
     apart = [line.entries[one].accepted for one in state.train.apart if one in line.entries]
     known = {one: _known(course, state, state.tasks[one], now) for one in line.entries}
@@ -62,12 +65,13 @@ def _line(course: Course, state: State, now: float) -> Line:
 def _known(course: Course, state: State, task: TaskState, now: float) -> dict[str, object]:
     planned = course.tasks[task.id]
     waits = task.phase not in ("queued", "testing", "landing")
-    entry = state.submitted.get(task.id)
+    entry, outcomes = state.submitted.get(task.id), state.train.outcomes
     of_gate = {} if entry is None else {"klass": entry.klass, "submitter": entry.by}
     return of_gate | {
         "ready": not course.wants_review(task) or task.review.passed,
-        "held": waits or task.not_before > now or task.id in state.held,
+        "held": waits or task.not_before > now or task.id in state.held or _lacks_a_need(state, task),
         "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),
+        "risk": (_USUAL_N * _USUAL_RISK + sum(outcomes)) / (_USUAL_N + len(outcomes)),
         "kind": "reviewed" if course.wants_review(task) else "",
         "single": bool(planned.grants or planned.waive) or state.train.line.entries[task.id].single,
     }
@@ -76,6 +80,13 @@ def _known(course: Course, state: State, task: TaskState, now: float) -> dict[st
 def _needs(course: Course, state: State, task: TaskState) -> tuple[str, ...]:
     entry = state.submitted.get(task.id)
     return entry.needs if entry is not None else tuple(need.id for need in course.tasks[task.id].needs)
+
+
+def _lacks_a_need(state: State, task: TaskState) -> bool:
+    """An entry needs one that has neither landed nor stands in line: it waits for a person's word."""
+    entry = state.submitted.get(task.id)
+    wanted = () if entry is None else entry.needs
+    return any(one not in state.train.line.entries and state.tasks[one].phase != "landed" for one in wanted)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,8 +106,9 @@ class _Gate:
             return []
         if landing is not None:
             self.line.land(landing.intent.entries)
+        outcomes = self.state.train.outcomes
         for _ in range(_ROUNDS):
-            actions = plan(self.line.snapshot(slots=slots, policy=Policy(), surprise=0.02))
+            actions = plan(self.line.snapshot(slots=slots, policy=Policy(), surprise=surprise_rate(outcomes)))
             events = [event for action in actions for event in self._events(action)]
             if landing is not None:
                 return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]

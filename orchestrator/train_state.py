@@ -15,6 +15,8 @@ from supervisor.train.line import Line
 from supervisor.train.model import Entry, Ids, Trial, TrialState
 
 _RED = ("red", "findings", "conflict")
+_REMEMBERED = 60
+"""Outcomes from which is reckoned how often an entry is returned."""
 _SLOW = ("timeout", "idle")
 
 
@@ -44,6 +46,8 @@ class TrainState:
     out: dict[str, Out] = field(default_factory=dict)
     """By message id of the trial."""
     landing: LandingState | None = None
+    outcomes: tuple[bool, ...] = ()
+    """Of the entries decided last, the latest last: whether each was returned."""
     apart: set[str] = field(default_factory=set)
     """Entries that change the gate itself: nobody is tried behind them."""
 
@@ -67,6 +71,9 @@ class TrainState:
 
     def enter(self, task: str, accepted: int) -> None:
         self.line.enter(Entry(id=task, accepted=accepted))
+
+    def note(self, *, returned: bool) -> None:
+        self.outcomes = (*self.outcomes, returned)[-_REMEMBERED:]
 
     def leave(self, task: str) -> None:
         if task in self.line.entries:
@@ -106,6 +113,7 @@ class TrainState:
         else:
             clash = result.about if result.verdict == "conflict" else ""
             self.line.answer(result.request_id, state, clash=clash)
+            self._forget_lost()
 
     def forget(self, message_id: str) -> None:
         self.line.forget(message_id)
@@ -140,7 +148,7 @@ class TrainState:
         """Trials that began with these go on from there."""
         self.line.land(ids)
         for key, one in self.out.items():
-            if key in self.line.trials:
+            if key in self.line.trials and not self.line.trials[key].stale:
                 one.base = tip
         self._forget_lost()
 

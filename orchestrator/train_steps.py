@@ -94,7 +94,8 @@ def _refuse_untested(state: "State", event: e.LandingIntended, entries: Ids) -> 
     line = state.train.line
     for key, out in state.train.out.items():
         trial, found = line.trials[key], out.result
-        if trial.state == "green" and trial.spec == entries and found is not None and found.commit == event.commit:
+        fits = trial.state == "green" and not trial.stale and trial.spec == entries
+        if fits and found is not None and found.commit == event.commit:
             return
     raise IllegalStep(f"'{event.task}' may not land {event.commit[:12]}: that is not what was found green")
 
@@ -154,6 +155,7 @@ def _landed_before(state: "State", intent: e.LandingIntended, event: e.LandingAn
 def _has_landed(state: "State", task: TaskState, commit: str, event: e.LandingAnswered, at: float) -> None:
     task.commit, task.landed_on_host, task.landed_at = commit, event.result.host, state.number + 1
     task.troubles, task.detail, task.intended = 0, "", ()
+    state.train.note(returned=False)
     task.enter("landed", at)
 
 

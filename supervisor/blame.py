@@ -36,7 +36,7 @@ def red_partner(
     `tests` are those that make it red, where they are known; `past` names checks whose red stands in nobody's way.
     """
     git = runs.place.mirror.git
-    tip = CommitId(request.base)
+    tip = runs.tip
     fork = CommitId(git.text("merge-base", tip, entry.commit))
     landings = git.text("rev-list", "--first-parent", "--reverse", f"{fork}..{tip}").split()
     if not landings or len(landings) > MOST_LANDINGS:

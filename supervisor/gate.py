@@ -11,7 +11,7 @@ Cheap before dear: what a scan finds in milliseconds keeps the checks from being
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from supervisor.candidate import Candidate
@@ -111,7 +111,7 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop
             logs.mkdir(parents=True, exist_ok=True)
             place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
             whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
-            runs = _runs(request, demands, place)
+            runs = _runs(request, demands, composed, place)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
             return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
@@ -145,16 +145,25 @@ def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
     return tuple(patch_id(git, on, step.tree) for on, step in zip(before, composed.steps, strict=False))
 
 
-def _runs(request: CheckRequest, demands: Demands, place: Place) -> Runs:
+def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place) -> Runs:
+    """
+    Judged by what the entries are composed on; or by the target itself, where nothing is known yet of those ahead.
+    """
     level = chosen(place.settings.sandbox)
     git, tip = place.mirror.git, CommitId(request.base)
-    return Runs(
+    ahead = len(request.ahead)
+    ground = composed.steps[ahead - 1].commit if ahead else tip
+    runs = Runs(
         place=place,
         store=opened(place.settings.cache, level),
         checks=demands.checks,
         environment=environment(level),
-        tip=tip,
-        at_tip=Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks),
+        tip=ground,
+        at_tip=Inputs(git=git, tree=tree_of(git, ground), checks=demands.checks),
         anew=request.whole,
         hasty=not request.decisive,
     )
+    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in demands.checks):
+        return runs
+    at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
+    return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

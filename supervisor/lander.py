@@ -26,6 +26,7 @@ from supervisor.conservation import unowned
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
 from supervisor.messages import Landing, LandRequest
+from workers import faults
 from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
 from workers.settings import Settings
@@ -62,7 +63,9 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
             return blank.model_copy(update={"outcome": "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
+        faults.reached("landing.before-push")
         landing = _move(mirror, request, ready, blank)
+        faults.reached("landing.after-push")
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.
         earlier = None if landing.outcome == "landed" else _landed_before(mirror, request)

@@ -9,7 +9,7 @@ from supervisor.findings import ReviewFinding, ScanFinding, Threshold
 from workers.messages import Limits, Message, Spent
 from workers.sandbox.confinement import Level
 
-LandingStyle = Literal["merge", "squash"]
+LandingStyle = Literal["merge", "squash", "rebase"]
 
 
 class Author(Message):
@@ -47,6 +47,8 @@ class EntryRef(Message):
     """What its agent says of its work; quoted, never believed."""
     reviewed: bool = False
     """It does not land without an approval of its own."""
+    style: LandingStyle | None = None
+    """How it comes into the target; None: as its request says."""
     branch: bool = False
     """It may be several commits, of whichever age: only the last was submitted."""
 

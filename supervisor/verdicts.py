@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def composable(entry: EntryRef) -> Entry:
-    return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message)
+    return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message, style=entry.style)
 
 
 def kept_out(request: CheckRequest, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:

@@ -11,8 +11,10 @@ from typing import Literal
 
 from worktrees.candidate import write_commit
 from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from worktrees.replay import as_child, branch_commits, made_again
 
-LandingStyle = Literal["merge", "squash"]
+LandingStyle = Literal["merge", "squash", "rebase"]
+"""How a branch comes into the target: a merge commit, one plain commit, or its own commits made again one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class Entry:
     commit: CommitId
     name: str
     message: str
+    style: LandingStyle | None = None
+    """None: as all the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +67,36 @@ def compose(git: Git, base: CommitId, entries: Sequence[Entry], style: LandingSt
     steps: list[Step] = []
     dates = _dates(bare, entries)
     for entry in entries:
-        merged = _merge(bare, tip, entry)
+        step = _put(bare, tip, entry, entry.style or style, dates[entry.commit])
+        if isinstance(step, Conflict):
+            return step
+        tip = step.commit
+        steps.append(step)
+    return Composed(commit=tip, tree=steps[-1].tree if steps else tree_of(bare, base), steps=tuple(steps))
+
+
+def _put(git: Git, tip: CommitId, entry: Entry, style: LandingStyle, at: int) -> Step | Conflict:
+    own = branch_commits(git, tip, entry.commit) if style == "rebase" else None
+    if own:
+        return _replayed(git, tip, entry, own)
+    merged = _merge(git, tip, entry.commit, entry.name)
+    if isinstance(merged, Conflict):
+        return merged
+    parents = (tip, entry.commit) if style == "merge" else (tip,)
+    commit = write_commit(git, tree=merged, parents=parents, message=entry.message, at=at)
+    return Step(commit=commit, tree=merged)
+
+
+def _replayed(git: Git, tip: CommitId, entry: Entry, own: Sequence[CommitId]) -> Step | Conflict:
+    """Its own commits, the last with the trailers of the entry; a branch with merges in it becomes one commit."""
+    tree = tree_of(git, tip)
+    for commit in own:
+        merged = _merge(git, as_child(git, tip, commit), commit, entry.name)
         if isinstance(merged, Conflict):
             return merged
-        parents = (tip, entry.commit) if style == "merge" else (tip,)
-        tip = write_commit(bare, tree=merged, parents=parents, message=entry.message, at=dates[entry.commit])
-        steps.append(Step(commit=tip, tree=merged))
-    return Composed(commit=tip, tree=steps[-1].tree if steps else tree_of(bare, base), steps=tuple(steps))
+        ending = entry.message.rstrip("\n").rpartition("\n\n")[2] + "\n" if commit == own[-1] else ""
+        tree, tip = merged, made_again(git, commit, on=tip, tree=merged, ending=ending)
+    return Step(commit=tip, tree=tree)
 
 
 def conflicting_commits(
@@ -91,18 +118,18 @@ def tree_of(git: Git, commit: CommitId) -> TreeId:
     return TreeId(git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
 
 
-def _merge(git: Git, tip: CommitId, entry: Entry) -> TreeId | Conflict:
-    said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, entry.commit, ok=(0, 1))
+def _merge(git: Git, tip: CommitId, commit: CommitId, name: str) -> TreeId | Conflict:
+    said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit, ok=(0, 1))
     tree, *paths = said.fields or [""]
     if said.stderr:
         # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
-        raise GitFailed(("merge-tree", tip, entry.commit), said.status, said.stderr)
+        raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr)
     if said.status == 0 and is_object_id(tree):
         return TreeId(tree)
     named = tuple(sorted({path for path in paths if path}))
     if said.status == 1 and is_object_id(tree) and named:
-        return Conflict(entry=entry.name, paths=named)
-    raise GitFailed(("merge-tree", tip, entry.commit), said.status, said.stderr or "it answered neither way")
+        return Conflict(entry=name, paths=named)
+    raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr or "it answered neither way")
 
 
 def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:

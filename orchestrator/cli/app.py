@@ -26,6 +26,7 @@ from orchestrator.cli import (
     requesting,
     running,
     sandbox,
+    simulating,
 )
 from orchestrator.cli.say import complain, hush, say
 from orchestrator.embedded import NoRedis
@@ -61,7 +62,7 @@ app = typer.Typer(
 )
 for module in (demo, running, asking, conversing, requesting, checking, init, gate):
     module.register(app)
-for module in (hosts, models, policy, sandbox, context):
+for module in (hosts, models, policy, sandbox, context, simulating):
     module.register(app)
 
 

@@ -5,18 +5,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator import inbox, runs
 from orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
-from orchestrator.cli.say import out, printable, say, say_json, table
+from orchestrator.cli.say import complain, out, printable, say, say_json, table
 from orchestrator.events import Event
+from orchestrator.forges.protocol import LABEL
+from orchestrator.gatekeeper.api.service import api_beside
+from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of, standings
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, refusal, standing_of, standings
 from orchestrator.gatekeeper.intake import asked
-from orchestrator.gatekeeper.serving import posted, with_people
+from orchestrator.gatekeeper.serving import Beside, posted, with_people
 from orchestrator.gatekeeper.serving import serve as keep
 from orchestrator.gatekeeper.submissions import CLASSES, entry_name
 from orchestrator.gatekeeper.submitting import Wish
@@ -50,6 +54,15 @@ def serve(
     ] = "none",
     broker: Broker = None,
     sandbox: Sandbox = None,
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the gate's HTTP API there.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="The API's token; default: FORGEPOOL_GATE_API_TOKEN.")] = None,
+    forge: Annotated[
+        str | None, typer.Option(metavar="KIND:NAME", help="Take changes in of github:OWNER/REPO or gitlab:GROUP/NAME.")
+    ] = None,
+    forge_url: Annotated[str | None, typer.Option(help="Of the forge's API; default: the vendor's own.")] = None,
+    forge_git: Annotated[str | None, typer.Option(help="Where git fetches its changes; default: at the forge.")] = None,
+    label: Annotated[str, typer.Option(help="Which changes of the forge are taken in.")] = LABEL,
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Between looks at the forge.")] = EVERY_S,
 ) -> int:
     """
     Keep the gate in front of a branch until Ctrl-C: what is submitted is tested, and lands or is returned.
@@ -58,12 +71,22 @@ def serve(
     """
     settings = settings_with(broker, sandbox)
     post = with_people(posted(repo, target, settings), people, trials)
+    beside: list[Beside] = []
+    if forge is not None:
+        wanted = Connection(forge=forge, url=forge_url, commits=forge_git, label=label, every_s=every)
+        beside.append(bot_beside(wanted, post, settings, _note))
+    if http is not None:
+        beside.append(api_beside(http, token_file, post, settings, _note))
     wishes = listen_to_ctrl_c()
     say(f"the gate of {target} in {post.hub.facts.url} is open; to be let in: forgepool gate submit BRANCH")
-    kept, _ = keep(post, settings, wishes=wishes, listener=heard(_tell, wishes, settings))
+    kept, _ = keep(post, settings, wishes=wishes, listener=heard(_tell, wishes, settings), beside=beside)
     waiting = len(kept.state().train.line.entries)
     say(f"the gate is left; {waiting} in line go on when it is kept again" if waiting else "the gate is left")
     return 130 if wishes.stop and waiting else 0
+
+
+def _note(said: str) -> None:
+    complain(printable(said), 0)
 
 
 def _tell(state: State, recorded: Sequence[Recorded]) -> None:
@@ -83,6 +106,9 @@ def submit(
     name: Annotated[str | None, typer.Option(help="Of the entry; default: the branch's.")] = None,
     priority: Annotated[str, typer.Option(metavar="CLASS", help=f"{', '.join(CLASSES)}.")] = "normal",
     depends_on: Annotated[Words, typer.Option(metavar="ENTRY", help="Has to land before; may be given again.")] = None,
+    landing: Annotated[
+        str | None, typer.Option(metavar="STYLE", help="merge, squash or rebase; default: merge.")
+    ] = None,
     by: Annotated[str | None, typer.Option(help="Who submits; default: the commit's author.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent that wrote it, if one did: it is reviewed then.")] = None,
     family: Annotated[Words, typer.Option(help="Family of a model that wrote it; may be given again.")] = None,
@@ -98,6 +124,7 @@ def submit(
         klass=priority,
         needs=tuple(depends_on or ()),
         by=by,
+        style=landing,
         agent=agent,
         family=tuple(family or ()),
     )
@@ -216,6 +243,8 @@ def _gate(name: str | None) -> KeptRun:
 
 def _named(kept: KeptRun, state: State, entry: str) -> str:
     name = entry_name(entry)
+    if name not in state.submitted and (why := refusal(state, name)) is not None:
+        raise CannotRun(why)
     if name not in state.submitted:
         latest = ", ".join([*state.submitted][-8:]) or "none yet"
         raise CannotRun(f"no entry '{entry}' has been taken in by {kept.options.run}; the latest are: {latest}")

@@ -36,6 +36,7 @@ Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
+Trials = Annotated[int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine.")]
 Sandbox = Annotated[
     Wanted | None, typer.Option(help="What must hold commands: the best there is, bubblewrap, or nothing at all.")
 ]
@@ -52,6 +53,7 @@ def run(
     plan: Plan,
     repo: Repo = ".",
     workers: Workers = None,
+    trials: Trials = 1,
     broker: Broker = None,
     sandbox: Sandbox = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
@@ -72,6 +74,7 @@ def run(
             hub,
             settings,
             workers=workers or os.cpu_count() or 1,
+            trials=trials,
             wishes=wishes,
             listener=heard(shown.listen, wishes, settings),
             warn=_warn,

@@ -80,7 +80,17 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"See it again: {reason.reproduce}")
     if stand.next:
         said.append(f"Next: {stand.next}")
+    if (later := refusal(state, task.id)) is not None:
+        said.append(later)
     return " ".join(said)
+
+
+def refusal(state: State, name: str) -> str | None:
+    """Why what was submitted under the name last was not taken in; None where it was."""
+    event = state.refused.get(name)
+    return (
+        None if event is None else f"What was submitted last as '{name}' ({event.commit[:12]}) is not in: {event.why}."
+    )
 
 
 def _verb(word: str) -> str:

@@ -17,11 +17,11 @@ from orchestrator.events import (
 )
 from orchestrator.gatekeeper.course import PERSON
 from orchestrator.gatekeeper.steps import withdrawn_with
-from orchestrator.gatekeeper.submissions import CLASSES, Submission
+from orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
 from orchestrator.inbox import Request
 from orchestrator.state import State
 from orchestrator.task_state import IN_TRAIN
-from supervisor.messages import Author
+from supervisor.messages import Author, LandingStyle
 from supervisor.train.model import EntryClass
 
 
@@ -46,6 +46,7 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
             author=_author(one),
             klass=_class(one),
             needs=one.said.get("needs", ()),
+            style=_style(one),
         )
     ]
 
@@ -60,6 +61,8 @@ def _wrong(state: State, one: Submission, *, contained: bool) -> str | None:
         return "an entry of that name is landing just now; submit it once that has ended"
     if klass and klass not in CLASSES:
         return f"there is no class '{klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+    if (style := _first(one, "style")) and style not in STYLES:
+        return f"there is no way of landing '{style}'; say {', '.join(STYLES[:-1])} or {STYLES[-1]}"
     return _wrong_need(state, one)
 
 
@@ -82,6 +85,10 @@ def _needed_by(state: State, name: str) -> set[str]:
         found.update(new)
         left.extend(new)
     return found
+
+
+def _style(one: Submission) -> LandingStyle | None:
+    return next((style for style in STYLES if style == _first(one, "style")), None)
 
 
 def _author(one: Submission) -> Author:

@@ -3,7 +3,7 @@ The gate's loop: a run's, which also looks at the hub, takes in what was submitt
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -11,23 +11,24 @@ import structlog
 from orchestrator.events import EntrySubmitted, Event, LandingAnswered, TipMoved
 from orchestrator.gatekeeper.course import GateCourse, gate_course
 from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.submissions import Submission, pattern, submitted
+from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
 from supervisor.messages import Landing
-from workers.refs import candidate_ref, marker_ref
+from workers.refs import candidate_ref, marker_ref, run_refs
 from worktrees.git import CommitId, GitFailed
+from worktrees.mirror import MissingCommit
 from worktrees.push import Pushed, RefUpdate
 
 log = structlog.get_logger()
 
 LOOK_S = 1.0
 """Seconds between two looks at the hub."""
-
-
-class CannotTakeIn(Exception):
-    """The hub does not keep what was submitted; one sentence."""
+_MOST_TAKEN_IN = 25
+"""Submissions at one look: each costs some processes, and answers wait meanwhile."""
+_MOST_SWEPT = 500
+"""Refs deleted by one push: each costs two words of its command line."""
 
 
 @dataclass(slots=True)
@@ -35,8 +36,12 @@ class GateLoop(Loop):
     """A gate at work."""
 
     _looked: float = 0.0
-    _swept: set[str] = field(default_factory=set)
-    """Landed entries of which the hub keeps nothing any more."""
+    _searched: str = ""
+    """The tip in whose history nobody was found who stands in line."""
+    _put_off: set[str] = field(default_factory=set)
+    """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
+    _swept: set[str] | None = None
+    """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
 
     def _turn(self) -> None:
         try:
@@ -56,7 +61,9 @@ class GateLoop(Loop):
 
     def _granted(self, request: Request) -> list[Event]:
         said = asked(self.state, request)
-        return granted(self.course, self.state, request) if said is None else said
+        if said is None:
+            return granted(self.course, self.state, request)
+        return [one for one in said if not isinstance(one, EntrySubmitted) or self._is_pinned(one)]
 
     def record(self, events: Sequence[Event]) -> None:
         Loop.record(self, events)
@@ -75,31 +82,52 @@ class GateLoop(Loop):
         branch = f"refs/heads/{self.state.target}"
         refs = self.mirror.hub_refs(branch, pattern(self.state.target))
         tip = refs.pop(branch, None)
-        if tip is not None and tip != self.state.tip and self.state.train.landing is None:
-            self.record([TipMoved(tip=tip)])
-            self._find_contained(tip)
+        if tip is not None and self.state.train.landing is None:
+            if tip != self.state.tip:
+                self.record([TipMoved(tip=tip)])
+            if tip != self._searched:
+                self._find_contained(tip)
         if refs and not self.wishes.drain:
             self._take_in(refs)
         self._sweep()
 
     def _find_contained(self, tip: CommitId) -> None:
-        """Somebody else has brought entries along: they have landed, though not by us."""
+        """Who has got into the target with what somebody else has brought: they have landed, though not by us."""
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
-        for one in list(self.state.train.line.entries):
-            task = self.state.tasks[one]
-            if task.candidate and self._contains(CommitId(task.candidate)):
+        standing = {one: CommitId(self.state.tasks[one].candidate) for one in self.state.train.line.entries}
+        ahead = self._ahead_of(tip, [commit for commit in standing.values() if commit])
+        for one, commit in standing.items():
+            if commit and commit not in ahead:
                 detail = "somebody else has brought it into the target"
                 found = Landing(request_id="", token="", outcome="landed", commit=tip, detail=detail)
                 self.record([LandingAnswered(task=one, result=found)])
+        self._searched = tip
+
+    def _ahead_of(self, tip: CommitId, commits: Sequence[CommitId]) -> set[str]:
+        """Those of the commits that are not in the history of the tip, be it that they are not here at all."""
+        missing = set(self.mirror.missing(*commits))
+        here = [one for one in commits if one not in missing]
+        words = "".join(f"{one}\n" for one in (*here, f"^{tip}"))
+        return missing | (
+            set(self.mirror.git.text("rev-list", "--stdin", stdin=words.encode()).split()) if here else set()
+        )
 
     def _contains(self, commit: CommitId) -> bool:
         git = self.mirror.git
         return git.run("merge-base", "--is-ancestor", commit, self.state.tip, ok=(0, 1, 128)).status == 0
 
-    def _take_in(self, refs: dict[str, CommitId]) -> None:
+    def _take_in(self, refs: Mapping[str, CommitId]) -> None:
         """A submission's own ref goes last: whatever dies before that, it is still there to be taken in."""
         self.mirror.ensure(CommitId(self.state.tip), refs=(f"refs/heads/{self.state.target}",))
-        for one in submitted(self.mirror, self.state.target, refs):
+        able = [ref for ref in refs if not self._is_landing(named(self.state.target, ref))]
+        able.sort(key=lambda ref: (ref in self._put_off, ref))
+        chosen = {ref: refs[ref] for ref in able[:_MOST_TAKEN_IN]}
+        lying = {named(self.state.target, ref) for ref in refs if ref not in chosen}
+        self._put_off.clear()
+        for one in in_order(submitted(self.mirror, self.state.target, chosen)):
+            if lying.intersection(one.said.get("needs", ())):
+                self._put_off.add(one.ref)
+                continue
             contained = not one.wrong and self._contains(one.commit)
             for event in taken_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
@@ -107,13 +135,36 @@ class GateLoop(Loop):
                 self.record([event])
             self._drop(one)
 
+    def _is_landing(self, name: str) -> bool:
+        """What is submitted under the name waits, for it may be too late for it or not."""
+        task = self.state.tasks.get(name)
+        return task is not None and (task.phase == "landing" or task.landing_in_doubt)
+
     def _pin(self, event: EntrySubmitted) -> None:
-        """Below the gate's own refs, where nobody moves it; again does nothing."""
-        ref = candidate_ref(self.state.run, event.task, event.revision)
-        self.mirror.push([RefUpdate(ref=ref, new=CommitId(event.commit), expected=None)])
+        """
+        Below the gate's own refs, where nobody moves it; again does nothing.
+
+        What lies there is of a time that the journal does not know, for it was lost and an older one put in its place.
+        """
+        ref, commit = candidate_ref(self.state.run, event.task, event.revision), CommitId(event.commit)
+        self.mirror.push([RefUpdate(ref=ref, new=commit, expected=None)])
         kept = self.mirror.hub_refs(ref).get(ref)
-        if kept != event.commit:
-            raise GitFailed(("push", ref), 1, f"{ref} is at {kept}, not at the {event.commit} that was submitted")
+        if kept != commit:
+            self.mirror.push([RefUpdate(ref=ref, new=commit, expected=kept)])
+            kept = self.mirror.hub_refs(ref).get(ref)
+        if kept != commit:
+            raise GitFailed(("push", ref), 1, f"{ref} is at {kept}, not at the {commit} that was submitted")
+
+    def _is_pinned(self, event: EntrySubmitted) -> bool:
+        """The same commit under another revision; not where the hub has lost it."""
+        earlier = candidate_ref(self.state.run, event.task, event.revision - 1)
+        try:
+            self.mirror.ensure(CommitId(event.commit), refs=(earlier,))
+        except MissingCommit as gone:
+            log.warning("entry.gone", run=self.state.run, entry=event.task, why=str(gone))
+            return False
+        self._pin(event)
+        return True
 
     def _drop(self, one: Submission) -> None:
         """Unless it was pushed anew meanwhile: then the new one is taken in next time."""
@@ -121,14 +172,31 @@ class GateLoop(Loop):
 
     def _sweep(self) -> None:
         """What has landed is in the target's history, and in the journal: its refs are needed no more."""
-        gone = [task for task in self.state.in_phase("landed") if task.id not in self._swept]
+        if self._swept is None:
+            self._pin_anew()
+            self._swept = set()
+        gone = {task.id for task in self.state.in_phase("landed")} - self._swept
         if not gone:
             return
-        names = [candidate_ref(self.state.run, task.id, n) for task in gone for n in range(1, task.attempt + 1)]
-        names += [marker_ref(self.state.run, task.id) for task in gone]
-        there = self.mirror.hub_refs(*names)
-        if there:
-            said = self.mirror.push([RefUpdate(ref=ref, new=None, expected=at) for ref, at in there.items()])
+        there = self.mirror.hub_refs(run_refs(self.state.run))
+        markers = {marker_ref(self.state.run, one) for one in gone}
+        mine = [ref for ref in there if ref in markers or _entry_of(ref) in gone]
+        for start in range(0, len(mine), _MOST_SWEPT):
+            part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in mine[start : start + _MOST_SWEPT]]
+            said = self.mirror.push(part)
             if not isinstance(said, Pushed):
                 log.warning("refs.kept", run=self.state.run, why=str(said))
-        self._swept.update(task.id for task in gone)
+        self._swept |= gone
+
+    def _pin_anew(self) -> None:
+        """Who was asked for again while nobody kept the gate was journaled, and not pinned."""
+        there = self.mirror.hub_refs(run_refs(self.state.run))
+        for event in [self.state.submitted[one] for one in self.state.train.line.entries]:
+            if candidate_ref(self.state.run, event.task, event.revision) not in there:
+                self._is_pinned(event)
+
+
+def _entry_of(ref: str) -> str:
+    """Whose pin it is: `refs/forgepool/<run>/orders/<entry>/<revision>`."""
+    words = ref.split("/")
+    return words[4] if len(words) == 6 and words[3] == "orders" else ""

@@ -1,8 +1,8 @@
 """A gate from its outside: what is refused before anything is started, its journal, and what it works with."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from orchestrator import embedded, runs
@@ -24,6 +24,9 @@ from workers.settings import Settings
 from workers.wire import connect, ping, use_broker
 from worktrees.changes import read_file
 from worktrees.paths import found_at
+
+Beside = Callable[[KeptRun], AbstractContextManager[None]]
+"""What serves beside a gate's loop, in threads of its own, for as long as the gate is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,9 @@ def _prove_gate_file(hub: Hub, target: str) -> None:
         raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
 
 
-def serve(post: Post, settings: Settings, *, wishes: Wishes, listener: Listener) -> tuple[KeptRun, Ending]:
+def serve(
+    post: Post, settings: Settings, *, wishes: Wishes, listener: Listener, beside: Sequence[Beside] = ()
+) -> tuple[KeptRun, Ending]:
     """Keeps the gate until a person stops it. Raises JournalBusy where this home keeps it already."""
     name = gate_name(post.hub.facts.url, post.target)
     plan = gate_plan(name, post.target)
@@ -94,7 +99,7 @@ def serve(post: Post, settings: Settings, *, wishes: Wishes, listener: Listener)
             run=name, plan_digest="", hub=url, target=post.target, tip=tip, gate_file=has_file, sandbox=level
         )
         begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener)
-        with _transport(post, settings, kept) as (broker, parts):
+        with _transport(post, settings, kept) as (broker, parts), ExitStack() as others:
             use_broker(broker)
             loop = GateLoop(
                 course=gate_course(plan, state, post.people),
@@ -107,6 +112,8 @@ def serve(post: Post, settings: Settings, *, wishes: Wishes, listener: Listener)
                 wishes=wishes,
                 listener=listener,
             )
+            for one in beside:
+                others.enter_context(one(kept))
             return kept, loop.run(resumed=bool(earlier))
     finally:
         journal.close()

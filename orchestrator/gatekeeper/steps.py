@@ -10,6 +10,8 @@ from workers.messages import WorkResult
 if TYPE_CHECKING:
     from orchestrator.state import State
 
+_MOST_REFUSED = 200
+
 
 def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
     """Another commit under the name of one that has not landed takes its place, with a new word on everything."""
@@ -34,7 +36,16 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
     task.queued_at = task.queued_at or state.number + 1
     task.first_started = task.first_started or at
     state.submitted[event.task] = event
+    state.refused.pop(event.task, None)
     task.enter("queued", at)
+
+
+def refused(state: "State", event: e.EntryRefused, at: float) -> None:
+    """Kept for whoever asks: of the latest only, for anybody may push anything."""
+    state.refused.pop(event.name, None)
+    state.refused[event.name] = event
+    while len(state.refused) > _MOST_REFUSED:
+        del state.refused[next(iter(state.refused))]
 
 
 def held(state: "State", event: e.EntryHeld, at: float) -> None:
@@ -68,6 +79,6 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
 
 
 def withdrawn_with(state: "State", needs: tuple[str, ...]) -> str | None:
-    """Of these needs, one that has ended otherwise than landed; None where there is none."""
+    """Of these needs, one that has ended otherwise than landed; None where there is none. Who waits for a person may."""
     ended = (one for one in needs if (task := state.tasks.get(one)) is not None and task.phase in TERMINAL)
-    return next((one for one in ended if state.tasks[one].phase != "landed"), None)
+    return next((one for one in ended if state.tasks[one].phase not in ("landed", "needs_human")), None)

@@ -7,14 +7,16 @@ it, line by line `Key: value`, are the submitter's words: they order the line, a
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from supervisor.messages import LandingStyle
 from workers.refs import submission_ref, submissions_of
 from worktrees.git import CommitId, Git, GitFailed
 from worktrees.mirror import Mirror
 
 CLASSES = ("hotfix", "normal", "low")
+STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_TITLE = 200
 
@@ -56,12 +58,27 @@ def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[S
     return [_read(mirror.git, target, ref, one) for ref, one in refs.items()]
 
 
+def named(target: str, ref: str) -> str:
+    """The entry that a submission's ref is of."""
+    return entry_name(ref.removeprefix(submission_ref(target, "")))
+
+
+def in_order(found: Sequence[Submission]) -> list[Submission]:
+    """Whoever needs another of these comes after it; in a circle, in the order given."""
+    left, done = {one.name: one for one in found}, list[Submission]()
+    while left:
+        free = [one for one in left.values() if left.keys().isdisjoint(one.said.get("needs", ()))]
+        for one in free or list(left.values())[:1]:
+            done.append(left.pop(one.name))
+    return done
+
+
 def pattern(target: str) -> str:
     return submissions_of(target)
 
 
 def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
-    name = entry_name(ref.removeprefix(submission_ref(target, "")))
+    name = named(target, ref)
     blank = Submission(ref=ref, at=at, name=name, commit=at, said={})
     try:
         kind = git.text("cat-file", "-t", at).strip()
@@ -71,7 +88,7 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
     said = _said(git.text("cat-file", "tag", at)) if kind == "tag" else {}
     title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
     by = said.get("by", (author,))[0]
-    return Submission(ref=ref, at=at, name=name, commit=commit, title=title[:_MOST_TITLE], by=by, said=said)
+    return Submission(ref=ref, at=at, name=name, commit=commit, title=_plain(title), by=_plain(by), said=said)
 
 
 def _refused(blank: Submission, why: str) -> Submission:
@@ -84,5 +101,10 @@ def _said(text: str) -> dict[str, tuple[str, ...]]:
     for line in body.splitlines()[1:]:
         key, colon, value = line.partition(":")
         if colon and value.strip():
-            found[key.strip().lower()] = (*found.get(key.strip().lower(), ()), value.strip()[:_MOST_TITLE])
+            found[_plain(key.lower())] = (*found.get(_plain(key.lower()), ()), _plain(value))
     return found
+
+
+def _plain(text: str) -> str:
+    """Git keeps any bytes as a name or a title; a journal keeps text."""
+    return text.encode(errors="replace").decode().strip()[:_MOST_TITLE]

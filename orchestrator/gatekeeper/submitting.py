@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.gatekeeper.submissions import CLASSES, entry_name, tag_text
+from orchestrator.gatekeeper.submissions import CLASSES, STYLES, entry_name, tag_text
 from orchestrator.hub import CannotRun
 from workers.refs import submission_ref
 from workers.settings import Settings
@@ -33,6 +33,8 @@ class Wish:
     by: str | None
     agent: str | None
     family: tuple[str, ...]
+    style: str | None = None
+    """How it is to come into the target; None: as the gate does it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +60,34 @@ def submit(wish: Wish, settings: Settings) -> Submitted:
     hub = inspect_hub(wish.hub or _origin(git) or wish.repo, credential_helper=settings.git_credential_helper)
     target = wish.target or hub.default_branch or "main"
     name = entry_name(wish.name or (wish.what if not commit.startswith(wish.what) else commit[:12]))
-    ref = submission_ref(target, name)
     mirror = Mirror(path=mine.local, hub=hub.url, credential_helper=settings.git_credential_helper)
+    return hand_in(mirror, target, commit, name, wish)
+
+
+def hand_in(mirror: Mirror, target: str, commit: CommitId, name: str, wish: Wish) -> Submitted:
+    """
+    Gives a commit that the mirror has to the gate of its hub.
+
+    Raises:
+        CannotRun: the hub has no such target, or does not take it.
+        GitFailed: the hub could not be asked.
+    """
+    ref = submission_ref(target, name)
     there = mirror.hub_refs(ref, f"refs/heads/{target}")
     if f"refs/heads/{target}" not in there:
-        raise CannotRun(f"{hub.url} has no branch '{target}'; name one that has a gate with --target")
-    tag = _tag(git, commit, name, wish)
+        raise CannotRun(f"{mirror.hub} has no branch '{target}'; name one that has a gate with --target")
+    tag = _tag(mirror.git, commit, name, wish)
     said = mirror.push([RefUpdate(ref=ref, new=tag, expected=there.get(ref))])
     if not isinstance(said, Pushed):
-        raise CannotRun(f"{hub.url} does not take {ref}: {said}; get permission to push there, or try again")
-    return Submitted(name=name, commit=commit, hub=hub.url, target=target, ref=ref)
+        raise CannotRun(f"{mirror.hub} does not take {ref}: {said}; get permission to push there, or try again")
+    return Submitted(name=name, commit=commit, hub=mirror.hub, target=target, ref=ref)
 
 
 def _commit(git: Git, wish: Wish) -> CommitId:
     if wish.klass not in CLASSES:
         raise CannotRun(f"there is no class '{wish.klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}")
+    if wish.style is not None and wish.style not in STYLES:
+        raise CannotRun(f"there is no way of landing '{wish.style}'; say {', '.join(STYLES[:-1])} or {STYLES[-1]}")
     try:
         return CommitId(git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wish.what}^{{commit}}"))
     except GitFailed as unknown:
@@ -89,6 +104,7 @@ def _tag(git: Git, commit: CommitId, name: str, wish: Wish) -> CommitId:
     by = wish.by or _author(git, commit)
     said: list[tuple[str, str]] = [("By", by), ("Class", wish.klass)]
     said += _each("Needs", [entry_name(one) for one in wish.needs])
+    said += [("Style", wish.style)] if wish.style else []
     said += [("Agent", wish.agent)] if wish.agent else []
     said += _each("Family", wish.family)
     plain = "".join(one for one in by if one not in "<>\n") or "somebody"

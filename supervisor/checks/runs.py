@@ -33,11 +33,14 @@ class Runs:
     checks: Sequence[CheckDefinition]
     environment: str
     tip: CommitId
+    """What the tree is judged by: the target's own, or what is to land before it."""
     at_tip: Inputs
     anew: bool = False
     """Nothing remembered counts."""
     hasty: bool = False
     """Of the tree one red is enough, and what is remembered of the tip: the verdict decides about nobody."""
+    guessed: bool = False
+    """Others are to land between the tip and the tree, and nothing is known of them: the tip's red excuses nobody."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
     """What was run on the tip for this very request."""
 

@@ -174,7 +174,8 @@ class _Trial:
         """Red once is red, as long as the tip is not: nobody is blamed for it before it is tried decisively."""
         tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
         judgement = self._judge(one.check, tip, one.ran)
-        if judgement.verdict in ("again", "tip_again"):
+        excused = judgement.verdict in ("known", "tip_red")
+        if judgement.verdict in ("again", "tip_again") or (self.runs.guessed and excused):
             judgement = replace(judgement, verdict="red")
         return one, judgement, one
 

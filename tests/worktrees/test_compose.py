@@ -58,6 +58,31 @@ def test_two_hosts_make_the_same_commit(hub: Hub, mirror: Mirror, tmp_path: Path
     assert here != compose(mirror.git, base, entries[::-1], style)
 
 
+def test_a_rebased_branch_is_its_own_commits_on_top_of_the_target(hub: Hub, mirror: Mirror) -> None:
+    """With their authors and messages; the last one has the trailers. Its first parents are one line."""
+    first = hub.commit({"a": "1\n"}, branch="work")
+    second = hub.commit({"a": "1\n2\n", "b": "b\n"}, branch="work")
+    tip = hub.commit({"c": "c\n"})
+    mirror.fetch()
+    one = Entry(commit=second, name="t", message="Land t\n\nForgepool-Task: t\n", style="rebase")
+    made = composed(compose(mirror.git, tip, [one]))
+    assert made == composed(compose(mirror.git, tip, [one]))
+    subjects = mirror.git.text("log", "--reverse", "--format=%s|%an", f"{tip}..{made.commit}").splitlines()
+    assert subjects == [mirror.git.text("log", "-1", "--format=%s|%an", each) for each in (first, second)]
+    assert mirror.git.text("rev-parse", f"{made.commit}~2") == tip
+    assert read_trailers(mirror.git, made.commit) == {"Forgepool-Task": "t"}
+    merged = composed(compose(mirror.git, tip, [entry(second)]))
+    assert made.tree == merged.tree, "the same files as by a merge"
+
+
+def test_a_rebased_branch_that_conflicts_is_a_conflict(hub: Hub, mirror: Mirror) -> None:
+    first = hub.commit({"a": "mine\n"}, branch="work")
+    tip = hub.commit({"a": "theirs\n"})
+    mirror.fetch()
+    one = Entry(commit=first, name="t", message="m\n", style="rebase")
+    assert compose(mirror.git, tip, [one]) == Conflict(entry="t", paths=("a",))
+
+
 def test_a_composed_commit_is_by_forgepool_at_the_date_of_its_entry(hub: Hub, mirror: Mirror) -> None:
     base = hub.tip()
     work = commit_candidate(mirror.git, base=base, tree=tree_of(mirror.git, base), message="w", at=1234567.9)
