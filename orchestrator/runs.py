@@ -90,7 +90,11 @@ class KeptRun:
 
 def with_workers(kept: KeptRun, workers: int) -> KeptRun:
     """The same run with another number of workers, remembered for the next resume."""
-    options = kept.options.model_copy(update={"workers": workers})
+    return with_options(kept, kept.options.model_copy(update={"workers": workers}))
+
+
+def with_options(kept: KeptRun, options: Options) -> KeptRun:
+    """The same run with other options, remembered."""
     (kept.folder / "options.json").write_text(options.encode())
     return replace(kept, options=options)
 

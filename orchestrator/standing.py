@@ -7,6 +7,7 @@ from orchestrator.bill import Bill, bill
 from orchestrator.budget import Ledger
 from orchestrator.course import Course
 from orchestrator.dispatch import author_of
+from orchestrator.gatekeeper.explaining import place_words
 from orchestrator.locks import waits_for
 from orchestrator.proofs import author_words, finding_lines, flaky_words
 from orchestrator.readiness import Waiting, why_waiting
@@ -174,7 +175,9 @@ class Waits:
                 return self._reviewing(task)
             case "queued":
                 shut = self._state.halted
-                return f"the gate is shut: {shut}" if shut else "waits for its turn at the gate"
+                return f"the gate is shut: {shut}" if shut else place_words(self._state, task)
+            case "testing":
+                return place_words(self._state, task)
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and task.rebuilds:

@@ -18,6 +18,10 @@ these inputs. A **review** (`review`) is asked for by a message of its own. The 
 wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the target
 (`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice impossible.
 
+Several entries may be composed at once, of which the first are only assumed to land (`ahead`): nothing is asked about
+them, and what is red behind them decides about nobody. Which to try on top of which is planned by the **train**
+(`train`), a pure function that others ask; the gate and the lander do as they are told, and trust nobody's word for it.
+
 A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames nobody: `stale` (made on a commit that was
 taken out of the target), `base_red` (the tip itself is red), `not_configured` (a check is missing, cannot fail, or
 shows nothing), `infrastructure`. Red is somebody's failure only when what fails does not fail on the tip and failed a

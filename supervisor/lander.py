@@ -1,11 +1,12 @@
 """
-Lands a car: composes it again, demands the evidence for exactly that tree, moves the target by compare-and-swap.
+Lands a spec, one or more cars: composes it again, demands the evidence for exactly that tree, moves the target by
+compare-and-swap.
 
 Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
 tip again; each needs a certificate that fits check, definition and inputs. Where review is wanted, by the request or by
-the target itself, an approval is demanded as well (`approvals`). The composed diff may touch nothing that the entries
-themselves did not change. The push moves target and marker together or not at all. Asked twice, it finds its own marker
-and answers `landed`.
+the target itself, an approval of each entry is demanded as well (`approvals`). The composed diff may touch nothing that
+the entries themselves did not change. The push moves target and markers together or not at all. Asked twice, it finds
+its own marker and answers `landed`.
 
 What is taken on trust: that a certificate or an approval was earned. They are not signed; they guard against mistakes,
 old messages and mixed-up trees, not against a forger. Whoever can write to Redis can say that a check was green, and

@@ -18,7 +18,7 @@ from orchestrator.forges.protocol import LABEL
 from orchestrator.gatekeeper.api.service import api_beside
 from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, refusal, standing_of, standings
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, overload, refusal, standing_of, standings
 from orchestrator.gatekeeper.intake import asked
 from orchestrator.gatekeeper.serving import Beside, posted, with_people
 from orchestrator.gatekeeper.serving import serve as keep
@@ -150,11 +150,14 @@ def status(gate: Gate = None, as_json: Json = False) -> int:
                 "tip": state.tip,
                 "paused": state.paused,
                 "shut": state.halted,
+                "overload": overload(state, time.time(), kept.options.trials),
                 "entries": [asdict(one) for one in found],
             }
         )
         return 0
     say(f"{state.target} of {state.hub} at {state.tip[:12]}, {len(state.train.line.entries)} in line")
+    if (warning := overload(state, time.time(), kept.options.trials)) is not None:
+        say(warning)
     for word, why in (("paused", state.paused), ("shut", state.halted)):
         if why:
             say(f"the gate is {word}: {why}; open it with: forgepool gate resume")

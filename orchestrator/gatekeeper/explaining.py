@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.telling import clock
+from supervisor.train.surprise import admission
+
+_ENOUGH = 8
+"""Submissions within an hour, below which nothing is said of how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,17 @@ def standing_of(state: State, task: TaskState, now: float) -> EntryStanding:
         why=why,
         next=todo,
     )
+
+
+def overload(state: State, now: float, slots: int) -> str | None:
+    """One sentence where more is submitted than the line can bear, by the last hour; None where it can."""
+    lately = [one for one in state.submitted if now - state.tasks[one].first_started < 3600]
+    checked = [task.verdict.seconds for task in state.tasks.values() if task.verdict is not None]
+    outcomes = state.train.outcomes
+    if len(lately) < _ENOUGH or not checked:
+        return None
+    minutes = sum(checked) / len(checked) / 60
+    return admission(len(lately), minutes, sum(outcomes) / max(1, len(outcomes)), slots)
 
 
 def explained(state: State, task: TaskState, now: float) -> str:
@@ -169,6 +184,11 @@ def _shut(state: State) -> str | None:
     return f"the gate is shut: {state.halted}" if state.halted else None
 
 
+def place_words(state: State, task: TaskState) -> str:
+    """Of one that stands in the train of a gate or of a run: what it waits for there, in a few words."""
+    return _tried(state, task)[3]
+
+
 def _tried(state: State, task: TaskState) -> Stand:
     trials = [one for one in state.train.line.trials.values() if task.id in one.car]
     running = next((one for one in trials if one.state == "running"), None)
@@ -176,7 +196,9 @@ def _tried(state: State, task: TaskState) -> Stand:
         others = [one for one in running.car if one != task.id]
         beside = f" together with {_listed(others)}" if others else ""
         behind = f", behind {_listed(running.ahead)}" if running.ahead else ""
-        return "tested", "trial", running.id, f"its checks run{beside}{behind}", ""
+        holder = state.train.out[running.id].holder
+        where = f" on {holder}" if holder else ", when a worker takes them"
+        return "tested", "trial", running.id, f"its checks run{beside}{behind}{where}", ""
     green = next((one for one in trials if one.state == "green"), None)
     if green is not None and green.ahead:
         why = f"it is green behind {_listed(green.ahead)}, and lands with or after {_it(green.ahead)}"

@@ -120,17 +120,18 @@ def serve(
 
 
 def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
-    if name in set(runs.run_names(settings)):
-        return runs.open_run(settings, name)
     options = Options(
         run=name,
         hub=post.hub.facts.url,
         target=post.target,
         workers=0,
+        trials=post.trials,
         plan_file="",
         plan_file_digest="",
         gate=True,
     )
+    if name in set(runs.run_names(settings)):
+        return runs.with_options(runs.open_run(settings, name), options)
     return runs.keep(settings, options, gate_plan(name, post.target))
 
 
