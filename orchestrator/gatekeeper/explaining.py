@@ -1,5 +1,6 @@
 """Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.state import State
@@ -9,6 +10,9 @@ from supervisor.train.surprise import admission
 
 _ENOUGH = 8
 """Submissions within an hour, below which nothing is said of how many there are."""
+
+Places = Mapping[str, int]
+"""By entry, its place in line, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +47,18 @@ def standings(state: State, now: float) -> list[EntryStanding]:
     line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
     others = [one for one in state.tasks.values() if one.id not in places and one.id in state.submitted]
     others.sort(key=lambda task: -task.since)
-    return [standing_of(state, task, now) for task in (*line, *others)]
+    return [standing_of(state, task, now, places) for task in (*line, *others)]
 
 
-def standing_of(state: State, task: TaskState, now: float) -> EntryStanding:
+def standing_of(state: State, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
+    """`places` are of this state; found out where they are not given."""
     entry = state.submitted[task.id]
-    word, code, by, why, todo = _stand(state, task, now)
+    places = _places(state) if places is None else places
+    word, code, by, why, todo = _stand(state, task, now, places)
     return EntryStanding(
         entry=task.id,
         state=word,
-        place=_places(state).get(task.id),
+        place=places.get(task.id),
         revision=entry.revision,
         commit=entry.commit,
         by=entry.by,
@@ -132,7 +138,7 @@ def _places(state: State) -> dict[str, int]:
 Stand = tuple[str, str, str, str, str]
 
 
-def _stand(state: State, task: TaskState, now: float) -> Stand:
+def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
     match task.phase:
         case "landed":
             return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
@@ -149,7 +155,7 @@ def _stand(state: State, task: TaskState, now: float) -> Stand:
         case "cancelled":
             return "withdrawn", "withdrawn", "", "somebody has withdrawn it", _again(task)
         case _:
-            return _in_line(state, task, now)
+            return _in_line(state, task, now, places)
 
 
 def _returned(state: State, task: TaskState) -> Stand:
@@ -163,7 +169,7 @@ def _again(task: TaskState) -> str:
     return f"push a better commit, then: forgepool gate submit BRANCH --name {task.id}"
 
 
-def _in_line(state: State, task: TaskState, now: float) -> Stand:
+def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:
     shut = _shut(state)
     if shut is not None:
         return "waits", "gate", "", shut, "forgepool gate resume"
@@ -175,7 +181,7 @@ def _in_line(state: State, task: TaskState, now: float) -> Stand:
     needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
     if needs:
         return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
-    return _tried(state, task)
+    return _tried(state, task, places)
 
 
 def _shut(state: State) -> str | None:
@@ -186,10 +192,10 @@ def _shut(state: State) -> str | None:
 
 def place_words(state: State, task: TaskState) -> str:
     """Of one that stands in the train of a gate or of a run: what it waits for there, in a few words."""
-    return _tried(state, task)[3]
+    return _tried(state, task, _places(state))[3]
 
 
-def _tried(state: State, task: TaskState) -> Stand:
+def _tried(state: State, task: TaskState, places: Places) -> Stand:
     trials = [one for one in state.train.line.trials.values() if task.id in one.car]
     running = next((one for one in trials if one.state == "running"), None)
     if running is not None:
@@ -207,13 +213,9 @@ def _tried(state: State, task: TaskState) -> Stand:
     if doubted is not None:
         why = f"it was red behind {_listed(doubted.ahead)}, which may be {_its(doubted.ahead)} doing; it is tried again"
         return "waits", "doubted", doubted.ahead[-1], why, ""
-    before = _before(state, task)
+    before = places.get(task.id, 1) - 1
     why = "one entry stands before it" if before == 1 else f"{before} entries stand before it" if before else ""
     return "waits", "line", "", why or "it is next", ""
-
-
-def _before(state: State, task: TaskState) -> int:
-    return _places(state).get(task.id, 1) - 1
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

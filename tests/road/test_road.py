@@ -127,6 +127,15 @@ def _assert_history(repository: Repository, ground: Path) -> None:
     assert changed == {"lib.txt", "app.txt", "notes.md", "r.txt", "w.txt", "extra.txt"}
 
 
+def _task_of(event: e.Event) -> str:
+    return getattr(event, "task", "")
+
+
+def _together(event: e.Event) -> tuple[str, ...]:
+    """Of a landing, all that landed with it."""
+    return event.entries if isinstance(event, e.LandingAnswered) else ()
+
+
 def _assert_outcomes(machine: Machine) -> None:
     recorded = machine.journal()
     reasons = [
@@ -144,7 +153,7 @@ def _assert_outcomes(machine: Machine) -> None:
     assert [(one.task, one.by) for one in events_of(recorded, e.TaskBlocked)] == [("after-hopeless", "hopeless")]
     assert [(one.task, one.paths) for one in events_of(recorded, e.LockExtended)] == [("wanders", ("extra.txt",))]
     note_a, note_b = (
-        {one.event.kind: one.number for one in recorded if getattr(one.event, "task", "") == task}
+        {one.event.kind: one.number for one in recorded if task in (_task_of(one.event), *_together(one.event))}
         for task in ("note-a", "note-b")
     )
     assert note_a["landing.answered"] < note_b["order.sent"] or note_b["landing.answered"] < note_a["order.sent"]
