@@ -180,6 +180,8 @@ def given_up(use: Use, *, taken: bool, seen: Seen | None) -> Use:
 
 def without(whole: Spent, part: Spent) -> Spent:
     """What is left of a use without a part of it; never less than nothing. Unknown where the whole cost is."""
+    if part == _NOTHING:
+        return whole
     cost = None if whole.cost_usd is None else max(0.0, whole.cost_usd - (part.cost_usd or 0.0))
     return Spent(
         seconds=max(0.0, whole.seconds - part.seconds),

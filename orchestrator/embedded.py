@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.aside import Aside
 from workers.host import PARENT_DIED
 from workers.sandbox import service, tree
 from workers.sandbox.service import Service
@@ -42,6 +43,8 @@ class Embedded:
     """At once, in a process of their own, for they take long; without any, the gate's would do them."""
     redis: Service | None = None
     hosts: dict[str, Service] = field(default_factory=dict)
+    aside: Aside = field(default_factory=Aside)
+    """What else this process has started, which is no orphan."""
 
     @property
     def folder(self) -> Path:
@@ -61,9 +64,9 @@ class Embedded:
             if name not in self.hosts or not self.hosts[name].running():
                 self.hosts[name] = self._start_host(name, queues, concurrency)
                 mended.append(name)
-        orphans = tree.orphans_of_mine(self._own_pids())
-        if orphans:
-            tree.kill_tree(orphans)
+        with self.aside.alone() as alone:
+            if alone and (orphans := tree.orphans_of_mine(self._own_pids())):
+                tree.kill_tree(orphans)
         return mended
 
     def stop(self) -> None:

@@ -7,7 +7,7 @@ meaning of one needs a new event: journals of earlier versions must go on being 
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.budget import Budget, Seen
 from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
@@ -321,6 +321,14 @@ class LandingIntended(Message):
     approvals: tuple[Approval | None, ...] = ()
     """For each of them, whose word lets it land; None where nobody's is wanted."""
     issued_at: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_task(cls, said: object) -> object:
+        """Earlier journals know landings of one task alone, with one approval."""
+        if isinstance(said, dict) and "approval" in said:
+            return {**{key: value for key, value in said.items() if key != "approval"}, "approvals": [said["approval"]]}
+        return said
 
 
 class LandingAnswered(Message):

@@ -103,7 +103,9 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
                 raise JournalUnreadable(f"{path} was written by a later Forgepool; use that one to read it")
             yield Recorded(number, at, EVENT.validate_json(body))
     except (sqlite3.DatabaseError, ValueError) as problem:
-        raise JournalUnreadable(f"{path} cannot be read as a journal: {problem}") from problem
+        said = str(problem).strip().splitlines()
+        first = ", ".join(line.strip() for line in said[1:3]) if len(said) > 1 else str(problem)
+        raise JournalUnreadable(f"{path} cannot be read as a journal: {first}") from problem
     finally:
         connection.close()
 

@@ -24,10 +24,12 @@ def next_reviews(course: Course, state: State, now: float, slots: int) -> list[R
     free = slots - sum(task.review.message is not None for task in state.tasks.values())
     if free <= 0 or state.halted:
         return []
+    able = [task for task in _wanting(course, state) if task.review.not_before <= now]
+    if not able:
+        return []
     sent: list[ReviewSent] = []
     ledger = course.ledger(state)
     last = not may_come_back(state)
-    able = [task for task in _wanting(course, state) if task.review.not_before <= now]
     for task in able[:free]:
         reserved = Reservation()
         if needs_money(course):

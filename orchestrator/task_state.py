@@ -161,8 +161,8 @@ class TaskState:
         """The attempt that made its candidate: not the latest, where a late one was adopted in its place."""
         return self.result.attempt if self.result is not None else self.attempt
 
-    def approval(self, result: CheckResult, at: int = 0) -> Approval | None:
-        """What lets its candidate land as these checks have composed it, at that place of their spec."""
+    def approval(self, result: CheckResult, at: int = -1) -> Approval | None:
+        """What lets its candidate land as these checks have composed it, at that place of their spec (-1: the last)."""
         if not self.candidate:
             return None
         patch = result.patch_ids[at] if result.patch_ids else result.patch_id

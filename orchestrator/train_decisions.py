@@ -157,7 +157,8 @@ class _Gate:
     def _land(self, trial: Trial) -> list[Event]:
         """Or, of those whose diff has changed where they stand now since somebody approved it, that they wait again."""
         tasks, result = [self.state.tasks[one] for one in trial.spec], self._result(trial.id)
-        approvals = [self._approval(task, result, at) for at, task in enumerate(tasks)]
+        # The answer is of the spec as it was sent: those that have landed since stand before these in it.
+        approvals = [self._approval(task, result, at) for at, task in enumerate(tasks, start=-len(tasks))]
         wanting = [
             task
             for task, found in zip(tasks, approvals, strict=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator import events as e
 from orchestrator.task_state import IllegalStep, Phase, TaskState
 from orchestrator.train_state import trial_state
-from supervisor.messages import Approval, CheckResult
+from supervisor.messages import ANYBODY, Approval, CheckResult
 from supervisor.train.model import Ids
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _not_landed(task: TaskState, event: e.LandingAnswered, at: float) -> None:
     result = event.result
     task.verdict = None
     task.detail = result.detail
-    task.reviewed = task.reviewed or result.unapproved == task.id
+    task.reviewed = task.reviewed or result.unapproved in (task.id, ANYBODY)
     if result.outcome == "infrastructure":
         task.fall_into_trouble(result.detail, at)
     else:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from supervisor.definitions import CheckDefinition
 from supervisor.findings import ReviewFinding, ScanFinding, Threshold
@@ -321,6 +321,10 @@ class LandRequest(Train):
     """One for each entry, in order; without one, nothing lands of what is `reviewed`."""
 
 
+ANYBODY = "*"
+"""In place of a task's name: of the one task that there is."""
+
+
 class Landing(Message):
     """The answer to a land request."""
 
@@ -330,6 +334,13 @@ class Landing(Message):
     outcome: Literal["landed", "moved", "refused", "infrastructure"]
     unapproved: str = ""
     """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
+
+    @field_validator("unapproved", mode="before")
+    @classmethod
+    def _of_one_task(cls, said: object) -> object:
+        """Journals know answers that said no more than whether it is so, of landings of one task."""
+        return (ANYBODY if said else "") if isinstance(said, bool) else said
+
     commit: str | None = None
     """The target's commit after it: the landed one, or where it moved to meanwhile."""
     detail: str = ""

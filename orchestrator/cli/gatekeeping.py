@@ -74,9 +74,9 @@ def serve(
     beside: list[Beside] = []
     if forge is not None:
         wanted = Connection(forge=forge, url=forge_url, commits=forge_git, label=label, every_s=every)
-        beside.append(bot_beside(wanted, post, settings, _note))
+        beside.append(bot_beside(wanted, target, settings, _note))
     if http is not None:
-        beside.append(api_beside(http, token_file, post, settings, _note))
+        beside.append(api_beside(http, token_file, target, settings, _note))
     wishes = listen_to_ctrl_c()
     say(f"the gate of {target} in {post.hub.facts.url} is open; to be let in: forgepool gate submit BRANCH")
     kept, _ = keep(post, settings, wishes=wishes, listener=heard(_tell, wishes, settings), beside=beside)

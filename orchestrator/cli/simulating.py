@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.say import out, say, say_json, table
+from orchestrator.cli.simulating_plan import plan
 from orchestrator.simulate.numbers import Numbers, play
 from orchestrator.simulate.policies import POLICIES
 from orchestrator.simulate.world import Terms
@@ -24,6 +25,7 @@ class BadWorld(typer.BadParameter):
 def register(app: typer.Typer) -> None:
     simulate = typer.Typer(help="Forgepool's decisions on a virtual clock.", no_args_is_help=True)
     simulate.command()(queue)
+    simulate.command()(plan)
     simulate.callback()(_simulate)
     app.add_typer(simulate, name="simulate")
 

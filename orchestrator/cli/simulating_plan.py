@@ -63,8 +63,8 @@ def plan(
         bad=_probability(bad),
         from_runs=from_runs,
     )
-    if gantt is not None and not gantt.absolute().parent.is_dir():
-        raise BadForecast(f"--gantt {gantt}: there is no folder {gantt.absolute().parent}; make it, or name another")
+    if gantt is not None:
+        _refuse_folder(gantt)
     settings = Settings()
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
@@ -84,6 +84,13 @@ def plan(
         if gantt is not None:
             say(f"chart: {gantt} shows seed {found.middle.seed}")
     return 0
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise BadForecast(f"--gantt {path} is a folder; name a file in it, such as {path / 'plan.svg'}")
+    if not path.absolute().parent.is_dir():
+        raise BadForecast(f"--gantt {path}: there is no folder {path.absolute().parent}; make it, or name another")
 
 
 def _draw(path: Path, name: str, found: Forecast) -> None:

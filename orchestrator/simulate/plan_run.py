@@ -60,8 +60,10 @@ class Money:
     """Attempts and reviews by models that somebody pays for."""
     unknown: int = 0
     """Of these, how many nobody knows the cost of."""
+    unlimited: int = 0
+    """Of these, how many have neither a limit of cost nor a part of a budget."""
     most_usd: float | None = 0.0
-    """What was reserved for all of them, one after the other; None where one had no limit."""
+    """The budget, or without one what was reserved for all of them; None where one of these had no limit either."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +132,7 @@ class _Run:
             now=self.now,
             order_slots=terms.workers,
             check_slots=terms.trials,
-            review_slots=terms.reviews if self.course.reviewed else 0,
+            review_slots=terms.reviews if self.course.reviewed or terms.reviewed else 0,
             draining=False,
         ):
             for event in events:
@@ -213,11 +215,15 @@ class _Run:
     def money(self) -> Money:
         reserved = [most for _, most in self.bills if most is not None]
         cap = self.course.budget(self.state).usd
-        most = sum(reserved) if len(reserved) == len(self.bills) else None
-        if most is not None and cap is not None:
-            most = min(most, cap)
+        unlimited = len(self.bills) - len(reserved)
         known = [cost for cost, _ in self.bills if cost is not None]
-        return Money(known_usd=sum(known), paid=len(self.bills), unknown=len(self.bills) - len(known), most_usd=most)
+        return Money(
+            known_usd=sum(known),
+            paid=len(self.bills),
+            unknown=len(self.bills) - len(known),
+            unlimited=unlimited,
+            most_usd=cap if cap is not None else None if unlimited else sum(reserved),
+        )
 
 
 _PLACES: dict[type, Place] = {

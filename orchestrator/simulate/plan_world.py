@@ -13,7 +13,7 @@ from typing import Literal
 
 from orchestrator.events import CheckSent, LandingIntended, OrderSent, ReviewSent, WaveSent
 from supervisor.messages import Certificate, CheckResult, Landing, Review
-from workers.messages import Spent, WorkResult
+from workers.messages import Outcome, Spent, WorkResult
 
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent
 Said = WorkResult | CheckResult | Review | Landing
@@ -43,6 +43,8 @@ class Terms:
     """Probability that a candidate is red by itself."""
     fruitless: float = 0.0
     """Probability that an attempt ends without a candidate."""
+    reviewed: bool = False
+    """The target lets nothing in without a review, whatever the plan says."""
     failed_review: float = 0.0
     usd: Mapping[str, Seconds] = field(default_factory=dict)
     """Of an attempt at each task, where it is known."""
@@ -62,12 +64,14 @@ class PlanWorld:
     def work(self, sent: OrderSent, run: str) -> tuple[float, WorkResult]:
         terms, about = self.terms, (sent.task, sent.attempt)
         takes = self._one_of(terms.work_s[sent.task], "work", *about)
-        made = self._chance("fruitless", *about) >= terms.fruitless
-        cost = self.usd(sent)
+        outcome: Outcome = "candidate" if self._chance("fruitless", *about) >= terms.fruitless else "agent_failed"
+        if self._is_stopped(sent):
+            outcome = "limits_spent"
+        made, cost = outcome == "candidate", self.usd(sent)
         answer = WorkResult(
             order_id=sent.message_id,
             token=sent.token,
-            outcome="candidate" if made else "agent_failed",
+            outcome=outcome,
             commit=candidate(*about) if made else None,
             detail="" if made else "the attempt brought no candidate",
             spent=Spent(seconds=takes, cost_usd=cost or 0.0),
@@ -79,11 +83,17 @@ class PlanWorld:
 
     def usd(self, sent: OrderSent) -> float | None:
         """What the attempt costs; None where nothing is known. What was reserved for it ends it."""
+        drawn = self._drawn_usd(sent)
+        return drawn if drawn is None or sent.reserved_usd is None else min(drawn, sent.reserved_usd)
+
+    def _drawn_usd(self, sent: OrderSent) -> float | None:
         known = self.terms.usd.get(sent.task)
-        if not known:
-            return None
-        drawn = self._one_of(known, "usd", sent.task, sent.attempt)
-        return drawn if sent.reserved_usd is None else min(drawn, sent.reserved_usd)
+        return self._one_of(known, "usd", sent.task, sent.attempt) if known else None
+
+    def _is_stopped(self, sent: OrderSent) -> bool:
+        """Whether it would cost more than it may."""
+        drawn = self._drawn_usd(sent)
+        return drawn is not None and sent.reserved_usd is not None and drawn > sent.reserved_usd
 
     def check(self, sent: CheckSent, made_by: Mapping[str, int]) -> tuple[float, CheckResult]:
         """`made_by` is, by task, the attempt whose candidate stands in the train."""
@@ -102,6 +112,7 @@ class PlanWorld:
             tree=tree,
             commits=tuple(commits),
             patch_ids=tuple(map(patch, candidates)),
+            reviewed=self.terms.reviewed,
             certificates=() if red else (_certificate(tree, takes),),
             detail="one of them is red" if red else "",
             host=HOST,

@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import warm
 
 ROOT = Path(__file__).parents[2]
 _NOBODYS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
@@ -53,15 +54,7 @@ class Person:
         return self.git("rev-parse", "HEAD")
 
     def forgepool(self, *argv: str, cwd: Path | None = None, **env: str) -> Said:
-        ran = subprocess.run(
-            [sys.executable, "-m", "orchestrator", *argv],
-            cwd=cwd or self.folder,
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ran = warm.forgepool(argv, cwd=cwd or self.folder, env=self.env | env)
         return Said(ran.returncode, ran.stdout, ran.stderr)
 
     def everything(self) -> dict[str, bytes]:

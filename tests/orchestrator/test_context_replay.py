@@ -1,11 +1,13 @@
 """`forgepool context replay` as a person types it: a table or JSON of recorded runs, or a sentence of what is wrong."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parents[2]
 KEYS = [
@@ -16,8 +18,7 @@ KEYS = [
 
 
 def replay(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "orchestrator", "context", "replay", *map(str, words)]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    return warm.forgepool(["context", "replay", *words], cwd=ROOT, env=os.environ)
 
 
 def rows(*words: str | Path) -> list[dict[str, float | str]]:

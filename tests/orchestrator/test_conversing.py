@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from plans import RUN, answered, course, sent, task
 
 from orchestrator.budget import Budget
@@ -47,14 +47,7 @@ class Home:
 
     def forgepool(self, *argv: str) -> "subprocess.CompletedProcess[str]":
         env = {**os.environ, "FORGEPOOL_HOME": str(self.kept.folder.parents[1]), "USER": "ann", "LOGNAME": "ann"}
-        return subprocess.run(
-            [sys.executable, "-m", "orchestrator", *argv],
-            env=env,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return warm.forgepool(argv, env=env, cwd=Path(__file__).parents[2])
 
     def refused(self, *argv: str) -> str:
         said = self.forgepool(*argv)

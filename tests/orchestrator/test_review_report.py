@@ -1,5 +1,6 @@
 """Who wrote, who reviewed, what was read, held and dropped, what is flaky, who is wanted: as the journal has it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -176,4 +177,11 @@ def test_events_of_reviews_are_read_back_and_earlier_ones_too() -> None:
     earlier = '{"kind": "entry.queued", "task": "a"}'
     assert e.EVENT.validate_json(earlier) == e.EntryQueued(task="a", reviewed=False)
     old = intended("a").model_dump_json(exclude={"approvals"})
+    alone = json.loads(old) | {"approval": None}
+    assert e.EVENT.validate_json(json.dumps(alone)) == intended("a")
+    landed = json.loads(e.LandingAnswered(task="a", result=landing("a")).encode())
+    for told, meant in ((False, ""), (True, "*")):
+        landed["result"]["unapproved"] = told
+        read = e.EVENT.validate_json(json.dumps(landed))
+        assert isinstance(read, e.LandingAnswered) and read.result.unapproved == meant
     assert e.EVENT.validate_json(old) == intended("a").model_copy(update={"approvals": ()})

@@ -143,6 +143,22 @@ def test_what_was_passed_after_another_had_landed_is_checked_again_and_not_revie
     assert isinstance(intent, LandingIntended) and intent.approvals != (None,)
 
 
+def test_what_was_passed_lands_behind_another_that_has_landed_since_without_another_review() -> None:
+    """The answer speaks of both; whose diff is whose is told by its place in what was sent."""
+    plan = of("cheap_first", task("a", **REVIEWED), task("b"))
+    state = follow(reviewing(plan), review_sent("a"), review_answered("a"), sent("b"), answered("b"), queued("b"))
+    state.tip = "c1"  # The target has moved, so that neither was tried on it.
+    trial = check_sent("a", 2, base="c1").model_copy(update={"ahead": ("b",), "car": ("a",), "decisive": False})
+    follow(state, check_sent("b", base="c1"), trial, green("b"))
+    follow(state, intended("b").model_copy(update={"base": "c1"}), LandingAnswered(task="b", result=landing("b")))
+    together = verdict("a", "green", 2, commits=("m-b-1", "m-a-1"), patch_ids=("patch-b-1", "patch-a-1"), patch_id="")
+    follow(state, CheckAnswered(task="a", result=together))
+    (intent,) = next_events(plan, state)
+    assert isinstance(intent, LandingIntended) and (intent.base, intent.entries) == ("m-b-1", ("a",))
+    assert intent.approvals == (ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",)),)
+    assert intent.commits == ("m-a-1",)
+
+
 def test_who_was_passed_goes_before_those_that_wait_for_their_check() -> None:
     plan = of("cheap_first", task("a", **REVIEWED), task("b"), task("c"))
     state = begun(plan, sent("b"), answered("b"), sent("c"), answered("c"), sent("a"), answered("a"))

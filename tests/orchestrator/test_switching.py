@@ -1,13 +1,12 @@
 """Context profiles in a run: chosen in its plan and by a person, switched while it goes on, told of in its journal."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
 from orchestrator.dispatch import order
@@ -183,14 +182,7 @@ Forgepool = Callable[..., tuple[int, str, str]]
 def forgepool(home: KeptRun) -> Forgepool:
     def go(*argv: str) -> tuple[int, str, str]:
         env = {**os.environ, "FORGEPOOL_HOME": str(home.folder.parents[1])}
-        ran = subprocess.run(
-            [sys.executable, "-m", "orchestrator", *argv],
-            env=env,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ran = warm.forgepool(argv, env=env, cwd=Path(__file__).parents[2])
         return ran.returncode, ran.stdout, ran.stderr
 
     return go

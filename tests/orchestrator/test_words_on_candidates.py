@@ -1,11 +1,10 @@
 """A person's word, as it is typed while a run is under way, names the candidate that there was."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from plans import RUN, answered, awaited, check_sent, course, queued, sent, task, verdict
 
 from orchestrator.events import CheckAnswered, Event, RunStarted
@@ -34,13 +33,10 @@ def test_it_is_left_with_the_candidate_that_there_was(kept: KeptRun, do: str) ->
     journal = Journal(kept.folder)
     journal.append(STEPS, at=100.0)
     try:
-        said = subprocess.run(
-            [sys.executable, "-m", "orchestrator", do, RUN, "a", "--by", "Ada"],
+        said = warm.forgepool(
+            [do, RUN, "a", "--by", "Ada"],
             env={**os.environ, "FORGEPOOL_HOME": str(kept.folder.parents[1])},
             cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
         )
     finally:
         journal.close()
