@@ -131,8 +131,11 @@ def _concerned(event: Event) -> tuple[str, ...]:
 def _has_landed(state: State, task: TaskState, commit: CommitId) -> Event:
     landing = state.train.landing
     message = landing.message if landing is not None and task.id in landing.intent.entries else None
+    # They land with the last of them; whatever else has landed has done so alone.
+    together = landing.intent.entries if landing is not None and landing.intent.commit == commit else ()
     return LandingAnswered(
         task=task.id,
+        entries=together,
         result=Landing(
             request_id=message.message_id if message else "",
             token=message.token if message else "",

@@ -41,6 +41,8 @@ class Settings(BaseSettings):
     """Passed to git as `credential.helper` for hubs over https; the user's own git configuration is not read."""
     gate_token: SecretStr | None = None
     """By which a hub on another host knows the gate; of a hub on this host the hub's own file is read."""
+    gate_api_token: SecretStr | None = None
+    """By which callers of a gate's HTTP API are known."""
     github_token: SecretStr | None = None
     gitlab_token: SecretStr | None = None
     """By which the forges know the bot that reports for the gate."""
@@ -124,6 +126,12 @@ def programs_folder() -> str:
 def secret(name: str) -> str | None:
     """The value of a variable that holds a key; None where it is not set, or empty. Never shown, logged or sent on."""
     return os.environ.get(name, "").strip() or None
+
+
+def fault() -> tuple[str, str] | None:
+    """Where a test wants a process to die, and the file by which it dies once; None where nobody wants that."""
+    point, _, file = os.environ.get("FORGEPOOL_FAULT", "").partition(":")
+    return (point, file) if point and file else None
 
 
 def whole_environment() -> dict[str, str]:

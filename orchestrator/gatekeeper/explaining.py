@@ -145,7 +145,10 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
         case "landing":
             return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
         case "reviewing" | "reviewed":
-            return "in review", "review", "", task.detail or "its checks are green, and somebody has to look at it", ""
+            # A person's word takes the place of a reviewer's, and where nobody is asked it is waited for.
+            todo = f"forgepool approve {state.run} {task.id} --by NAME" if task.review.message is None else ""
+            why = task.detail or "its checks are green, and somebody has to look at it"
+            return "in review", "review", "", why, todo
         case "needs_human":
             run = f"{state.run} {task.id}"
             todo = f"forgepool approve {run} --by NAME, or forgepool reject {run} REASON --by NAME"

@@ -69,6 +69,9 @@ class GateLoop(Loop):
         Loop.record(self, events)
         if any(isinstance(one, EntrySubmitted) for one in events):
             self._meet_entries()
+        if any(isinstance(one, LandingAnswered) for one in events):
+            # Others may have come in with it, or instead of it: that is found before anybody is judged on the new tip.
+            self._looked = 0.0
 
     def _meet_entries(self) -> None:
         assert isinstance(self.course, GateCourse)

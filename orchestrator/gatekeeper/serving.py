@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from orchestrator import embedded, runs
+from orchestrator.aside import Aside, mirror_aside
 from orchestrator.embedded import Embedded
 from orchestrator.events import RunResumed, RunStarted
 from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
@@ -23,10 +24,11 @@ from supervisor.demands import GATE_FILE
 from workers.settings import Settings
 from workers.wire import connect, ping, use_broker
 from worktrees.changes import read_file
+from worktrees.mirror import Mirror
 from worktrees.paths import found_at
 
-Beside = Callable[[KeptRun], AbstractContextManager[None]]
-"""What serves beside a gate's loop, in threads of its own, for as long as the gate is kept."""
+Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
+"""What serves beside a gate's loop, in threads of its own and by this mirror alone, for as long as the gate is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +114,9 @@ def serve(
                 wishes=wishes,
                 listener=listener,
             )
+            mirror = mirror_aside(post.hub.mirror, parts.aside if parts is not None else Aside())
             for one in beside:
-                others.enter_context(one(kept))
+                others.enter_context(one(kept, mirror))
             return kept, loop.run(resumed=bool(earlier))
     finally:
         journal.close()

@@ -79,6 +79,6 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
 
 
 def withdrawn_with(state: "State", needs: tuple[str, ...]) -> str | None:
-    """Of these needs, one that has ended otherwise than landed; None where there is none. Who waits for a person may."""
+    """Of these needs, one that will not land by itself or by a person's word; None where there is none."""
     ended = (one for one in needs if (task := state.tasks.get(one)) is not None and task.phase in TERMINAL)
     return next((one for one in ended if state.tasks[one].phase not in ("landed", "needs_human")), None)

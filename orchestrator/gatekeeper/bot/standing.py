@@ -1,0 +1,70 @@
+"""The gate's entries as the forge is to see them: pure."""
+
+import textwrap
+from collections.abc import Callable, Mapping
+
+from orchestrator.forges.intake import Entry
+from orchestrator.gatekeeper.bot.memory import Given
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, standings
+from orchestrator.state import State
+from orchestrator.task_state import TaskState
+
+BY_A_PERSON = "somebody has withdrawn it; another commit enters again, and so does: forgepool gate retry"
+
+
+def entries_of(
+    state: State, given: Mapping[int, Given], now: float, contains: Callable[[str, str], bool]
+) -> dict[int, Entry]:
+    """By number, the newest entry of each change; `contains` says whether a commit has another in its history."""
+    stands = {stand.entry: stand for stand in standings(state, now)}
+    return {
+        number: _entry(state, number, one, stands[one.name], contains)
+        for number, one in given.items()
+        if one.name in state.submitted
+    }
+
+
+def _entry(state: State, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]) -> Entry:
+    task, head = state.tasks[one.name], stand.commit
+    match task.phase:
+        case "landed":
+            inside = contains(task.commit, head)
+            return Entry(
+                number=number, head=head, standing="landed", said=stand.why, commit=task.commit, contained=inside
+            )
+        case "failed" | "blocked":
+            return Entry(number=number, head=head, standing="returned", said=stand.why)
+        case "cancelled" if one.withdrawn:
+            return Entry(number=number, head=head, standing="withdrawn", said=stand.why)
+        case "cancelled":
+            return Entry(number=number, head=head, standing="returned", said=BY_A_PERSON)
+        case _:
+            return Entry(number=number, head=head, standing="waiting", said=_pending(stand))
+
+
+def _pending(stand: EntryStanding) -> str:
+    """Without what changes with each landing of another: forges count how often they are told."""
+    match stand.state, stand.code:
+        case "waits", "line":
+            return "it waits in line"
+        case "tested", _:
+            return "its checks run"
+        case "green", _:
+            return "its checks are green; it lands with or after what stands before it"
+        case _:
+            return stand.why
+
+
+def paragraph(state: State, task: TaskState, now: float) -> str:
+    """
+    Why it was returned, as a comment. Output of checks is in it, so it is quoted as it is: no mark-up in it counts,
+    and nobody who is named in it is called.
+    """
+    text = textwrap.fill(explained(state, task, now), 100, break_long_words=False, break_on_hyphens=False)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"The gate has returned this change.\n\n{fence}text\n{text[:_MOST_OF_A_COMMENT]}\n{fence}"
+
+
+_MOST_OF_A_COMMENT = 20_000
