@@ -36,6 +36,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/context.py day23
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/review.py
+	$(BIN)/python benchmarks/merge_queue.py --seeds 101-103
+	$(BIN)/python benchmarks/landing.py
 
 install: $(READY)
 
