@@ -1,14 +1,14 @@
 """docker-compose.yml and Dockerfile, as far as they can be held true where no docker engine is at hand."""
 
+import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 import yaml
 
 from workers.settings import Settings
@@ -22,19 +22,25 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 @cache
-def options_of(command: str) -> frozenset[str]:
+def options_of(*command: str) -> frozenset[str]:
     """What `forgepool COMMAND --help` offers; a command that does not exist fails here."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "orchestrator", command, "--help"], capture_output=True, text=True, check=False
-    )
-    assert asked.returncode == 0, f"forgepool {command}: {asked.stderr}"
+    asked = warm.forgepool([*command, "--help"], cwd=ROOT, env=os.environ)
+    assert asked.returncode == 0, f"forgepool {' '.join(command)}: {asked.stderr}"
     return frozenset(re.findall(r"--[a-z-]+", asked.stdout))
+
+
+@cache
+def has_commands(command: str) -> bool:
+    """Whether it is a group: `forgepool gate check`."""
+    asked = warm.forgepool([command, "--help"], cwd=ROOT, env=os.environ)
+    return "COMMAND [ARGS]" in asked.stdout
 
 
 def assert_is_a_command(words: list[str]) -> None:
     command, *rest = words
     used = {word.partition("=")[0] for word in rest if word.startswith("--")}
-    assert used <= options_of(command), f"forgepool {' '.join(words)}"
+    named = (command, *rest[:1]) if has_commands(command) and rest and not rest[0].startswith("-") else (command,)
+    assert used <= options_of(*named), f"forgepool {' '.join(words)}"
 
 
 def test_the_parts_are_redis_orchestrator_worker_and_supervisor() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import warm
 import yaml
 
 FORGEPOOL = (sys.executable, "-m", "orchestrator")
@@ -144,8 +145,8 @@ class Premises:
 
     def forgepool(self, *argv: str | Path, env: Mapping[str, str] | None = None) -> Said:
         """Runs the command to its end."""
-        with self.going(*argv, env=env) as going:
-            return going.ended()
+        ran = warm.forgepool(argv, cwd=self.folder, env=self.environment(env or {}))
+        return Said(status=ran.returncode, out=ran.stdout, err=ran.stderr)
 
     @contextmanager
     def going(self, *argv: str | Path, env: Mapping[str, str] | None = None) -> Iterator[Going]:

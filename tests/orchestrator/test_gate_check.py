@@ -18,7 +18,7 @@ from supervisor.scans.scanning import RULES
 GATE = """\
 version: 1
 checks:
-  test: python3 -m pytest -q -p no:cacheprovider -p no:hypothesispytest
+  test: python3 -m pytest -q -p no:cacheprovider --disable-plugin-autoload
 """
 CODE = "def total(prices):\n    return sum(prices)\n"
 TEST = "from shop import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n"

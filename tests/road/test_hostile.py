@@ -13,7 +13,7 @@ from hostile import ATTACKS, Aims, achieved, aimed_at, hostile_repository
 from kit import Machine, command, write_plan
 
 NothingLeft = Callable[[Path, Machine], None]
-_ATTACK = f"{sys.executable} -m pytest -q -p no:cacheprovider test_app.py"
+_ATTACK = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_app.py"
 
 
 @pytest.fixture

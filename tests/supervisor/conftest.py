@@ -1,5 +1,6 @@
 """A hub with a small repository in it, and candidates made on top of it."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,13 +13,23 @@ from gates import Gate
 from repositories import Hub, git
 
 
-@pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    hub = Hub(path=tmp_path / "hub.git", work=tmp_path / "person")
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(hub.path))
-    git(tmp_path, "init", "-q", "-b", "main", str(hub.work))
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hub with two commits and a person's clone of it, made once and copied for every test."""
+    place = tmp_path_factory.mktemp("place")
+    hub = Hub(path=place / "hub.git", work=place / "person")
+    git(place, "init", "-q", "--bare", "-b", "main", str(hub.path))
+    git(place, "init", "-q", "-b", "main", str(hub.work))
     git(hub.work, "commit", "-q", "--allow-empty", "-m", "first")
-    git(hub.work, "remote", "add", "origin", str(hub.path))
+    git(hub.work, "remote", "add", "origin", "../hub.git")
     git(hub.work, "push", "-q", "origin", "main")
     hub.commit({"a": "1\n", "b": "1\n"}, message="files")
-    return Gate(hub, tmp_path)
+    for samples in place.glob("**/hooks/*.sample"):
+        samples.unlink()
+    return place
+
+
+@pytest.fixture
+def gate(pristine: Path, tmp_path: Path) -> Gate:
+    shutil.copytree(pristine, tmp_path, dirs_exist_ok=True)
+    return Gate(Hub(path=tmp_path / "hub.git", work=tmp_path / "person"), tmp_path)

@@ -110,7 +110,7 @@ def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
     """pytest's own words for it are known."""
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert 0\n\ndef test_b():\n    pass\n")
     for options, short in (([], False), (["-x"], True)):
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--disable-plugin-autoload", *options]
         said = subprocess.run(words, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True).stdout
         assert of_run(ended(tmp_path, said), Collected()).cut_short is short, said
 

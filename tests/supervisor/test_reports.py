@@ -258,7 +258,9 @@ def run_pytest(folder: Path, *argv: str, script: str | None = None) -> tuple[int
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     checkout, tmp = folder / "checkout", folder / "tmp dir"
     tmp.mkdir(exist_ok=True)
-    words = shlex.join([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *argv])
+    words = shlex.join(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--disable-plugin-autoload", *argv]
+    )
     run = script.replace("PYTEST", words) if script else words
     wanted = ask(check(run), checkout, tmp, env)
     ran = subprocess.run(["/bin/sh", "-c", run], cwd=checkout, env=dict(wanted.env), capture_output=True, text=True)
@@ -300,7 +302,7 @@ def test_pytest_keeps_its_ids_to_itself(project: Path) -> None:
 
 def test_xdist_is_disturbed(project: Path) -> None:
     """Tests that are spread over processes are reported all the same."""
-    status, said, found = run_pytest(project, "-n", "2")
+    status, said, found = run_pytest(project, "-p", "xdist", "-n", "2")
     assert status == 1, said
     assert len(ids(found, "passed")) == 3
 
@@ -333,7 +335,8 @@ def test_a_run_within_a_test_takes_the_report(project: Path) -> None:
         project,
         "checkout/tests/test_c.py",
         text="import subprocess, sys\n\ndef test_inner():\n"
-        "    ran = subprocess.run([sys.executable, '-m', 'pytest', '-p', 'no:cacheprovider', 'tests/test_a.py'])\n"
+        "    options = ['-p', 'no:cacheprovider', '--disable-plugin-autoload']\n"
+        "    ran = subprocess.run([sys.executable, '-m', 'pytest', *options, 'tests/test_a.py'])\n"
         "    assert ran.returncode == 1\n",
     )
     _, _, found = run_pytest(project)

@@ -56,6 +56,15 @@ def nest(folder: Path, count: int) -> None:
     os.close(here)
 
 
+def _at(repository: Path, ref: str) -> str | None:
+    """Where a ref is, read as git keeps it: a commit is made often, and each process less is time."""
+    if (loose := repository / ref).is_file():
+        return loose.read_text().strip()
+    packed = repository / "packed-refs"
+    lines = packed.read_text().splitlines() if packed.is_file() else []
+    return next((line.split(" ")[0] for line in lines if line.endswith(f" {ref}")), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hub:
     """A bare hub, and the clone in which a person works."""
@@ -75,11 +84,14 @@ class Hub:
         message: str = "change",
     ) -> CommitId:
         """A commit with these files changed, pushed to the branch, which starts at `start` if it is new."""
-        known = branch in git(self.path, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
-        git(self.work, "fetch", "-q", "origin")
-        git(self.work, "checkout", "-q", "-f", "--detach", f"origin/{branch if known else start}")
+        on = branch if _at(self.path, f"refs/heads/{branch}") else start
+        if (tip := _at(self.path, f"refs/heads/{on}")) is None or tip != _at(
+            self.work / ".git", f"refs/remotes/origin/{on}"
+        ):
+            git(self.work, "fetch", "-q", "origin")
+        git(self.work, "checkout", "-q", "-f", "--detach", f"origin/{on}")
         write(self.work, files)
         git(self.work, "add", "-A")
         git(self.work, "commit", "-q", "--allow-empty", "-m", message)
         git(self.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
-        return CommitId(git(self.work, "rev-parse", "HEAD"))
+        return CommitId((self.work / ".git" / "HEAD").read_text().strip())

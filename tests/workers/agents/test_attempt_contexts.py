@@ -144,7 +144,10 @@ def test_a_summary_is_asked_for_once_though_its_worker_dies_meanwhile(host: Host
     """Whoever goes on, on another host, finds in the hub that it was asked, and goes on without."""
     stopping: list[bool] = []
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
-    confirm = ("confirm_red_phase", {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"})
+    confirm = (
+        "confirm_red_phase",
+        {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"},
+    )
     course = Course(reads(0), ("write_file", {"path": "test_a.py", "content": test}), confirm, RENAME, FINISH)
 
     def brain(seen: Seen) -> Answer:
@@ -173,7 +176,10 @@ def test_a_summary_is_charged_to_the_attempt(host: Host, serve: Serve) -> None:
         "last_test_output: red\nred_phase_confirmed: true\n"
     )
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
-    confirm = ("confirm_red_phase", {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"})
+    confirm = (
+        "confirm_red_phase",
+        {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"},
+    )
     steps = (*(reads(number) for number in range(4)), ("write_file", {"path": "test_a.py", "content": test}), confirm)
     course = Course(*steps, RENAME, FINISH, small=Say(text=yaml))
     serve(course)

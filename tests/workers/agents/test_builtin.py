@@ -179,7 +179,10 @@ def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve)
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
     calls = [
         ("write_file", {"path": "test_a.py", "content": test}),
-        ("confirm_red_phase", {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"}),
+        (
+            "confirm_red_phase",
+            {"command": f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"},
+        ),
         FINISH,
         ("bash", {"command": "echo 'x = 2' > b.py"}),
         FINISH,
@@ -210,7 +213,7 @@ def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve)
 def test_the_test_that_was_seen_to_fail_must_be_seen_to_pass(host: Host, serve: Serve) -> None:
     """By the harness, after `finish`; and a pipe does not hide that it still fails."""
     test = "import a\n\n\ndef test_new():\n    assert a.newest() == 1\n"
-    run = f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py | tail -3"
+    run = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py | tail -3"
     steps: list[tuple[str, dict[str, str]]] = [
         ("write_file", {"path": "test_a.py", "content": test}),
         ("confirm_red_phase", {"command": run}),
@@ -622,7 +625,7 @@ def test_what_was_judged_is_not_gone_on_with(host: Host, serve: Serve) -> None:
 def test_a_red_phase_stays_confirmed_over_an_interruption(host: Host, serve: Serve) -> None:
     """Another process need not see the test fail once more, and still wants to see it pass."""
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
-    run = f"{sys.executable} -m pytest -q -p no:cacheprovider test_a.py"
+    run = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"
     steps: list[tuple[str, dict[str, str]]] = [
         ("write_file", {"path": "test_a.py", "content": test}),
         ("confirm_red_phase", {"command": run}),

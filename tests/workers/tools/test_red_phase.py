@@ -10,7 +10,7 @@ from workers.tools.workplace import Workplace
 
 Confirm = Callable[..., Answer]
 
-PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload"
 UNITTEST = f"{sys.executable} -m unittest"
 
 
