@@ -132,12 +132,11 @@ class Embedded:
             name,
             [
                 sys.executable,
-                *("-m", "orchestrator", "worker", "--quiet"),
-                *("--queues", ",".join(queues), "--concurrency", str(concurrency)),
-                *("--broker", self.url, "--log", str(self.logs / f"worker-{name}.log")),
+                *("-m", "workers.posted", ",".join(queues), str(concurrency), str(self.logs / f"worker-{name}.log")),
             ],
             env=whole_environment()
             | {
+                "FORGEPOOL_BROKER_URL": self.url,
                 "FORGEPOOL_HOME": str(self.settings.home),
                 "FORGEPOOL_CACHE": str(self.settings.cache),
                 "FORGEPOOL_HOST": self.settings.host,

@@ -232,7 +232,7 @@ def _request(ready: Ready, *, reviewed: bool) -> CheckRequest:
 
 
 def _review_request(request: CheckRequest, result: CheckResult, question: Question) -> ReviewRequest:
-    said = request.model_dump(exclude={"request_id"})
+    said = request.model_dump(exclude={"request_id", "decisive"})
     (entry,) = request.entries
     subject, _, _ = entry.message.partition("\n")
     return ReviewRequest.model_validate(

@@ -135,7 +135,7 @@ def _has_landed(state: State, task: TaskState, commit: CommitId) -> Event:
     together = landing.intent.entries if landing is not None and landing.intent.commit == commit else ()
     return LandingAnswered(
         task=task.id,
-        entries=together,
+        entries=together if len(together) > 1 else (),
         result=Landing(
             request_id=message.message_id if message else "",
             token=message.token if message else "",

@@ -12,20 +12,23 @@ from workers.settings import Settings
 from workers.wire import app, use_broker
 from worktrees.git import git_version
 
+_NEEDED = {
+    "orders": ("workers.orders", "workers.agents.command", "workers.agents.builtin"),
+    "checks": ("supervisor.gate",),
+    "landings": ("supervisor.lander",),
+    "reviews": (),
+}
+"""By queue, what every message of it needs."""
+
 
 def main() -> None:
     queues, concurrency = sys.argv[1:3]
     settings = Settings()
     log_to_stderr()
     # Once, before the forks: a process per message must not import anew what every message needs.
-    for name in (
-        "workers.orders",
-        "workers.agents.command",
-        "workers.agents.builtin",
-        "supervisor.gate",
-        "supervisor.lander",
-    ):
-        importlib.import_module(name)
+    for queue in queues.split(","):
+        for name in _NEEDED[queue]:
+            importlib.import_module(name)
     git_version()
     use_broker(settings.broker_url or "")
     app.worker_main(

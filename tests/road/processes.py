@@ -66,7 +66,7 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
     match argv[1:4]:
-        case ("-m", "orchestrator", "worker" | "supervisor"):
+        case ("-m", "orchestrator", "worker" | "supervisor") | ("-m", "workers.posted", _):
             return "host"
         case ("-m", "orchestrator", _):
             return "orchestrator"

@@ -1,0 +1,63 @@
+"""States of a gate and answers to it, made in a line."""
+
+from typing import Literal
+
+from orchestrator.decisions import decide
+from orchestrator.events import (
+    CheckAnswered,
+    CheckSent,
+    EntrySubmitted,
+    Event,
+    LandingAnswered,
+    LandingIntended,
+    RunStarted,
+)
+from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.state import State
+from supervisor.messages import CheckResult, Landing
+
+RUN = "gate-main-test"
+
+
+def opened(*events: Event) -> State:
+    """A gate's state after these."""
+    state = State.blank(())
+    return after(state, RunStarted(run=RUN, plan_digest="", hub="/hub", target="main", tip=commit("tip")), *events)
+
+
+def after(state: State, *events: Event, at: float = 100.0) -> State:
+    for event in events:
+        state.apply(event, number=state.number + 1, at=at)
+    return state
+
+
+def submitted(name: str, *needs: str, revision: int = 1) -> EntrySubmitted:
+    return EntrySubmitted(task=name, revision=revision, commit=commit(name), title=name, needs=needs)
+
+
+def decided(state: State, *, now: float = 100.0) -> list[Event]:
+    course = gate_course(gate_plan(RUN, "main"), state)
+    return decide(course, state, now=now, order_slots=0, check_slots=3, draining=False)
+
+
+def green(sent: CheckSent) -> CheckAnswered:
+    result = CheckResult(
+        request_id=sent.message_id,
+        token=sent.token,
+        verdict="green",
+        commit=commit("composed"),
+        commits=(commit("composed"),),
+        tree=commit("tree"),
+    )
+    return CheckAnswered(task=sent.task, result=result, ahead=sent.ahead, car=sent.car)
+
+
+def landing(
+    sent: LandingIntended, outcome: Literal["moved", "infrastructure"], *, at: str | None = None
+) -> LandingAnswered:
+    result = Landing(request_id=sent.message_id, token=sent.token, outcome=outcome, commit=at, detail=outcome)
+    return LandingAnswered(task=sent.task, result=result, entries=sent.entries)
+
+
+def commit(word: str) -> str:
+    return word.encode().hex().ljust(40, "0")[:40]
