@@ -30,8 +30,9 @@ from worktrees.git import (
     without_password,
 )
 from worktrees.hub import is_url
+from worktrees.hub_locks import remove_stale_locks
 from worktrees.locks import held
-from worktrees.push import PushAnswer, Pushed, RefUpdate, judge_push, push_words
+from worktrees.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = (
@@ -133,6 +134,8 @@ class Mirror:
             said = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
         if option and said.status != 0 and _NO_OPTIONS in said.stderr:
             said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
+        if said.status != 0 and LOCKED in said.stderr and self._unlocked(updates):
+            return self.push(updates)
         if said.status == 0:
             return Pushed()
         return judge_push(argv, said, updates, self.hub_refs(*(update.ref for update in updates)))
@@ -145,6 +148,14 @@ class Mirror:
     def _helper(self) -> tuple[str, ...]:
         helper = self.credential_helper
         return () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
+
+    def _unlocked(self, updates: Sequence[RefUpdate]) -> bool:
+        """Whether locks were removed that somebody has left behind in a hub on this host."""
+        if not self._receiver:
+            return False
+        hub = Path(self.hub.removeprefix("file://"))
+        places = [one for one in (hub / ".git", hub) if (one / "refs").is_dir()]
+        return any([remove_stale_locks(one, [update.ref for update in updates]) for one in places])
 
     @contextmanager
     def _option(self) -> Iterator[tuple[str, ...]]:

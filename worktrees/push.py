@@ -51,6 +51,7 @@ class Refused:
 
 PushAnswer: TypeAlias = Pushed | Stale | Refused
 
+LOCKED = ".lock': File exists"
 _TRANSIENT = ("failed to update ref", "cannot lock ref", "failed to lock", "unpacker error", "stale info")
 _FOLLOWING = ("atomic push fail", "atomic transaction failed", "transaction failed", "fetch first")
 _NO_ACCESS = re.compile(
@@ -83,8 +84,14 @@ def judge_push(
             return Stale(update.ref, actual)
     reason = _refusal(said)
     if reason is None:
-        raise GitFailed(argv, said.status, said.stderr)
+        raise GitFailed(argv, said.status, _locked(said) or said.stderr)
     return Refused(reason)
+
+
+def _locked(said: Output) -> str | None:
+    """The line that names the lock in the way, which git tells before it tells that all came to nothing."""
+    lines = (line.removeprefix("remote:").strip() for line in said.stderr.splitlines())
+    return next((line for line in lines if LOCKED in line), None)
 
 
 def _refusal(said: Output) -> str | None:

@@ -160,10 +160,12 @@ def _assert_outcomes(machine: Machine) -> None:
 
 
 def _assert_certified(machine: Machine, repository: Repository) -> None:
-    intended = {one.task: one for one in events_of(machine.journal(), e.LandingIntended)}
+    """Each landing, of one task or of several together; the commit of each is where its landing said it would be."""
+    landings = events_of(machine.journal(), e.LandingIntended)
+    intended = {task: at for one in landings for task, at in zip(one.entries, one.commits, strict=True)}
     assert set(intended) == _LANDED
-    assert [intended[task].commit for task in repository.landed(_BRANCH)] == repository.commits(_BRANCH)
-    for one in intended.values():
+    assert [intended[task] for task in repository.landed(_BRANCH)] == repository.commits(_BRANCH)
+    for one in landings:
         tree = repository.git("rev-parse", f"{one.commit}^{{tree}}")
         assert {(proof.check, proof.tree) for proof in one.certificates} == {("sound", tree), ("readme", tree)}
     run = machine.runs()[0]

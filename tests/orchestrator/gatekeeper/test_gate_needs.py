@@ -1,6 +1,6 @@
 """Who needs another entry waits for it as long as it may land, goes when it will not, and never lands before it."""
 
-from gate_world import decided, opened, submitted
+from gate_world import after, decided, opened, submitted
 
 from orchestrator.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
 from orchestrator.gatekeeper.explaining import refusal
@@ -20,7 +20,9 @@ def test_who_needs_one_that_was_withdrawn_goes_with_it() -> None:
 
 
 def test_both_are_tried_behind_each_other_while_both_stand_in_line() -> None:
-    sent = decided(opened(submitted("a"), submitted("b", "a")))
+    state = opened(submitted("a"), submitted("b", "a"))
+    first = decided(state)
+    sent = [*first, *decided(after(state, *first))]
     assert [(one.ahead, one.car) for one in sent if isinstance(one, CheckSent)] == [((), ("a",)), (("a",), ("b",))]
 
 
