@@ -150,7 +150,8 @@ def run_names(settings: Settings) -> Iterator[str]:
         yield one.name
 
 
-def open_run(settings: Settings, run: str) -> KeptRun:
+def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptRun:
+    """Of a gate the course is read from its journal; without it, for who reads that anyway, it has no entries."""
     folder = runs_folder(settings) / run
     try:
         options = Options.model_validate_json((folder / "options.json").read_text())
@@ -158,7 +159,7 @@ def open_run(settings: Settings, run: str) -> KeptRun:
     except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
     kept = KeptRun(folder, options, plan, Course(plan, {}))
-    return replace(kept, course=gate_course(plan, kept.state())) if options.gate else kept
+    return replace(kept, course=gate_course(plan, kept.state())) if options.gate and with_course else kept
 
 
 def file_digest(path: Path) -> str:

@@ -85,7 +85,8 @@ class State:
 
     def outstanding(self) -> dict[str, Outstanding]:
         """By message id, what somebody owes an answer to."""
-        owed = {one.message_id: one for task in self.tasks.values() for one in task.messages}
+        asked = (task for task in self.tasks.values() if task.message is not None or task.review.message is not None)
+        owed = {one.message_id: one for task in asked for one in task.messages}
         owed |= {one.message_id: one for one in self.train.messages()}
         return owed if self.wave.message is None else owed | {self.wave.message.message_id: self.wave.message}
 

@@ -238,7 +238,7 @@ def _gate(name: str | None) -> KeptRun:
     gates = [one for one in runs.run_names(settings) if one.startswith("gate-")]
     found = gates if name is None else [one for one in gates if one == name or one.startswith((name, f"gate-{name}"))]
     if len(found) == 1:
-        return runs.open_run(settings, found[0])
+        return runs.open_run(settings, found[0], with_course=False)
     if not gates:
         raise CannotRun("this home keeps no gate; open one with: forgepool gate serve --repo HUB --target BRANCH")
     raise CannotRun(f"name the gate with --gate; there are: {', '.join(sorted(gates))}")

@@ -134,7 +134,7 @@ def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
         gate=True,
     )
     if name in set(runs.run_names(settings)):
-        return runs.with_options(runs.open_run(settings, name), options)
+        return runs.with_options(runs.open_run(settings, name, with_course=False), options)
     return runs.keep(settings, options, gate_plan(name, post.target))
 
 

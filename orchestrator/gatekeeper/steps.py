@@ -22,8 +22,9 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
         raise IllegalStep(f"'{event.task}' is {task.phase}; what is submitted under its name needs another")
     if event.revision != task.attempt + 1:
         raise IllegalStep(f"revision {event.revision} of '{event.task}' does not follow {task.attempt}")
-    state.train.leave(task.id)
-    settle_phases(state, at)
+    if task.id in state.train.line.entries:
+        state.train.leave(task.id)
+        settle_phases(state, at)
     task.review.forget_candidate()
     task.attempt, task.verdict, task.certificates, task.detail = event.revision, None, (), ""
     task.troubles, task.not_before, task.ended, task.reviewed = 0, 0.0, 0.0, False

@@ -102,6 +102,9 @@ def _said(text: str) -> dict[str, tuple[str, ...]]:
         key, colon, value = line.partition(":")
         if colon and value.strip():
             found[_plain(key.lower())] = (*found.get(_plain(key.lower()), ()), _plain(value))
+    if needs := found.get("needs"):
+        # By the branches' own names, as a person knows them.
+        found["needs"] = tuple(entry_name(one) for one in needs)
     return found
 
 

@@ -1,0 +1,384 @@
+"""
+A gate kept by a real daemon, the branches that are submitted to it, and checks that wait until a test lets them go.
+
+Each entry brings a file `e/<name>`. What is in it decides what the check makes of it: `ok`, `bad`, `flaky` (red the
+first time), `without x` (red where `x` stands beside it). A file `hold/<name>` of the test's keeps each check of a tree
+that has that entry waiting, for as long as the file is there.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kit import Machine, Ran, Repository, Started, T, events_of, make_repository
+from processes import Found, kill_all, processes
+
+from orchestrator import events as e
+from orchestrator.events import Event
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of
+from orchestrator.gatekeeper.serving import gate_name
+from orchestrator.inbox import Request, leave
+from orchestrator.journal import JournalUnreadable, Recorded, read
+from orchestrator.state import State
+
+_LOOK_S = 0.03
+CHECK = """
+go="$1"
+may_go() {
+  read -r unless 2>/dev/null < "$go/hold/$1" || return 0
+  test -n "$unless" -a -e "e/$unless"
+}
+echo $(ls e 2>/dev/null) >> "$go/ran"
+for one in e/*; do
+  until may_go "${one#e/}"; do sleep 0.1; done
+  read -r word rest < "$one" || test -n "$word" || continue
+  case "$word" in
+    bad) echo "$one is bad" >&2; exit 1 ;;
+    flaky) mkdir "$go/flaky-${one#e/}" 2>/dev/null && exit 1 ;;
+    without) test -e "e/$rest" && exit 1 ;;
+  esac
+done
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Somebody at the hub who is asked."""
+
+    place: Path
+
+    def reached(self) -> bool:
+        return (self.place / "reached").exists()
+
+    def go(self) -> None:
+        (self.place / "go").touch()
+
+
+@dataclass(slots=True, kw_only=True)
+class GateOf:
+    """The gate of one branch of one hub, kept at one machine."""
+
+    machine: Machine
+    hub: Repository
+    go: Path
+    target: str = "main"
+    daemon: Started | None = None
+    _read: list[Recorded] = field(default_factory=list)
+    _state: State = field(default_factory=lambda: State.blank(()))
+
+    @property
+    def run(self) -> str:
+        return gate_name(str(self.hub.path), self.target)
+
+    @property
+    def folder(self) -> Path:
+        return self.machine.home / "runs" / self.run
+
+    def serve(self, *more: str) -> None:
+        """Starts the daemon, and waits until it has journaled that it goes on."""
+        began = sum(isinstance(one.event, e.RunStarted | e.RunResumed) for one in self.journal())
+        words = ("gate", "serve", "--repo", str(self.hub.path), "--target", self.target, "--trials", "3")
+        self.daemon = self.machine.start(*words, *more)
+        self.wait(
+            lambda: sum(isinstance(one.event, e.RunStarted | e.RunResumed) for one in self.journal()) > began,
+            "the gate to open",
+        )
+
+    def kill(self) -> None:
+        assert self.daemon is not None
+        self.daemon.kill()
+
+    def stop(self) -> Ran:
+        assert self.daemon is not None
+        self.daemon.process.send_signal(signal.SIGINT)
+        self.daemon.process.send_signal(signal.SIGINT)
+        return self.daemon.ended(within_s=30)
+
+    def journal(self) -> list[Recorded]:
+        """All events so far; only those that are new are read."""
+        try:
+            self._read.extend(read(self.folder, after=self._read[-1].number if self._read else 0))
+        except JournalUnreadable:
+            return self._read
+        return self._read
+
+    def state(self) -> State:
+        """What the journal comes to."""
+        for one in self.journal():
+            if one.number > self._state.number:
+                self._state.apply(one.event, number=one.number, at=one.at)
+        return self._state
+
+    def stand(self, entry: str) -> EntryStanding:
+        state = self.state()
+        return standing_of(state, state.tasks[entry], time.time())
+
+    def paragraph(self, entry: str) -> str:
+        state = self.state()
+        return explained(state, state.tasks[entry], time.time())
+
+    def tidy(self) -> None:
+        """Nobody waits at a check, nobody stands in line, and the gate is open."""
+        for one in (self.go / "hold").iterdir():
+            one.unlink()
+        if self.state().paused or self.state().halted:
+            self.asks("go")
+        self.wait(lambda: not self.state().paused and not self.state().halted, "an open gate")
+        for one in list(self.state().train.line.entries):
+            self.asks("cancel", one)
+        self.wait(lambda: not self.state().train.line.entries, "an empty line")
+
+    def phase(self, entry: str, *phases: str, within_s: float = 25.0) -> None:
+        """Until the entry is in one of these."""
+
+        def seen() -> bool:
+            task = self.state().tasks.get(entry)
+            return task is not None and task.phase in phases
+
+        self.wait(seen, f"'{entry}' {' or '.join(phases)}", within_s=within_s)
+
+    def forget_journal(self) -> None:
+        """The file is another one now."""
+        self._read.clear()
+        self._state = State.blank(())
+
+    def mark(self) -> int:
+        """The number of the latest event, for `since`."""
+        return self.journal()[-1].number
+
+    def since(self, mark: int) -> list[Recorded]:
+        return [one for one in self.journal() if one.number > mark]
+
+    def wait(self, seen: Callable[[], T | None], what: str, *, within_s: float = 25.0) -> T:
+        until = time.monotonic() + within_s
+        while not (found := seen()):
+            assert self.daemon is None or self.daemon.running(), f"the daemon has ended:\n{self._told()}"
+            assert time.monotonic() < until, f"waited {within_s} s in vain: {what}\n{self._told()}"
+            time.sleep(_LOOK_S)
+        return found
+
+    def _told(self) -> str:
+        last = "\n".join(str(one.event)[:300] for one in self._read[-25:])
+        return f"{last}\n{self.daemon.said() if self.daemon else ''}\n{self.machine.logs()[-3000:]}"
+
+    def wait_for(
+        self, kind: type[Event], *, of: str | None = None, since: int = 0, count: int = 1, within_s: float = 25.0
+    ) -> Any:
+        """The `count`th event of the kind about the entry."""
+
+        def seen() -> Any:
+            found = [one for one in events_of(self.since(since), kind) if of in (None, _about(one))]
+            return found[count - 1] if len(found) >= count else None
+
+        return self.wait(seen, f"{kind.__name__} of {of}", within_s=within_s)
+
+    def commit(self, files: Mapping[str, str | None], *, base: str | None = None, ref: str = "refs/scratch/one") -> str:
+        """A person's commit in the hub, by one process; `None` takes a file away."""
+        base = base or self.tip()
+        lines = [
+            f"commit {ref}",
+            "mark :1",
+            f"committer A Person <person@localhost> {int(time.time())} +0000",
+            _data(f"{', '.join(files) or 'nothing'}"),
+            f"from {base}",
+            *(
+                f"D {path}" if text is None else f"M 100644 inline {path}\n{_data(text)}"
+                for path, text in files.items()
+            ),
+            "",
+            "get-mark :1",
+            "done",
+        ]
+        return self.feed("fast-import", "--quiet", "--force", "--done", text="\n".join(lines) + "\n")
+
+    def feed(self, *argv: str, text: str) -> str:
+        """What plain git makes of a standard input, in the hub."""
+        ran = subprocess.run(["git", *argv], cwd=self.hub.path, input=text, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, f"git {argv}: {ran.stderr}"
+        return ran.stdout.strip()
+
+    def push(
+        self, name: str, word: str = "ok", *, base: str | None = None, more: Mapping[str, str] | None = None
+    ) -> str:
+        """Submits a branch of one commit, as a push would; the commit."""
+        commit = self.commit({f"e/{name}": f"{word}\n", **(more or {})}, base=base)
+        self.give(name, commit)
+        return commit
+
+    def give(self, name: str, commit: str, **said: str) -> None:
+        """Pushes a commit, or a tag that says more of it, to where submissions go."""
+        at = commit
+        if said:
+            head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
+            body = "".join(f"{key}: {value}\n" for key, value in said.items())
+            at = self.feed("mktag", text=head + body)
+        self.hub.git("update-ref", f"refs/forgepool/for/{self.target}/{name}", at)
+
+    def asks(self, do: str, entry: str | None = None, **more: str) -> None:
+        """A person's word, left where the commands leave it."""
+        leave(self.folder, Request.model_validate({"do": do, "task": entry, "by": "someone", **more}))
+
+    def explained(self, entry: str) -> Any:
+        """What `gate explain --json` says."""
+        said = self.machine.run("gate", "explain", entry, "--json", "--gate", self.run)
+        assert said.status == 0, said.err
+        return json.loads(said.out)
+
+    def tip(self) -> str:
+        return self.hub.git("rev-parse", f"refs/heads/{self.target}")
+
+    def landed(self, *, after: str) -> list[str]:
+        """The entries of the target's first-parent history since a commit, in order; `-` for what is nobody's."""
+        commits = self.hub.git("rev-list", "--first-parent", "--reverse", f"{after}..{self.target}").split()
+        return [self.hub.trailer(one, "Forgepool-Task") or "-" for one in commits]
+
+    def _composed(self, wanted: set[str]) -> list[str]:
+        return next((one.split() for one in self.tested() if {*one.split()} == wanted), [])
+
+    def here(self) -> list[str]:
+        """The entries whose files the target has."""
+        found = self.hub.git("ls-tree", "--name-only", self.target, "e/").split()
+        return [one.removeprefix("e/") for one in found]
+
+    def wait_landed(self, *names: str, since: int = 0) -> None:
+        self.wait(lambda: set(names) <= {*self.answered_landed(since)}, f"{names} landed")
+
+    def answered_landed(self, since: int = 0) -> Iterator[str]:
+        for one in events_of(self.since(since), e.LandingAnswered):
+            if one.result.outcome == "landed":
+                yield from one.entries or (one.task,)
+
+    def moves(self, since: int = 0) -> list[tuple[str, ...]]:
+        """What each landing brought along, by the gate's own journal."""
+        found = events_of(self.since(since), e.LandingAnswered)
+        return [one.entries or (one.task,) for one in found if one.result.outcome == "landed"]
+
+    def trials(self, since: int = 0) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Ahead, and the car, of each trial that was sent."""
+        return [(one.ahead, one.car or (one.task,)) for one in events_of(self.since(since), e.CheckSent)]
+
+    def tested(self) -> list[str]:
+        """The entries in each tree that was checked, by the check's own word."""
+        ran = self.go / "ran"
+        return ran.read_text().splitlines() if ran.exists() else []
+
+    @contextmanager
+    def held(self, *names: str, unless: str = "") -> Iterator[Callable[..., None]]:
+        """Checks of trees with these entries, and without that other, wait until the function given lets them go."""
+        for name in names:
+            (self.go / "hold" / name).write_text(f"{unless}\n")
+
+        def let_go(*some: str) -> None:
+            for name in some or names:
+                (self.go / "hold" / name).unlink(missing_ok=True)
+
+        try:
+            yield let_go
+        finally:
+            let_go()
+
+    def under_test(self, *names: str, within_s: float = 25.0) -> None:
+        """Until a check stands before a tree of exactly these, besides those that have landed."""
+        before = set(self.here()) if self.hub.git("ls-tree", "--name-only", self.target, "e") else set()
+        wanted = {*names} | before
+        self.wait(
+            lambda: any({*one.split()} == wanted for one in self.tested()), f"a check of {names}", within_s=within_s
+        )
+
+    def foreign(self, files: Mapping[str, str | None], *, base: str | None = None) -> str:
+        """Somebody pushes to the target past the gate; the commit."""
+        commit = self.commit(files, base=base)
+        self.hub.git("update-ref", f"refs/heads/{self.target}", commit)
+        return commit
+
+    def merged(self, commit: str) -> str:
+        """Somebody merges a commit into the target past the gate."""
+        tree = self.feed("merge-tree", "--write-tree", self.tip(), commit, text="").splitlines()[0]
+        made = self.hub.git("commit-tree", tree, "-p", self.tip(), "-p", commit, "-m", "merged by hand")
+        self.hub.git("update-ref", f"refs/heads/{self.target}", made)
+        return made
+
+    @contextmanager
+    def hook(self, *, name: str = "pre-receive", ref: str = "", says: str = "", waits: bool = True) -> Iterator[Hook]:
+        """The hub asks somebody before a push moves that ref (the target): it waits to be let go, and may refuse."""
+        place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.go))
+        (place / "says").write_text(says)
+        told = f"grep -q ' {ref or f'refs/heads/{self.target}'}$'"
+        wanted = {
+            "update": f"case $1 in {ref}) true ;; *) false ;; esac",
+            "reference-transaction": f"test $1 = prepared && {told}",
+        }.get(name, told)
+        script = self.hub.path / "hooks" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(
+            f"#!/bin/sh\n{wanted} || exit 0\ntouch {place}/reached\n"
+            + (f"until test -e {place}/go; do sleep 0.05; done\n" if waits else "")
+            + f"cat {place}/says >&2\ntest ! -s {place}/says\n"
+        )
+        script.chmod(0o755)
+        try:
+            yield Hook(place)
+        finally:
+            (place / "go").touch()
+            script.unlink()
+
+    def checking(self) -> list[Found]:
+        """The processes of checks under way."""
+        return [one for one in processes(self.go.parent) if str(self.go / "check.sh") in one.argv]
+
+    def own_refs(self) -> list[str]:
+        """What the gate keeps in the hub."""
+        return self.hub.refs(f"refs/forgepool/{self.run}")
+
+    def waits_for_no_refs(self) -> None:
+        self.wait(lambda: not self.own_refs() and not self.hub.refs("refs/forgepool/for"), "the gate's refs to go")
+
+
+def _about(event: Event) -> str | None:
+    return getattr(event, "task", None) or getattr(event, "name", None)
+
+
+def _data(text: str) -> str:
+    return f"data {len(text.encode())}\n{text}"
+
+
+def make_gate(folder: Path, machine: Machine, name: str, *, target: str = "main", checks: str = "") -> GateOf:
+    """A bare hub with the gate file on its branch, and nobody at the gate yet."""
+    go = folder / f"go-{name}"
+    (go / "hold").mkdir(parents=True)
+    script = go / "check.sh"
+    script.write_text(CHECK)
+    gate_file = f"version: 1\nchecks:\n  entries: sh {script} {go}\n{checks}"
+    seed = make_repository(folder / f"seed-{name}", {"README.md": "read me\n", "forgepool.yaml": gate_file})
+    hub = folder / f"{name}.git"
+    seed.git("clone", "-q", "--bare", str(seed.path), str(hub))
+    made = Repository(path=hub.resolve())
+    if target != "main":
+        made.git("branch", target, "main")
+    machine.variables["FORGEPOOL_SANDBOX"] = "off"
+    return GateOf(machine=machine, hub=made, go=go, target=target)
+
+
+@contextmanager
+def kept_gate(*more: str) -> Iterator[GateOf]:
+    """A gate at work on a machine of its own; nothing of it is left afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="gate-")).resolve()
+    (folder / "here").mkdir()
+    try:
+        gate = make_gate(folder, Machine(folder=folder / "here", name="here"), "hub")
+        gate.serve(*more)
+        yield gate
+        if gate.daemon is not None and gate.daemon.running():
+            gate.stop()
+    finally:
+        kill_all(folder)
+        shutil.rmtree(folder, ignore_errors=True)

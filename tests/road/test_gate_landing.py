@@ -1,0 +1,330 @@
+"""A gate that is kept, and others who move its target, refuse it, or take what it works with away."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from gate_kit import GateOf, kept_gate, make_gate
+from kit import Machine, events_of
+from processes import in_role
+
+from orchestrator import events as e
+from orchestrator.course import Course
+from orchestrator.dispatch import check_request
+from supervisor.entry import check
+from workers.wire import connect, send, use_broker
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def kept(redis_program: str) -> Iterator[GateOf]:
+    with kept_gate() as gate:
+        yield gate
+
+
+@pytest.fixture
+def gate(kept: GateOf) -> Iterator[GateOf]:
+    mark = kept.mark()
+    yield kept
+    kept.tidy()
+    returned = [one.task for one in events_of(kept.since(mark), e.TaskFailed)]
+    assert [one for one in returned if not one.startswith("bad")] == [], "blamed for what others did"
+
+
+def _outcomes(gate: GateOf, mark: int) -> list[str]:
+    return [one.result.outcome for one in events_of(gate.since(mark), e.LandingAnswered)]
+
+
+def test_a_push_between_test_and_landing_is_built_upon_and_blames_nobody(gate: GateOf) -> None:
+    """44, 43: the landing is refused by the hub itself; another revision that came meanwhile is the one that lands."""
+    mark, before = gate.mark(), gate.tip()
+    with gate.hook() as hook:
+        gate.push("late", "ok one")
+        gate.wait(hook.reached, "the landing's push")
+        gate.foreign({"foreign.txt": "mine\n"})
+        newer = gate.push("late", "ok two")
+        hook.go()
+        gate.wait(lambda: _outcomes(gate, mark) == ["moved"], "the refusal")
+    gate.wait_landed("late", since=mark)
+    assert gate.landed(after=before) == ["-", "late"]
+    assert gate.hub.file("main", "e/late") == "ok two"
+    assert gate.hub.git("merge-base", "--is-ancestor", newer, "main") == ""
+
+
+def test_what_is_landing_lands_whatever_is_said_meanwhile(gate: GateOf) -> None:
+    """34, 36: too late to be withdrawn; and who pushes anew under its name is told so once it has landed."""
+    mark = gate.mark()
+    with gate.hook() as hook:
+        gate.push("gone-by", "ok one")
+        gate.wait(hook.reached, "the landing's push")
+        gate.asks("cancel", "gone-by")
+        gate.wait(lambda: not list((gate.folder / "inbox").glob("*.json")), "the word to be heard")
+        gate.push("gone-by", "ok two")
+        hook.go()
+        gate.wait_landed("gone-by", since=mark)
+    assert "has landed" in gate.wait_for(e.EntryRefused, of="gone-by", since=mark).why
+    assert gate.hub.file("main", "e/gone-by") == "ok one"
+    assert not list(events_of(gate.since(mark), e.TaskCancelled))
+
+
+def test_what_somebody_else_merges_has_landed_and_does_not_land_again(gate: GateOf) -> None:
+    """45, 17: while it is tested; and who needs it goes on."""
+    mark, before = gate.mark(), gate.tip()
+    with gate.held("known", "upon"):
+        commit = gate.push("known")
+        gate.phase("known", "testing")
+        gate.give("upon", gate.commit({"e/upon": "ok\n"}), Needs="known")
+        gate.phase("upon", "queued", "testing")
+        gate.merged(commit)
+        gate.phase("known", "landed")
+    gate.wait_landed("upon", since=mark)
+    assert gate.landed(after=before) == ["-", "upon"]
+
+
+def test_what_somebody_else_merges_while_it_lands_does_not_land_again(gate: GateOf) -> None:
+    """45: the hub refuses the landing, and what it refuses is there already."""
+    mark, before = gate.mark(), gate.tip()
+    with gate.hook() as hook:
+        commit = gate.push("raced")
+        gate.wait(hook.reached, "the landing's push")
+        gate.merged(commit)
+        hook.go()
+        gate.phase("raced", "landed")
+    assert gate.landed(after=before) == ["-"]
+    assert _outcomes(gate, mark) == ["moved", "landed"]
+
+
+def test_a_stack_whose_upper_branch_brings_the_lower_one_lands_once(gate: GateOf) -> None:
+    """18: the upper one was pushed first, and contains the lower."""
+    before = gate.tip()
+    lower = gate.commit({"e/lower": "ok\n"})
+    with gate.held("upper", unless="-"):
+        gate.give("upper", gate.commit({"e/upper": "ok\n"}, base=lower))
+        gate.phase("upper", "testing")
+        gate.give("lower", lower)
+        gate.phase("lower", "queued", "testing")
+    gate.wait_landed("upper")
+    gate.phase("lower", "landed")
+    assert gate.landed(after=before) == ["upper"]
+
+
+def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
+    """46: what was taken out stays out, and is not the next one's fault."""
+    before = gate.tip()
+    gate.push("rewound")
+    gate.wait_landed("rewound")
+    gate.hub.git("update-ref", "refs/heads/main", before)
+    gate.push("after-it", base=before)
+    gate.wait_landed("after-it")
+    assert gate.landed(after=before) == ["after-it"]
+    assert "rewound" not in gate.here()
+
+
+def test_a_hub_that_refuses_shuts_the_gate_with_its_words(gate: GateOf) -> None:
+    """47: nobody is returned for it, and all go on once it is mended."""
+    before = gate.tip()
+    with gate.hook(says="main is frozen until Monday", waits=False):
+        gate.push("refused")
+        gate.wait(lambda: gate.state().halted, "a gate that is shut")
+        assert "main is frozen until Monday" in gate.stand("refused").why
+        assert (gate.stand("refused").state, gate.tip()) == ("waits", before)
+    gate.asks("go")
+    gate.wait_landed("refused")
+
+
+def test_target_and_markers_move_together_or_not_at_all(gate: GateOf) -> None:
+    """51: the hub takes the branch and refuses a marker."""
+    before = gate.tip()
+    with gate.hook(name="update", ref="refs/forgepool/*/landed/*", says="no markers here", waits=False):
+        gate.push("atomic")
+        gate.wait(lambda: gate.state().halted, "a gate that is shut")
+        assert gate.tip() == before
+    gate.asks("go")
+    gate.wait_landed("atomic")
+
+
+def test_a_target_that_somebody_checks_out_is_not_moved_beneath_them(gate: GateOf) -> None:
+    """48: neither at the beginning nor later."""
+    tree = gate.go / "tree"
+    gate.hub.git("worktree", "add", "-q", str(tree), "main")
+    try:
+        gate.push("outside")
+        gate.wait(lambda: gate.state().halted, "a gate that is shut")
+        said = gate.machine.run("gate", "serve", "--repo", gate.hub.path)
+        assert (said.status, "is checked out in" in said.err.replace("\n", " ")) == (2, True), said.err
+    finally:
+        gate.hub.git("worktree", "remove", "--force", str(tree))
+    gate.asks("go")
+    gate.wait_landed("outside")
+
+
+def test_a_target_without_its_gate_file_lets_nobody_in_until_it_has_it_again(gate: GateOf) -> None:
+    """60: closed, by name; and open again by the push that mends it."""
+    file = gate.hub.file("main", "forgepool.yaml")
+    gate.foreign({"forgepool.yaml": None})
+    gate.push("unchecked")
+    gate.wait(lambda: gate.state().halted, "a gate that is shut")
+    assert "forgepool.yaml has gone from main" in gate.stand("unchecked").why
+    gate.foreign({"forgepool.yaml": f"{file}\n"})
+    gate.wait_landed("unchecked")
+
+
+def test_the_target_moves_while_a_red_car_is_taken_apart(gate: GateOf) -> None:
+    """31, 30: the bad ones are found all the same, and nobody else is blamed."""
+    mark, before = gate.mark(), gate.tip()
+    gate.asks("pause")
+    names = [f"p{n}" for n in range(5)]
+    for name in names:
+        gate.push(name)
+    gate.push("bad-one", "bad")
+    gate.push("bad-two", "bad")
+    for name in (*names, "bad-one", "bad-two"):
+        gate.phase(name, "queued")
+    gate.asks("go")
+    gate.wait(lambda: any(isinstance(one.event, e.CarDissolved | e.TaskFailed) for one in gate.since(mark)), "a red")
+    gate.foreign({"moved.txt": "again\n"})
+    gate.wait_landed(*names, since=mark)
+    gate.phase("bad-one", "failed")
+    gate.phase("bad-two", "failed")
+    assert sorted(gate.landed(after=before)) == ["-", *names]
+
+
+def test_a_worker_killed_in_the_middle_of_a_check_costs_nobody_anything(gate: GateOf) -> None:
+    """55: the same trial is sent again."""
+    mark = gate.mark()
+    with gate.held("struck"):
+        gate.push("struck")
+        gate.under_test("struck")
+        taken = gate.wait_for(e.MessageTaken, since=mark)
+        os.kill(taken.pid, signal.SIGKILL)
+        gate.wait_for(e.MessageLost, since=mark)
+    gate.wait_landed("struck", since=mark)
+
+
+def test_a_checkout_that_cannot_be_made_is_nobodys_fault(gate: GateOf) -> None:
+    """56: it is tried again after a while, with the reason told meanwhile."""
+    pool = next(gate.machine.cache.glob("*/*/slot-*")).parent.parent
+    pool.rename(pool.with_name("away"))
+    pool.write_text("in the way")
+    try:
+        gate.push("homeless")
+        said = gate.wait_for(e.CheckAnswered, of="homeless")
+        assert said.result.verdict == "infrastructure"
+        assert gate.stand("homeless").code == "infrastructure"
+    finally:
+        pool.unlink()
+        pool.with_name("away").rename(pool)
+    gate.wait_landed("homeless")
+
+
+def _broker(gate: GateOf) -> str:
+    return f"unix://{next(gate.machine.tmp.glob('*/redis.sock'))}"
+
+
+def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
+    """64: as Redis does with what was not acknowledged in time."""
+    mark = gate.mark()
+    with gate.held("double"):
+        gate.push("double")
+        gate.under_test("double")
+        state = gate.state()
+        (sent,) = state.outstanding().values()
+        from orchestrator.gatekeeper.course import gate_course, gate_plan
+
+        course: Course = gate_course(gate_plan(gate.run, "main"), state)
+        use_broker(_broker(gate))
+        send(check, check_request(course, state, sent, now=sent.issued_at), message_id=sent.message_id)
+        with connect(_broker(gate)) as client:
+            gate.wait(lambda: client.llen("checks") == 0, "the second delivery to be taken")
+        assert len(gate.checking()) == 1
+    gate.wait_landed("double", since=mark)
+    assert len(list(events_of(gate.since(mark), e.CheckAnswered))) == 1
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(gate: GateOf) -> None:
+    """65: given while nobody listened, and gone from Redis before anybody did."""
+    mark, key = gate.mark(), f"forgepool:answers:{gate.run}"
+    assert gate.daemon is not None
+    with gate.held("unheard") as let_go:
+        gate.push("unheard")
+        gate.under_test("unheard")
+        gate.wait_for(e.MessageTaken, since=mark)
+        os.kill(gate.daemon.pid, signal.SIGSTOP)
+        try:
+            with connect(_broker(gate)) as client:
+                before = client.xlen(key)
+                let_go()
+                gate.wait(lambda: client.xlen(key) > before, "the answer")
+                client.delete(key)
+        finally:
+            os.kill(gate.daemon.pid, signal.SIGCONT)
+    gate.wait_landed("unheard", since=mark)
+
+
+def test_a_redis_that_dies_with_all_it_had_costs_no_entry(gate: GateOf) -> None:
+    """66"""
+    mark = gate.mark()
+    with gate.held("r1"):
+        for name in ("r1", "r2", "r3"):
+            gate.push(name)
+            gate.phase(name, "queued", "testing")
+        gate.under_test("r1")
+        for one in in_role(gate.machine.folder, "redis"):
+            one.kill()
+        gate.wait_for(e.PartRestarted, since=mark)
+    gate.wait_landed("r1", "r2", "r3", since=mark)
+    assert [name for move in gate.moves(mark) for name in move] == ["r1", "r2", "r3"]
+
+
+@pytest.fixture
+def careful(kept: GateOf) -> Iterator[GateOf]:
+    """A gate where a person's branch wants a person's approval."""
+    folder = kept.machine.folder.parent
+    (folder / "careful").mkdir()
+    gate = make_gate(folder, Machine(folder=folder / "careful", name="careful"), "careful")
+    gate.serve("--people", "approval")
+    yield gate
+    gate.stop()
+
+
+def test_an_approval_is_of_one_commit_and_who_needs_it_waits(careful: GateOf) -> None:
+    """38: said of the first revision, it holds for no other; and who needs the entry is not withdrawn meanwhile."""
+    gate = careful
+    gate.push("seen", "ok one")
+    gate.phase("seen", "reviewing")
+    gate.give("behind", gate.commit({"e/behind": "ok\n"}), Needs="seen")
+    gate.phase("behind", "queued", "testing")
+    stale = gate.state().tasks["seen"].candidate
+    gate.push("seen", "ok two")
+    gate.wait_for(e.EntrySubmitted, of="seen", count=2)
+    gate.asks("approve", "seen", candidate=stale)
+    gate.phase("seen", "reviewing")
+    assert gate.stand("seen").next == f"forgepool approve {gate.run} seen --by NAME"
+    assert gate.stand("behind").blocked_by == "seen"
+    assert not list(gate.answered_landed())
+    gate.asks("approve", "seen", candidate=gate.state().tasks["seen"].candidate)
+    gate.wait_landed("seen")
+    gate.phase("behind", "reviewing")
+    assert gate.hub.file("main", "e/seen") == "ok two"
+
+
+def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
+    """49: two homes that know nothing of each other keep the same branch; the hub itself is the fence."""
+    folder = kept.machine.folder.parent
+    (folder / "left").mkdir()
+    (folder / "right").mkdir()
+    one = make_gate(folder, Machine(folder=folder / "left", name="left"), "shared")
+    other = GateOf(machine=Machine(folder=folder / "right", name="right"), hub=one.hub, go=one.go)
+    other.machine.variables["FORGEPOOL_SANDBOX"] = "off"
+    before = one.tip()
+    one.serve()
+    other.serve()
+    names = [f"t{n}" for n in range(6)]
+    for name in names:
+        one.push(name)
+    one.wait(lambda: {*names} <= {*one.here()}, "all to be there", within_s=90)
+    one.stop()
+    other.stop()
+    assert sorted(one.landed(after=before)) == names

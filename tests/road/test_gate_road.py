@@ -1,0 +1,327 @@
+"""A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
+
+from collections.abc import Iterator
+
+import pytest
+from gate_kit import GateOf, kept_gate
+from kit import Repository, events_of
+
+from orchestrator import events as e
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def kept(redis_program: str) -> Iterator[GateOf]:
+    """One for the module: a daemon takes seconds to start."""
+    with kept_gate() as gate:
+        yield gate
+
+
+@pytest.fixture
+def gate(kept: GateOf) -> Iterator[GateOf]:
+    yield kept
+    kept.tidy()
+
+
+def test_what_is_submitted_by_hand_lands_and_leaves_no_refs(gate: GateOf) -> None:
+    """By the command, from a clone; what it was given is what lands, and `explain` says so."""
+    before = gate.tip()
+    commit = gate.commit({"e/first": "ok\n"}, ref="refs/heads/topic/first")
+    words = ("--repo", gate.hub.path, "--hub", gate.hub.path, "--name", "first", "--by", "Ann", "--json")
+    said = gate.machine.run("gate", "submit", "topic/first", *words)
+    assert said.status == 0, said.err
+    assert said.answer["commit"] == commit
+    gate.wait_landed("first")
+    assert gate.landed(after=before) == ["first"]
+    gate.waits_for_no_refs()
+    told = gate.explained("first")
+    assert (told["state"], told["by"], told["landed_as"]) == ("landed", "Ann", gate.tip())
+    gate.hub.git("update-ref", "-d", "refs/heads/topic/first")
+
+
+def test_three_green_behind_each_other_land_in_one_move_with_a_commit_each(gate: GateOf) -> None:
+    """8, 50: the slow head holds nobody up, and the branch moves once."""
+    before, mark = gate.tip(), gate.mark()
+    with gate.held("n1", unless="n3"):
+        for name in ("n1", "n2", "n3"):
+            gate.push(name)
+            gate.phase(name, "queued", "testing")
+        gate.wait_landed("n1", "n2", "n3", since=mark)
+    assert (("n1", "n2"), ("n3",)) in gate.trials(mark)
+    assert gate.moves(mark) == [("n1", "n2", "n3")]
+    assert gate.landed(after=before) == ["n1", "n2", "n3"]
+
+
+def test_a_need_is_submitted_first_or_the_sentence_says_so(gate: GateOf) -> None:
+    """15, 19: of this target; and the ref of what is refused is not left lying."""
+    gate.give("lonely", gate.commit({"e/lonely": "ok\n"}), Needs="nobody")
+    refused = gate.wait_for(e.EntryRefused, of="lonely")
+    assert refused.why == "it needs 'nobody', and no entry of that name was submitted to main; submit that first"
+    said = gate.machine.run("gate", "explain", "lonely", "--gate", gate.run)
+    assert (said.status, refused.why in said.err.replace("\n", " ")) == (2, True), said.err
+
+
+def test_who_needs_another_of_the_same_moment_comes_after_it(gate: GateOf) -> None:
+    """15: whatever their names' order."""
+    before = gate.tip()
+    gate.asks("pause")
+    gate.wait(lambda: gate.state().paused, "a pause")
+    on = gate.commit({"e/z-first": "ok\n"})
+    gate.feed("update-ref", "--stdin", text=f"create refs/forgepool/for/main/z-first {on}\n")
+    gate.give("a-then", gate.commit({"e/a-then": "ok\n"}), Needs="z-first")
+    gate.phase("a-then", "queued")
+    gate.asks("go")
+    gate.wait_landed("a-then", "z-first")
+    assert gate.landed(after=before) == ["z-first", "a-then"]
+
+
+def test_needs_in_a_circle_are_refused(gate: GateOf) -> None:
+    """16"""
+    with gate.held("one"):
+        gate.push("one")
+        gate.phase("one", "testing")
+        gate.give("two", gate.commit({"e/two": "ok\n"}), Needs="one")
+        gate.phase("two", "queued", "testing")
+        gate.give("one", gate.commit({"e/one": "ok too\n"}), Needs="two")
+        why = gate.wait_for(e.EntryRefused, of="one").why
+        assert why == "it needs 'two', which needs it in turn; submit what belongs together as one branch"
+    gate.wait_landed("one", "two")
+
+
+def test_who_needs_what_is_withdrawn_is_withdrawn_with_its_name(gate: GateOf) -> None:
+    """14, 18, 36: the stack is abandoned in the middle of its trial."""
+    base = gate.commit({"e/base": "ok\n"})
+    with gate.held("base"):
+        gate.give("base", base)
+        gate.phase("base", "testing")
+        gate.give("upper", gate.commit({"e/upper": "ok\n"}, base=base), Needs="base")
+        gate.phase("upper", "queued", "testing")
+        gate.asks("cancel", "base")
+        gate.phase("upper", "blocked")
+    assert gate.stand("upper").why == "needs 'base', which did not land"
+    assert gate.stand("base").state == "withdrawn"
+
+
+def test_a_check_that_nobody_wants_to_know_of_is_ended(gate: GateOf) -> None:
+    """12, 36: withdrawn in the middle of its check, whose processes go; its slot is another's then."""
+    with gate.held("gone"):
+        gate.push("gone")
+        gate.under_test("gone")
+        gate.asks("cancel", "gone")
+        gate.phase("gone", "cancelled")
+        gate.wait(lambda: not gate.checking(), "the end of its processes")
+        gate.push("next")
+        gate.wait_landed("next")
+    assert "gone" not in gate.here()
+
+
+def test_the_other_of_two_in_a_car_goes_on_without_the_withdrawn(gate: GateOf) -> None:
+    """37"""
+    mark = gate.mark()
+    names = [f"c{n}" for n in range(8)]
+    gate.asks("pause")
+    for name in names:
+        gate.push(name)
+    for name in names:
+        gate.phase(name, "queued")
+    with gate.held(*names):
+        gate.asks("go")
+        car = gate.wait(lambda: next((car for _, car in gate.trials(mark) if len(car) > 1), None), "a car of several")
+        gate.asks("cancel", car[0])
+        gate.phase(car[0], "cancelled")
+    rest = [one for one in names if one != car[0]]
+    gate.wait_landed(*rest, since=mark)
+    assert car[0] not in gate.here()
+
+
+def test_what_conflicts_goes_alone_and_is_told_of_its_files(gate: GateOf) -> None:
+    """28, 29: behind what it conflicts with; the others of its moment land."""
+    base = gate.tip()
+    gate.give("left", gate.commit({"e/left": "ok\n", "shared": "left\n"}, base=base))
+    gate.phase("left", "queued", "testing", "landing", "landed")
+    gate.give("right", gate.commit({"e/right": "ok\n", "shared": "right\n"}, base=base))
+    gate.push("beside", base=base)
+    gate.wait_landed("left", "beside")
+    gate.phase("right", "failed")
+    reason = gate.state().tasks["right"].reasons[-1]
+    assert (reason.kind, reason.paths, reason.conflicting_entry) == ("conflict", ("shared",), "left")
+    assert "shared" in gate.paragraph("right")
+
+
+def test_two_that_are_red_together_return_the_younger_with_the_others_name(gate: GateOf) -> None:
+    """22: each is green alone, and the older one lands."""
+    base, before = gate.tip(), gate.tip()
+    with gate.held("older", unless="younger"):
+        gate.push("older", base=base)
+        gate.phase("older", "testing")
+        gate.push("younger", "without older", base=base)
+        gate.phase("younger", "testing", "queued", "failed")
+    gate.wait_landed("older")
+    gate.phase("younger", "failed")
+    assert gate.state().tasks["younger"].reasons[-1].conflicting_entry == "older"
+    assert gate.landed(after=before) == ["older"]
+
+
+def test_another_revision_takes_the_place_of_one_under_test(gate: GateOf) -> None:
+    """34: the old one is never landed, whatever its check says."""
+    with gate.held("again"):
+        gate.push("again", "ok one")
+        gate.under_test("again")
+        newer = gate.push("again", "ok two")
+        gate.wait_for(e.EntrySubmitted, of="again", count=2)
+    gate.wait_landed("again")
+    assert gate.hub.file("main", "e/again") == "ok two"
+    assert gate.hub.git("merge-base", "--is-ancestor", newer, "main") == ""
+
+
+def test_who_deletes_the_branch_withdraws_nothing(gate: GateOf) -> None:
+    """35, 54: what was submitted is the commit, which the gate keeps, whatever is cleaned up meanwhile."""
+    with gate.held("pinned"):
+        commit = gate.push("pinned")
+        gate.phase("pinned", "testing")
+        gate.hub.git("update-ref", "-d", "refs/scratch/one")
+        gate.hub.git("reflog", "expire", "--expire=now", "--all")
+        for one in (gate.hub, *(Repository(path=path) for path in gate.machine.cache.glob("mirrors/*.git"))):
+            one.git("gc", "-q", "--prune=now")
+        assert gate.hub.git("cat-file", "-t", commit) == "commit"
+    gate.wait_landed("pinned")
+
+
+def test_the_same_commit_again_changes_nothing(gate: GateOf) -> None:
+    """39"""
+    with gate.held("same"):
+        commit = gate.push("same")
+        gate.under_test("same")
+        mark, trials = gate.mark(), len(gate.trials())
+        gate.give("same", commit)
+        gate.wait(lambda: not gate.hub.refs("refs/forgepool/for"), "the submission to be taken in")
+        assert [one for one in gate.since(mark) if isinstance(one.event, e.EntrySubmitted | e.EntryRefused)] == []
+        assert len(gate.trials()) == trials
+    gate.wait_landed("same")
+
+
+def test_one_that_was_returned_may_be_tried_again_and_is_counted(gate: GateOf) -> None:
+    """40: red by itself, then green; each revision is kept in the hub as long as it may be asked for."""
+    gate.push("mended", "bad")
+    gate.phase("mended", "failed")
+    assert gate.stand("mended").code == "check_failed"
+    gate.asks("retry", "mended")
+    gate.wait_for(e.EntrySubmitted, of="mended", count=2)
+    gate.wait(lambda: f"refs/forgepool/{gate.run}/orders/mended/2" in gate.own_refs(), "its pin")
+    gate.wait_for(e.TaskFailed, of="mended", count=2)
+    gate.push("mended")
+    gate.wait_landed("mended")
+    assert gate.stand("mended").revision == 3
+
+
+def test_what_the_target_has_already_makes_no_commit(gate: GateOf) -> None:
+    """41"""
+    before = gate.tip()
+    gate.give("had", before)
+    assert "main has" in gate.wait_for(e.EntryRefused, of="had").why
+    assert gate.tip() == before
+
+
+def test_an_entry_that_changes_nothing_is_returned_or_lands_without_harm(gate: GateOf) -> None:
+    """42"""
+    before = gate.tip()
+    gate.give("empty", gate.commit({}))
+    gate.phase("empty", "landed", "failed")
+    assert gate.hub.git("diff", before, "main") == ""
+
+
+def test_files_of_all_kinds_arrive_as_they_were(gate: GateOf) -> None:
+    """53: modes, symlinks, bytes, line ends, odd names, a name that is moved while others are at work."""
+    base = gate.tip()
+    script = gate.feed("hash-object", "-w", "--stdin", text="#!/bin/sh\n")
+    odd = {"HEAD": "not a ref\n", "e/odd": "ok\n", "crlf.txt": "one\r\ntwo\r\n", "a b/ü é.txt": "odd\n"}
+    commit = gate.commit(odd, base=base)
+    lines = [
+        "commit refs/scratch/one",
+        "mark :1",
+        "committer A <a@b> 1700000000 +0000",
+        "data 4\nkind",
+        f"from {commit}",
+        f"M 100755 {script} run.sh",
+        "M 120000 inline link\ndata 9\nREADME.md",
+        "M 100644 inline bytes\ndata 4\n\0\1\2\3",
+        "R README.md MOVED.md",
+        "",
+        "get-mark :1",
+        "done",
+    ]
+    kinds = gate.feed("fast-import", "--quiet", "--force", "--done", text="\n".join(lines) + "\n")
+    gate.push("beside-kinds", base=base)
+    gate.wait_landed("beside-kinds")
+    gate.give("all.kinds", kinds)
+    gate.phase("all-kinds", "landed", "failed", "needs_human")
+    wanted = gate.hub.git("ls-tree", "-r", kinds).splitlines()
+    found = gate.hub.git("ls-tree", "-r", "main").splitlines()
+    assert gate.stand("all-kinds").state == "landed", gate.paragraph("all-kinds")
+    assert {one for one in wanted if "\te/" not in one} == {one for one in found if "\te/" not in one}
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("driver", ".gitattributes"), ("weaker", "forgepool.yaml"), ("linked", ".gitmodules")]
+)
+def test_what_only_a_person_may_change_is_returned_with_the_files_name(gate: GateOf, name: str, path: str) -> None:
+    """53, 61: settings of git's and of the gate; the check that judges is the target's own."""
+    gate.push(name, more={path: "version: 1\nchecks: {entries: test -d .}\n"})
+    gate.phase(name, "failed")
+    assert path in gate.stand(name).why
+
+
+def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
+    """53: git keeps any bytes as an author's name, and the journal keeps text."""
+    tree = gate.hub.git("rev-parse", f"{gate.commit({'e/latin': 'ok'})}^{{tree}}")
+    raw = f"tree {tree}\nparent {gate.tip()}\nauthor J\xfcrgen <j@x> 1700000000 +0000\n".encode("latin-1")
+    raw += "committer J\xfcrgen <j@x> 1700000000 +0000\n\ngr\xfc\xdfe\n".encode("latin-1")
+    (gate.go / "raw").write_bytes(raw)
+    gate.give("latin", gate.hub.git("hash-object", "-t", "commit", "-w", str(gate.go / "raw")))
+    gate.wait_landed("latin")
+
+
+def test_words_said_a_thousand_times_are_heard_once(gate: GateOf) -> None:
+    """69"""
+    with gate.held("stormy"):
+        gate.push("stormy")
+        gate.phase("stormy", "testing")
+        mark = gate.mark()
+        for _ in range(500):
+            gate.asks("hold", "stormy")
+        gate.asks("release", "stormy")
+        gate.wait(lambda: not list((gate.folder / "inbox").glob("*.json")), "all words to be heard")
+        held = [(one.task, one.held) for one in events_of(gate.since(mark), e.EntryHeld)]
+        assert held == [("stormy", True), ("stormy", False)]
+    gate.wait_landed("stormy")
+
+
+def test_whoever_waits_is_told_for_what_since_when_and_what_next(gate: GateOf) -> None:
+    """75"""
+    with gate.held("h1"):
+        gate.push("h1")
+        gate.under_test("h1")
+        gate.push("h2")
+        gate.phase("h2", "queued", "testing")
+        gate.give("h3", gate.commit({"e/h3": "ok\n"}), Needs="h2")
+        gate.phase("h3", "queued", "testing")
+        gate.asks("hold", "h2")
+        gate.wait(lambda: "h2" in gate.state().held, "the hold")
+        assert (gate.stand("h1").state, gate.stand("h1").code) == ("tested", "trial")
+        stand = gate.stand("h2")
+        assert (stand.state, stand.code, stand.why) == ("waits", "held", "a person holds it")
+        assert (stand.next, stand.place) == ("forgepool gate release h2", 2)
+        stand = gate.stand("h3")
+        assert (stand.code, stand.blocked_by) == ("need", "h2")
+        assert stand.why == "it needs 'h2', which has not landed yet"
+        gate.asks("pause", text="lunch")
+        gate.wait(lambda: gate.state().paused, "the pause")
+        assert (gate.stand("h1").why, gate.stand("h1").next) == ("the gate is paused: lunch", "forgepool gate resume")
+        said = gate.machine.run("gate", "status", "--json", "--gate", gate.run)
+        assert said.answer["paused"] == "lunch"
+        assert [one["entry"] for one in said.answer["entries"][:3]] == ["h1", "h2", "h3"]
+        assert all(one["since"] and one["code"] for one in said.answer["entries"])
+        gate.asks("release", "h2")
+        gate.asks("go")
+    gate.wait_landed("h1", "h2", "h3")

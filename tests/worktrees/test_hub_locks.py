@@ -1,0 +1,66 @@
+"""A lock that a killed push has left in a hub on this host goes once its maker cannot be alive, and never before."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from repositories import Hub
+
+from worktrees.git import GitFailed
+from worktrees.hub_locks import STALE_S, remove_stale_locks
+from worktrees.mirror import Mirror
+from worktrees.push import Pushed, RefUpdate
+
+ONE = "refs/forgepool/r1/one"
+
+
+def _git_dir(mirror: Mirror) -> Path:
+    hub = Path(mirror.hub)
+    return hub / ".git" if (hub / ".git").is_dir() else hub
+
+
+def _left_behind(mirror: Mirror, *, age_s: float, ref: str = ONE) -> Path:
+    lock = _git_dir(mirror) / f"{ref}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    os.utime(lock, times=(time.time() - age_s,) * 2)
+    return lock
+
+
+def test_an_old_lock_that_nobody_holds_does_not_stop_a_push(hub: Hub, mirror: Mirror) -> None:
+    lock = _left_behind(mirror, age_s=STALE_S + 60)
+    assert mirror.push([RefUpdate(ref=ONE, new=hub.tip(), expected=None)]) == Pushed()
+    assert mirror.hub_refs(ONE) == {ONE: hub.tip()}
+    assert not lock.exists()
+
+
+def test_a_young_lock_is_somebodys_and_is_named(hub: Hub, mirror: Mirror) -> None:
+    lock = _left_behind(mirror, age_s=STALE_S / 2)
+    with pytest.raises(GitFailed, match=r"one\.lock': File exists"):
+        mirror.push([RefUpdate(ref=ONE, new=hub.tip(), expected=None)])
+    assert lock.exists()
+
+
+def test_an_old_lock_stays_while_a_git_is_at_work_in_the_hub(hub: Hub, mirror: Mirror) -> None:
+    lock = _left_behind(mirror, age_s=STALE_S + 60)
+    at_work = subprocess.Popen(
+        ["git", "cat-file", "--batch"], cwd=_git_dir(mirror), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert at_work.stdin is not None and at_work.stdout is not None
+        at_work.stdin.write(b"HEAD\n")
+        at_work.stdin.flush()
+        assert at_work.stdout.readline()
+        assert remove_stale_locks(_git_dir(mirror), [ONE]) == []
+    finally:
+        at_work.communicate()
+    assert lock.exists()
+    assert remove_stale_locks(_git_dir(mirror), [ONE]) == [lock]
+
+
+def test_locks_of_refs_that_are_not_asked_about_stay(hub: Hub, mirror: Mirror) -> None:
+    other = _left_behind(mirror, age_s=STALE_S + 60, ref="refs/heads/other")
+    assert remove_stale_locks(_git_dir(mirror), [ONE]) == []
+    assert other.exists()
