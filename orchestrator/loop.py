@@ -53,7 +53,7 @@ from workers.entry import run_order
 from workers.presence import slots
 from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
 from worktrees.git import GitFailed
-from worktrees.mirror import Mirror
+from worktrees.mirror import Mirror, MissingCommit
 
 log = structlog.get_logger()
 
@@ -153,7 +153,7 @@ class Loop:
             self._miss_workers()
         except BrokerAway:
             self._redis_away()
-        except GitFailed as trouble:
+        except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
             time.sleep(_AWAY_PAUSE_S)
         self.listener(self.state, ())
@@ -243,7 +243,10 @@ class Loop:
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:
                 self._note_reviewer(event)
-            self.record(events)
+            try:
+                self.record(events)
+            except IllegalStep as refused:
+                log.warning("request.refused", run=self.state.run, why=str(refused))
             # Before the request is gone: an attempt under way hears of it in no other way.
             for event in events:
                 if isinstance(event, ProfileChosen):

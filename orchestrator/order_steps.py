@@ -151,11 +151,14 @@ def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
+    """The hub was asked before: what was in doubt has not landed."""
+    task.intended = ()
     charge(task, event.reason)
     task.enter("pending", at)
 
 
 def failed(task: TaskState, event: e.TaskFailed, at: float) -> None:
+    task.intended = ()
     charge(task, event.reason)
     task.enter("failed", at)
 
@@ -177,7 +180,7 @@ def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
     """Who stopped because the run's budget left it no more goes on from there when there is some."""
     if event.why == "budget" and task.phase == "answered" and task.result is not None:
         _interrupt(task, task.result.attempt, touched=task.result.paths)
-    task.detail, task.parked_for = event.question, event.why
+    task.detail, task.parked_for, task.intended = event.question, event.why, ()
     if event.why == "question":
         task.question, task.over = event.question, task.attempt
     else:

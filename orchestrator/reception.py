@@ -163,7 +163,7 @@ def _landed(state: State, result: Landing) -> list[Event]:
     entries = landing.intent.entries if landing is not None else ()
     answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
     if result.outcome == "refused" and result.unapproved:
-        answered.append(unapproved(state, state.tasks[result.unapproved], result.detail))
+        answered.append(unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
     elif result.outcome == "refused":
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered

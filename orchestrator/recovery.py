@@ -49,9 +49,7 @@ def recovered(state: State, mirror: Mirror) -> list[Event]:
             # They land with the last of them, or not at all.
             continue
         marker = refs.get(marker_ref(state.run, task.id))
-        if task.phase in _MAY_HAVE_LANDED and marker is not None:
-            events.append(_has_landed(state, task, marker))
-        elif task.phase in _MAY_HAVE_LANDED and task.intended:
+        if task.phase in _MAY_HAVE_LANDED and (marker is not None or task.intended):
             events += landed(state, mirror, task)
         elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
             events += worked(state, mirror, task)
@@ -99,7 +97,7 @@ def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
     """
     marker = marker_ref(state.run, task.id)
     commit = mirror.hub_refs(marker).get(marker)
-    if commit is None:
+    if commit is None or not contained(mirror, state.target, commit):
         commit = next((one for one in map(CommitId, task.intended) if contained(mirror, state.target, one)), None)
     return [] if commit is None else [_has_landed(state, task, commit)]
 
@@ -117,8 +115,8 @@ def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list
 
 def settled(state: State, events: Sequence[Event], ask: Callable[[TaskState], list[Event]]) -> list[Event]:
     """The same events, or, where `ask` shows that tasks they concern have landed, that alone: more may follow."""
-    doubtful = [state.tasks[one] for event in events for one in _concerned(event)]
-    found = [each for task in doubtful if task.landing_in_doubt for each in ask(task)]
+    doubtful = dict.fromkeys(one for event in events for one in _concerned(event))
+    found = [each for task in (state.tasks[one] for one in doubtful) if task.landing_in_doubt for each in ask(task)]
     return found or list(events)
 
 

@@ -141,6 +141,7 @@ _MAY_BE_APPROVED: tuple[Phase, ...] = (
     *("candidate", "queued", "testing", "reviewing", "reviewed"),
     *("pending", "failed", "needs_human"),
 )
+_MAY_BE_GIVEN_BACK: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
@@ -154,8 +155,8 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.EntryQueued: (gate_steps.queued, ("candidate",)),
     e.ReviewSent: (review_steps.sent, ("queued", "testing", "reviewing")),
     e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "reviewing")),
-    e.TaskReturned: (order_steps.returned, ("answered", "candidate", "queued", "testing", "reviewed")),
-    e.TaskFailed: (order_steps.failed, ("answered", "candidate", "queued", "testing", "reviewed")),
+    e.TaskReturned: (order_steps.returned, _MAY_BE_GIVEN_BACK),
+    e.TaskFailed: (order_steps.failed, _MAY_BE_GIVEN_BACK),
     e.TaskBlocked: (order_steps.blocked, ("pending", "queued", "testing")),
     e.TaskParked: (order_steps.parked, ("pending", "queued", "testing", "answered", "reviewing", "reviewed")),
     e.TaskCancelled: (

@@ -7,6 +7,7 @@ tried behind a landing that fails is of no use, and costs nobody anything else.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -53,11 +54,13 @@ def _line(course: Course, state: State, now: float) -> Line:
     line = state.train.line
     on_tip = {key: one for key, one in line.trials.items() if one.stale or state.train.out[key].base == state.tip}
     line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
-    apart = [line.entries[one].accepted for one in state.train.apart if one in line.entries]
+    apart = [line.entries[one].accepted for one in state.train.apart if one in line.entries and one not in state.held]
     known = {one: _known(course, state, state.tasks[one], now) for one in line.entries}
     if apart:
+        needed = _all_needed(course, state, state.train.apart)
         for one, entry in line.entries.items():
-            known[one] |= {"held": known[one]["held"] or entry.accepted > min(apart)}
+            behind = entry.accepted > min(apart) and one not in needed
+            known[one] |= {"held": known[one]["held"] or behind}
             known[one] |= {"single": known[one]["single"] or one in state.train.apart}
     return decorated(line, known)
 
@@ -87,6 +90,17 @@ def _lacks_a_need(state: State, task: TaskState) -> bool:
     entry = state.submitted.get(task.id)
     wanted = () if entry is None else entry.needs
     return any(one not in state.train.line.entries and state.tasks[one].phase != "landed" for one in wanted)
+
+
+def _all_needed(course: Course, state: State, names: Iterable[str]) -> set[str]:
+    """These, and all that they need, be it through others."""
+    found, left = set[str](), list(names)
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left.extend(_needs(course, state, state.tasks[one]))
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

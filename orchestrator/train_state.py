@@ -111,7 +111,7 @@ class TrainState:
         if state is None:
             self.forget(result.request_id)
         else:
-            clash = result.about if result.verdict == "conflict" else ""
+            clash = result.about if result.verdict in ("conflict", "findings") else ""
             self.line.answer(result.request_id, state, clash=clash)
             self._forget_lost()
 

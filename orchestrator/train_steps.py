@@ -39,12 +39,22 @@ def check_answered(state: "State", event: e.CheckAnswered, at: float) -> None:
     for task in (state.tasks[one] for one in trial.car):
         task.verdict, task.reviewed = result, task.reviewed or result.reviewed
         _told(state, task, result, at)
+    if result.verdict == "infrastructure":
+        _take_apart(state, trial.car, at)
     if result.verdict == "apart":
         state.train.apart.add(result.about)
     if result.verdict == "stale" and (result.about or event.task) in trial.spec:
         stale = state.tasks[result.about or event.task]
         stale.detail, stale.result = result.detail, None
         stale.enter("pending", at)
+
+
+def _take_apart(state: "State", car: Ids, at: float) -> None:
+    """Trouble again and again may be one entry's: it shall not hold up those it was coupled with."""
+    if len(car) > 1 and car in state.train.line.cars and all(state.tasks[one].troubles > 1 for one in car):
+        state.train.dissolve(car, [(one,) for one in car])
+        for one in car:
+            _settle_phase(state, state.tasks[one], at)
 
 
 def _told(state: "State", task: TaskState, result: CheckResult, at: float) -> None:
@@ -126,6 +136,9 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
         for one, commit in commits.items():
             _has_landed(state, state.tasks[one], commit, event, at)
         state.train.landed(intent.entries, intent.commit)
+        if not state.halted_by_infrastructure:
+            # What had been said of the target was said of another tip.
+            state.halted = ""
         state.tip = intent.commit
         return
     if result.outcome == "landed":
@@ -179,6 +192,7 @@ def check_lost(state: "State", event: e.MessageLost, at: float) -> None:
     for one in trial.car:
         _lost(state.tasks[one], event, at)
         _settle_phase(state, state.tasks[one], at)
+    _take_apart(state, trial.car, at)
 
 
 def landing_lost(state: "State", event: e.MessageLost, at: float) -> None:

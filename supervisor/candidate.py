@@ -11,13 +11,14 @@ from supervisor.checks.certificates import Inputs
 from supervisor.checks.runs import Runs
 from supervisor.checks.trial import Found, Sample, try_checks
 from supervisor.demands import Demands
-from supervisor.messages import CheckRequest, CheckResult
+from supervisor.findings import ScanFinding
+from supervisor.messages import CheckRequest, CheckResult, EntryRef
 from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
 from supervisor.verdicts import kept_out, out
-from worktrees.compose import Composed
-from worktrees.diff import FileDiff, diff_tail, patch_id
+from worktrees.compose import Composed, tree_of
+from worktrees.diff import FileDiff, diff_tail, patch_id, tree_diff
 from worktrees.git import CommitId, Git
 
 
@@ -47,33 +48,59 @@ class Candidate:
             Untold: a check said nothing, through nobody's doing.
             NotConfigured: a check proves nothing, on the target neither.
         """
-        from supervisor.scans.scanning import kept_out as held_against
         from supervisor.scans.scanning import scan
 
-        subject = self._subject()
-        findings = scan(subject)
+        subjects = self._subjects()
+        found = [(entry, scan(subject)) for entry, subject in zip(self.request.spec, subjects, strict=True)]
+        own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
         patch = patch_id(self._git, self._ground, self.composed.tree)
-        told = blank.model_copy(update={"patch_id": patch, "findings": findings})
-        held = held_against(findings, reviewed=self.demands.reviewed)
-        result = kept_out(self.request, held, told) if held else self._tried(subject.files, told)
-        return result if result.verdict == "green" else self._shown(result, subject)
+        told = blank.model_copy(update={"patch_id": patch, "findings": own})
+        result = self._scanned(found, told) or self._tried(self._files(subjects), told)
+        return result if result.verdict == "green" else self._shown(result, subjects)
 
-    def _subject(self) -> Subject:
+    def _scanned(
+        self, found: Sequence[tuple[EntryRef, tuple[ScanFinding, ...]]], told: CheckResult
+    ) -> CheckResult | None:
+        """Of the first entry that is kept out; of those ahead as well, since they may land with these."""
+        from supervisor.scans.scanning import kept_out as held_against
+
+        for entry, findings in found:
+            if held := held_against(findings, reviewed=self._looked_at(entry)):
+                return kept_out(self.request, held, told.model_copy(update={"about": entry.task}))
+        return None
+
+    def _looked_at(self, entry: EntryRef) -> bool:
+        """Somebody has to approve it before it lands."""
+        own = entry in self.request.entries and self.demands.reviewed
+        return own or entry.reviewed or self.demands.of_everybody
+
+    def _subjects(self) -> list[Subject]:
+        """One for each entry of the spec: what it changes where it stands."""
         from supervisor.scans.scanning import subject_of
 
-        leave, scans = self._leave, self.demands.scans
-        planned = tuple(path for entry in self.request.entries for path in entry.planned)
-        extended = tuple(path for entry in self.request.entries for path in entry.extended)
-        mine = {"grants": leave.grants, "holds": leave.holds, "waive": leave.waive}
-        entry = self.request.entries[-1].model_copy(update=mine | {"planned": planned, "extended": extended})
-        checks = self.demands.checks
-        return subject_of(self._git, self._ground, self.composed.tree, entry, checks, scans.protect, scans.waive)
+        scans, checks = self.demands.scans, self.demands.checks
+        before = (CommitId(self.request.base), *(step.commit for step in self.composed.steps))
+        return [
+            subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive)
+            for on, step, entry in zip(before, self.composed.steps, self.request.spec, strict=False)
+        ]
 
-    def _shown(self, result: CheckResult, subject: Subject) -> CheckResult:
+    def _files(self, subjects: Sequence[Subject]) -> tuple[FileDiff, ...]:
+        """All that the spec changes on the target, but for what each who changes it has a person's leave to."""
+        if len(subjects) == 1:
+            return subjects[0].files
+        leaves: dict[str, list[bool]] = {}
+        for entry, subject in zip(self.request.spec, subjects, strict=True):
+            for file in subject.files:
+                leaves.setdefault(file.path, []).append(covers(entry.grants, file.path))
+        whole = tree_diff(self._git, CommitId(self.request.base), self.composed.tree)
+        return tuple(file for file in whole if not all(leaves.get(file.path, [False])))
+
+    def _shown(self, result: CheckResult, subjects: Sequence[Subject]) -> CheckResult:
         """With the end of the difference, and without the secrets in it: both go on to whoever tries again."""
         from supervisor.scans.secrets import find_secrets, hidden
 
-        values = [each.value for each in find_secrets(subject)]
+        values = [each.value for subject in subjects for each in find_secrets(subject)]
         tail = hidden(diff_tail(self._git, self._ground, self.composed.tree), values)
         failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
@@ -103,24 +130,24 @@ class Candidate:
             host=self.runs.place.settings.host,
             excuse=excuse_of(files, leave.grants, leave.holds, leave.waive),
             granted=any(covers(leave.grants, file.path) for file in files),
-            looked_at=self.demands.reviewed,
+            looked_at=all(self._looked_at(entry) for entry in self.request.spec),
         )
 
     def _with_targets_tests(self, files: Sequence[FileDiff], found: Found) -> Found:
         """The same once more where the entry changes what it is judged by: under the target's tests and settings."""
-        leave, checks = self._leave, self.runs.checks
-        guarded = protected_tree(self._git, self._ground, self.composed.tree, files, checks, leave.grants, leave.holds)
+        leave, checks, target = self._leave, self.runs.checks, CommitId(self.request.base)
+        guarded = protected_tree(self._git, target, self.composed.tree, files, checks, leave.grants, leave.holds)
         if guarded is None:
             return found
         own = self._sample(files)
         sample = replace(
             own,
-            commit=commit_of(self._git, self._ground, guarded.tree),
+            commit=commit_of(self._git, target, guarded.tree),
             inputs=Inputs(git=self._git, tree=guarded.tree, checks=checks),
             label="protected",
             guarded=guarded,
         )
-        under = try_checks(self.runs, sample)
+        under = try_checks(self._runs_on_target(), sample)
         return replace(
             under,
             certificates=found.certificates,
@@ -129,9 +156,17 @@ class Candidate:
             findings=[*found.findings, *under.findings],
         )
 
+    def _runs_on_target(self) -> Runs:
+        """Under the target's tests the tree is judged by the target, whatever stands ahead; none of its red excuses."""
+        target = CommitId(self.request.base)
+        if self.runs.tip == target:
+            return self.runs
+        at_target = Inputs(git=self._git, tree=tree_of(self._git, target), checks=self.runs.checks)
+        return replace(self.runs, tip=target, at_tip=at_target, guessed=True, _tips={})
+
     @property
     def _leave(self) -> _Leave:
-        entries = self.request.entries
+        entries = self.request.spec
         if len(entries) == 1:
             return _Leave(grants=entries[0].grants, holds=entries[0].holds, waive=entries[0].waive)
         declared = [entry.holds for entry in entries if entry.holds is not None]

@@ -17,7 +17,7 @@ certificates; and what a scan only wants somebody to look at comes through where
 approval is demanded here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -36,7 +36,7 @@ from worktrees.git import CommitId, Git, GitFailed, TreeId
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
 from worktrees.protect import gate_option, token_at
-from worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
+from worktrees.target import Moved, NotMoved, TargetElsewhere, contained, move_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,8 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
         faults.reached("landing.after-push")
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.
+        if landing.outcome == "refused" and (stale := _stale_markers(mirror, request)):
+            landing = _move(mirror, request, ready, blank, replacing=stale)
         earlier = None if landing.outcome == "landed" else _landed_before(mirror, request)
         if earlier != request.commit and len(request.entries) > 1:
             # The last of them may have landed by itself, by an earlier request; the others have not.
@@ -89,7 +91,14 @@ def _gates_mirror(hub: str, settings: Settings) -> Mirror:
 def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
     """The commit with which the last entry has landed, by its marker in the hub: they land together or not at all."""
     marker = marker_ref(request.run, request.entries[-1].task)
-    return mirror.hub_refs(marker).get(marker)
+    commit = mirror.hub_refs(marker).get(marker)
+    return commit if commit is not None and contained(mirror, request.target, commit) else None
+
+
+def _stale_markers(mirror: Mirror, request: LandRequest) -> dict[str, CommitId]:
+    """Markers of what the target does not have: of a journal that was lost, or put there by somebody."""
+    there = mirror.hub_refs(*(marker_ref(request.run, entry.task) for entry in request.entries))
+    return {ref: commit for ref, commit in there.items() if not contained(mirror, request.target, commit)}
 
 
 def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
@@ -127,7 +136,14 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
     return None if wanting is None else _Objection(said=wanting.said, unapproved=wanting.task)
 
 
-def _move(mirror: Mirror, request: LandRequest, ready: Composed, blank: Landing) -> Landing:
+def _move(
+    mirror: Mirror,
+    request: LandRequest,
+    ready: Composed,
+    blank: Landing,
+    *,
+    replacing: Mapping[str, CommitId] | None = None,
+) -> Landing:
     answer = move_target(
         mirror,
         target=request.target,
@@ -138,6 +154,7 @@ def _move(mirror: Mirror, request: LandRequest, ready: Composed, blank: Landing)
             marker_ref(request.run, entry.task): step.commit
             for entry, step in zip(request.entries, ready.steps, strict=True)
         },
+        replacing=replacing or {},
     )
     match answer:
         case Moved(commit=commit):

@@ -139,4 +139,5 @@ def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:
     commits = list(dict.fromkeys(entry.commit for entry in entries))
     said = git.text("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %ct", *commits)
     pairs = (line.split(" ") for line in said.splitlines())
-    return {CommitId(commit): int(date) for commit, date in pairs}
+    # A date that git cannot read, or that lies before its own time, is none.
+    return {CommitId(commit): max(0, int(date)) if date.isdigit() else 0 for commit, date in pairs}

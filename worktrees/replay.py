@@ -33,5 +33,5 @@ def made_again(git: Git, commit: CommitId, *, on: CommitId, tree: TreeId, ending
     said = git.text("show", "-s", "--no-show-signature", f"--format={_FIELDS}", commit)
     _, _, name, email, at, message = said.split("\0", 5)
     text = f"{message.rstrip()}\n\n{ending}" if ending else f"{message.rstrip()}\n"
-    author = Identity(name=name, email=email)
-    return write_commit(git, tree=tree, parents=(on,), message=text, at=int(at), author=author)
+    author = Identity(name=name or "unknown", email=email or "unknown")
+    return write_commit(git, tree=tree, parents=(on,), message=text, at=max(0, int(at or 0)), author=author)

@@ -4,6 +4,7 @@ The branch everybody lands on. It is moved by compare-and-swap at the hub, and o
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from worktrees.git import CommitId, TreeId
 from worktrees.mirror import Mirror
@@ -16,6 +17,9 @@ class CertificateMismatch(ValueError):
 
 class TargetRefused(Exception):
     """The hub does not let the target be created; the text says why."""
+
+
+_NONE: Mapping[str, CommitId] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,12 @@ def move_target(
     expected_tip: CommitId | None,
     certified_tree: TreeId,
     markers: Mapping[str, CommitId],
+    replacing: Mapping[str, CommitId] = _NONE,
 ) -> Moved | TargetElsewhere | NotMoved:
     """
     Moves the branch `target` from `expected_tip` to the commit and creates the refs of `markers`, all or none.
 
-    The last of the markers is that of the commit itself.
+    The last of the markers is that of the commit itself. `replacing` says where markers are that tell of no landing.
 
     Doing it again after it was done answers Moved.
 
@@ -63,7 +68,7 @@ def move_target(
     branch = f"refs/heads/{target}"
     updates = (
         RefUpdate(ref=branch, new=commit, expected=expected_tip),
-        *(RefUpdate(ref=marker, new=at, expected=None) for marker, at in markers.items()),
+        *(RefUpdate(ref=marker, new=at, expected=replacing.get(marker)) for marker, at in markers.items()),
     )
     answer = mirror.push(updates)
     match answer:

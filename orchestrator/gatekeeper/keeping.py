@@ -46,7 +46,7 @@ class GateLoop(Loop):
     def _turn(self) -> None:
         try:
             self._look_at_hub()
-        except GitFailed as trouble:
+        except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
         # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)

@@ -6,6 +6,7 @@ A tag is an object like a commit: it goes wherever a push goes, and nobody needs
 it, line by line `Key: value`, are the submitter's words: they order the line, and give nobody a right.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,12 @@ from worktrees.mirror import Mirror
 
 CLASSES = ("hotfix", "normal", "low")
 STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_/-]+")
+_MOST_NAME = 100
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_TITLE = 200
+_MOST_VALUES = 20
+"""Of one key: what is given beyond them is not heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +44,15 @@ class Submission:
 
 
 def entry_name(text: str) -> str:
-    """A name that may stand in refs and files: `feature/a b` becomes `feature-a-b`."""
-    return _UNFIT.sub("-", text).strip("-")[:100] or "entry"
+    """
+    A name that may stand in refs and files: `feature/a` becomes `feature-a`. Where more than that is lost, a digest of
+    the whole tells it from others that would be called the same.
+    """
+    fit = _UNFIT.sub("-", text).strip("-")
+    if _PLAIN_NAME.fullmatch(text) and fit and len(fit) <= _MOST_NAME:
+        return fit
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"{fit[: _MOST_NAME - 10] or 'entry'}-{digest}"
 
 
 def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str, at: float) -> str:
@@ -54,7 +66,8 @@ def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[S
     """What lies in the hub under the submissions' refs of the target; fetched, and read. Raises GitFailed."""
     refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
     if refs:
-        mirror.fetch(*(f"+{ref}:refs/hub/{ref.removeprefix('refs/')}" for ref in refs))
+        # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
+        mirror.fetch(*(f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs))
     return [_read(mirror.git, target, ref, one) for ref, one in refs.items()]
 
 
@@ -101,7 +114,8 @@ def _said(text: str) -> dict[str, tuple[str, ...]]:
     for line in body.splitlines()[1:]:
         key, colon, value = line.partition(":")
         if colon and value.strip():
-            found[_plain(key.lower())] = (*found.get(_plain(key.lower()), ()), _plain(value))
+            before = found.get(_plain(key.lower()), ())
+            found[_plain(key.lower())] = tuple(dict.fromkeys((*before, _plain(value))))[:_MOST_VALUES]
     if needs := found.get("needs"):
         # By the branches' own names, as a person knows them.
         found["needs"] = tuple(entry_name(one) for one in needs)

@@ -184,10 +184,13 @@ def _able(made: Work) -> dict[str, int]:
 
 def _goes_alone(made: Work, entry: Entry) -> bool:
     """It is tried alone before it goes in a car: nobody may land it yet, or it is risky, or all are by now."""
-    if entry.vetted or entry.held or made.layout.needs(entry):
+    if entry.held or made.layout.needs(entry):
         return False
     if not entry.ready:
-        return True
+        # Green by itself on this very tip it waits for a word; green on an earlier one that says nothing.
+        return all(trial.state != "green" for trial in made.layout.tried.get(((), (entry.id,)), ()))
+    if entry.vetted:
+        return False
     if made.layout.seen.slots < _ENOUGH_SLOTS or entry.single or made.ranks[entry.id] == HOTFIX:
         return False
     deep = len(made.layout.cars) * made.layout.seen.surprise > _DEEP

@@ -52,7 +52,8 @@ def test_a_task_that_has_landed_after_all_is_not_given_up(mirror: Mirror) -> Non
     events = given_up(of, state)
     assert [type(event) for event in events] == [TaskFailed]
     tip = mirror.hub_refs("refs/heads/main")["refs/heads/main"]
-    Git(git_dir=Path(mirror.hub)).run("update-ref", marker_ref(state.run, "a"), tip)
+    for ref in (f"refs/heads/{state.target}", marker_ref(state.run, "a")):
+        Git(git_dir=Path(mirror.hub)).run("update-ref", ref, tip)
     (instead,) = unless_landed(state, mirror, events)
     assert isinstance(instead, LandingAnswered) and instead.result.commit == tip
     assert follow(state, instead).tasks["a"].phase == "landed"
@@ -100,7 +101,8 @@ def test_a_task_that_has_landed_after_all_is_not_done_again(mirror: Mirror) -> N
     assert [type(event) for event in events] == [OrderSent]
     assert unless_landed(state, mirror, events) == events
     tip = mirror.hub_refs("refs/heads/main")["refs/heads/main"]
-    Git(git_dir=Path(mirror.hub)).run("update-ref", marker_ref(state.run, "a"), tip)
+    for ref in (f"refs/heads/{state.target}", marker_ref(state.run, "a")):
+        Git(git_dir=Path(mirror.hub)).run("update-ref", ref, tip)
     (instead,) = unless_landed(state, mirror, events)
     assert isinstance(instead, LandingAnswered)
     found = follow(state, instead).tasks["a"]

@@ -216,12 +216,16 @@ class GateOf:
 
     def give(self, name: str, commit: str, **said: str) -> None:
         """Pushes a commit, or a tag that says more of it, to where submissions go."""
-        at = commit
-        if said:
-            head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
-            body = "".join(f"{key}: {value}\n" for key, value in said.items())
-            at = self.feed("mktag", text=head + body)
-        self.hub.git("update-ref", f"refs/forgepool/for/{self.target}/{name}", at)
+        self.give_all({name: self.tagged(name, commit, **said) if said else commit})
+
+    def give_all(self, at: Mapping[str, str]) -> None:
+        """By one push."""
+        lines = [f"update refs/forgepool/for/{self.target}/{name} {one}\n" for name, one in at.items()]
+        self.feed("update-ref", "--stdin", text="".join(lines))
+
+    def tagged(self, name: str, commit: str, **said: str) -> str:
+        head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
+        return self.feed("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
     def asks(self, do: str, entry: str | None = None, **more: str) -> None:
         """A person's word, left where the commands leave it."""
@@ -364,7 +368,7 @@ def make_gate(folder: Path, machine: Machine, name: str, *, target: str = "main"
     made = Repository(path=hub.resolve())
     if target != "main":
         made.git("branch", target, "main")
-    machine.variables["FORGEPOOL_SANDBOX"] = "off"
+    machine.variables |= {"FORGEPOOL_SANDBOX": "off", "FORGEPOOL_LEASE_TTL_S": "4"}
     return GateOf(machine=machine, hub=made, go=go, target=target)
 
 

@@ -12,6 +12,7 @@ from processes import in_role
 from orchestrator import events as e
 from orchestrator.course import Course
 from orchestrator.dispatch import check_request
+from orchestrator.gatekeeper.course import gate_course, gate_plan
 from supervisor.entry import check
 from workers.wire import connect, send, use_broker
 
@@ -231,8 +232,6 @@ def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
         gate.under_test("double")
         state = gate.state()
         (sent,) = state.outstanding().values()
-        from orchestrator.gatekeeper.course import gate_course, gate_plan
-
         course: Course = gate_course(gate_plan(gate.run, "main"), state)
         use_broker(_broker(gate))
         send(check, check_request(course, state, sent, now=sent.issued_at), message_id=sent.message_id)

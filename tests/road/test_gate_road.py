@@ -63,15 +63,11 @@ def test_a_need_is_submitted_first_or_the_sentence_says_so(gate: GateOf) -> None
 
 
 def test_who_needs_another_of_the_same_moment_comes_after_it(gate: GateOf) -> None:
-    """15: whatever their names' order."""
+    """15: whatever their names' order; named as its branch is."""
     before = gate.tip()
-    gate.asks("pause")
-    gate.wait(lambda: gate.state().paused, "a pause")
-    on = gate.commit({"e/z-first": "ok\n"})
-    gate.feed("update-ref", "--stdin", text=f"create refs/forgepool/for/main/z-first {on}\n")
-    gate.give("a-then", gate.commit({"e/a-then": "ok\n"}), Needs="z-first")
-    gate.phase("a-then", "queued")
-    gate.asks("go")
+    first = gate.commit({"e/z-first": "ok\n"})
+    then = gate.tagged("a-then", gate.commit({"e/a-then": "ok\n"}), Needs="z/first")
+    gate.give_all({"a-then": then, "z/first": first})
     gate.wait_landed("a-then", "z-first")
     assert gate.landed(after=before) == ["z-first", "a-then"]
 

@@ -106,3 +106,27 @@ def test_a_request_that_is_given_up_is_not_tried_by_a_single_check(gate: Gate) -
     found = gate.examine(request, stop=lambda: True)
     assert (found.verdict, found.detail) == ("infrastructure", "stopped before the checks had ended")
     assert ran(gate, request) == []
+
+
+def test_what_stands_ahead_is_scanned_too_since_it_may_land_together(gate: Gate) -> None:
+    """Its own trial may not have answered yet, or have found just this."""
+    stands = gate.entry("one", {"b.py": CONFLICT}, scanned=True)
+    behind = gate.entry("two", {"c.py": "1\n"}, scanned=True)
+    found = asked(gate, behind, ahead=(stands,))
+    assert (found.verdict, found.about) == ("findings", "one")
+    let = stands.model_copy(update={"waive": ("conflict-marker",)})
+    assert asked(gate, behind, ahead=(let,)).verdict == "green", "where a person waives it"
+
+
+def test_the_targets_own_tests_are_run_for_what_stands_ahead_as_well(gate: Gate) -> None:
+    """Whoever stands ahead makes the tests agree with itself; on the target's own they fail."""
+    gate.hub.commit({"a": "1\n", "tests/test_a.sh": "grep -q 1 a\n"})
+    suite = check("for one in tests/test_*; do sh $one || exit 1; done")
+    loosened = gate.entry("one", {"a": "2\n", "tests/test_a.sh": "grep -q 2 a\n"})
+    behind = gate.entry("two", {"c.py": "1\n"})
+    alone = gate.examine(gate.request(loosened, suite))
+    assert alone.verdict == "findings", "somebody has to look at it"
+    together = gate.examine(gate.request(behind, suite, ahead=(loosened,), decisive=False))
+    assert together.verdict == "findings"
+    leave = loosened.model_copy(update={"grants": ("tests/**",)})
+    assert gate.examine(gate.request(behind, suite, ahead=(leave,), decisive=False)).verdict == "green"
