@@ -192,3 +192,32 @@ def test_a_request_that_is_given_up_moves_nothing(gate: Gate) -> None:
     request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
     landing = gate.land(gate.landing(request, gate.examine(request)), stop=lambda: True)
     assert (landing.outcome, gate.hub.tip()) == ("infrastructure", tip)
+
+
+def test_a_marker_of_what_the_target_does_not_have_tells_of_no_landing(gate: Gate, green: Green) -> None:
+    """Of a journal that was lost, or put there by somebody: it neither counts as a landing nor stands in its way."""
+    request, found = green
+    stranger = gate.hub.commit({"x": "x\n"}, branch="elsewhere")
+    git(gate.hub.path, "update-ref", marker_ref("r", "one"), stranger)
+    landed = gate.land(gate.landing(request, found))
+    assert (landed.outcome, landed.commit) == ("landed", found.commit) and gate.hub.tip() == found.commit
+    assert git(gate.hub.path, "rev-parse", marker_ref("r", "one")) == found.commit
+
+
+def test_several_land_in_one_move_each_with_its_marker(gate: Gate) -> None:
+    first, second = gate.entry("one", {"b": "2\n"}), gate.entry("two", {"c": "3\n"})
+    request = gate.request(second, TEST, ahead=(first,))
+    found = gate.examine(request)
+    together = gate.landing(request, found, ahead=(), entries=(first, second))
+    landed = gate.land(together)
+    assert (landed.outcome, landed.commit, gate.hub.tip()) == ("landed", found.commit, found.commit)
+    markers = [git(gate.hub.path, "rev-parse", marker_ref("r", name)) for name in ("one", "two")]
+    assert markers == list(found.commits) and markers[1] == found.commit
+
+
+def test_what_changes_the_gate_lands_before_anybody_is_tried_behind_it(gate: Gate) -> None:
+    gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: '! grep -q bad a'}\n"})
+    looser = gate.entry("one", {"forgepool.yaml": "version: 1\nchecks: {test: test -e a}\n"})
+    second = gate.entry("two", {"c": "3\n"})
+    found = gate.examine(gate.request(second, ahead=(looser,)))
+    assert (found.verdict, found.about) == ("apart", "one")

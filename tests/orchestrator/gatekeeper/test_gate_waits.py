@@ -1,0 +1,88 @@
+"""Nobody waits for ever, and nothing that was journaled stops the gate from being kept again."""
+
+from gate_world import after, commit, decided, green, landing, opened, submitted
+
+from orchestrator.events import (
+    CheckAnswered,
+    CheckSent,
+    EntryHeld,
+    GateHalted,
+    LandingIntended,
+    ReviewAwaited,
+    TaskFailed,
+)
+from orchestrator.gatekeeper.submissions import entry_name
+from supervisor.messages import CheckResult
+from workers.messages import ReasonPack
+
+
+def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:
+    told = {"request_id": sent.message_id, "token": sent.token, "verdict": verdict, **said}
+    return CheckAnswered(task=sent.task, result=CheckResult.model_validate(told), ahead=sent.ahead, car=sent.car)
+
+
+def test_who_waits_for_a_review_may_turn_out_red() -> None:
+    """By a trial of its own that was under way when what it changes was found to be another diff behind others."""
+    state = opened(submitted("a"))
+    (sent,) = decided(state)
+    assert isinstance(sent, CheckSent)
+    after(state, sent, ReviewAwaited(task="a"), answer(sent, "red"))
+    (given_back,) = decided(state)
+    assert isinstance(given_back, TaskFailed)
+    assert after(state, given_back).tasks["a"].phase == "failed"
+
+
+def test_who_was_returned_after_a_landing_in_doubt_may_be_submitted_again() -> None:
+    """The hub was asked before it was returned: nothing is in doubt any more."""
+    state = opened(submitted("a"))
+    (sent,) = decided(state)
+    assert isinstance(sent, CheckSent)
+    (intended,) = decided(after(state, sent, green(sent)))
+    assert isinstance(intended, LandingIntended)
+    after(state, intended, landing(intended, "infrastructure"))
+    assert state.tasks["a"].landing_in_doubt
+    after(state, TaskFailed(task="a", reason=ReasonPack(attempt=1, kind="check_failed", summary="red")))
+    assert not state.tasks["a"].landing_in_doubt
+    assert after(state, submitted("a", revision=2)).tasks["a"].phase == "queued"
+
+
+def test_trouble_again_and_again_takes_a_car_apart() -> None:
+    """One of its entries may be the trouble, and shall not hold up the others."""
+    state, now = opened(*(submitted(name) for name in "abcdef")), 100.0
+    cars = []
+    for _ in range(3):
+        sent = [one for one in decided(state, now=now) if isinstance(one, CheckSent)]
+        cars.append(max(len(one.car) for one in sent))
+        after(state, *sent, at=now)
+        for one in sent:
+            after(state, answer(one, "infrastructure", detail="no disk"), at=now)
+        now += 100.0
+    assert cars == [2, 2, 1]
+
+
+def test_a_landing_opens_the_gate_that_the_tip_before_it_had_shut() -> None:
+    state = opened(submitted("a"))
+    (sent,) = decided(state)
+    assert isinstance(sent, CheckSent)
+    after(state, sent, green(sent), GateHalted(why="'test' is red on main itself"))
+    (intended,) = decided(state)
+    assert isinstance(intended, LandingIntended)
+    done = landing(intended, "moved").result.model_copy(update={"outcome": "landed", "commit": commit("composed")})
+    assert state.halted
+    after(state, intended, landing(intended, "moved").model_copy(update={"result": done}))
+    assert state.tasks["a"].phase == "landed" and not state.halted
+
+
+def test_what_changes_the_gate_holds_nobody_up_while_a_person_holds_it() -> None:
+    state = opened(submitted("a"), submitted("b"))
+    state.train.apart.add("a")
+    assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("a",)]
+    after(state, EntryHeld(task="a", held=True))
+    assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("b",)]
+
+
+def test_names_that_would_be_called_the_same_are_told_apart() -> None:
+    assert entry_name("feature/one") == "feature-one"
+    names = {entry_name(text) for text in ("fix.1", "fix-1", "ä", "ö", "ü", "a b", "a-b", "", "x" * 300, "x" * 301)}
+    assert len(names) == 10
+    assert all(entry_name(name) == name for name in names)
