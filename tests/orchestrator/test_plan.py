@@ -299,7 +299,7 @@ def test_a_mistake_in_a_task_is_told_with_its_line(tasks: str, sentence: str) ->
         ("budget: 5", "3: 'budget' must be a mapping of keys to values, is 5"),
         ("budget: {usd: 0}", "3: 'usd' of 'budget' must be greater than 0.0, is 0"),
         ("budget: {eur: 1}", "3: 'budget' has an unknown key 'eur'; known keys are: tokens, usd"),
-        ("landing: rebase", "3: 'landing' must be 'merge' or 'squash', is 'rebase'"),
+        ("landing: cherry", "3: 'landing' must be 'merge', 'squash' or 'rebase', is 'cherry'"),
         ("defaults: {id: x}", "3: 'defaults' has an unknown key 'id'; known keys are: "),
         (
             "defaults: {agent: {comand: x}}",
