@@ -174,7 +174,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         commit=task.result.commit,
         ref=candidate_ref(state.run, task.id, attempt),
         message=_landing_message(course, state, task, attempt),
-        author=author_of(planned, task.result) if entry is None else entry.author,
+        author=author_in(course, state, task),
         holds=course.tasks[task.id].files,
         extended=task.extra,
         grants=planned.grants,
@@ -185,6 +185,14 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         branch=entry is not None,
         style=None if entry is None else entry.style,
     )
+
+
+def author_in(course: Course, state: State, task: TaskState) -> Author:
+    """Of its candidate: as it was submitted to a gate, else as a worker has told."""
+    entry = state.submitted.get(task.id)
+    if entry is not None:
+        return entry.author
+    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
 
 
 def author_of(planned: Task, result: WorkResult) -> Author:

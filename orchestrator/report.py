@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from orchestrator import events as e
 from orchestrator.bill import bill, bill_words, budget_words
 from orchestrator.course import Course
-from orchestrator.dispatch import author_of
+from orchestrator.dispatch import author_in
 from orchestrator.journal import Recorded
 from orchestrator.proofs import author_words, finding_lines, reviewer_words
 from orchestrator.retries import finding_words
@@ -29,7 +29,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
         yield from ("", "## Landed, in this order", "")
         for task in landed:
             yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
-            yield from _looked_at(kept.course, task)
+            yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
@@ -38,7 +38,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)
-            yield from _looked_at(kept.course, task)
+            yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     yield from _target(state, recorded)
     yield from flake_lines(recorded)
@@ -47,10 +47,10 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
     yield from _hosts(recorded)
 
 
-def _looked_at(course: Course, task: TaskState) -> Iterator[str]:
+def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
     """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
     if task.result is not None:
-        yield f"  - by {author_words(author_of(course.tasks[task.id], task.result))}"
+        yield f"  - by {author_words(author_in(course, state, task))}"
     for found in task.verdict.findings if task.verdict else ():
         yield f"  - scan, {found.weight}: {finding_words(found)}"
     answer, person = task.review.answer, task.review.person

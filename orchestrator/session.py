@@ -111,6 +111,9 @@ def resume_run(
     warn: Warn = _unheard,
 ) -> Ending:
     """Goes on with a run where its journal ends."""
+    if kept.options.gate:
+        where = f"--repo {kept.options.hub} --target {kept.options.target}"
+        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool gate serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)

@@ -6,7 +6,7 @@ from functools import cached_property
 from orchestrator.bill import Bill, bill
 from orchestrator.budget import Ledger
 from orchestrator.course import Course
-from orchestrator.dispatch import author_of
+from orchestrator.dispatch import author_in
 from orchestrator.gatekeeper.explaining import place_words
 from orchestrator.locks import waits_for
 from orchestrator.proofs import author_words, finding_lines, flaky_words
@@ -114,7 +114,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
         wanted=task.parked_for or "",
-        author=author_words(author_of(waits.course.tasks[task.id], task.result)) if task.result else "",
+        author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
         review=_review(waits.course, task),
         flaky=flaky_words(task.verdict) if task.verdict else (),
         red_base=task.verdict.red_base if task.verdict else (),
@@ -151,7 +151,7 @@ class Waits:
 
     def __init__(self, course: Course, state: State) -> None:
         self.course = self._course = course
-        self._state = state
+        self.state = state
         self.run = state.run
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
@@ -169,15 +169,15 @@ class Waits:
         """What a task that has not ended waits for, in a few words; who has it when it is being worked on."""
         match task.phase:
             case "candidate":
-                other = waits_for(self._course, self._state, task)
+                other = waits_for(self._course, self.state, task)
                 return f"waits for '{other}', which holds what it changed undeclared" if other else ""
             case "reviewing":
                 return self._reviewing(task)
             case "queued":
-                shut = self._state.halted
-                return f"the gate is shut: {shut}" if shut else place_words(self._state, task)
+                shut = self.state.halted
+                return f"the gate is shut: {shut}" if shut else place_words(self.state, task)
             case "testing":
-                return place_words(self._state, task)
+                return place_words(self.state, task)
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and task.rebuilds:
@@ -189,11 +189,11 @@ class Waits:
         review = task.review
         if review.message is not None:
             return f"is reviewed on {review.holder}" if review.holder else "no reviewer has taken it yet"
-        if self._state.halted:
-            return f"the gate is shut: {self._state.halted}"
-        if review.limit_until > self._state.at:
-            return f"its review waits until {clock(review.limit_until, self._state.at)} for a model's limit"
-        if short_of_budget_for_review(self._course, self._state):
+        if self.state.halted:
+            return f"the gate is shut: {self.state.halted}"
+        if review.limit_until > self.state.at:
+            return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's limit"
+        if short_of_budget_for_review(self._course, self.state):
             return "its review waits for what others will leave of the budget"
         again = f", again after trouble: {review.detail}" if review.troubles else ""
         return f"waits for a reviewer{again}"
@@ -201,8 +201,8 @@ class Waits:
     def _pending(self, task: TaskState) -> str:
         if task.restorable:
             return f"{task.detail}; waits for its lock"
-        if task.limit_until > self._state.at:
-            return f"waits until {clock(task.limit_until, self._state.at)} for the model's limit"
+        if task.limit_until > self.state.at:
+            return f"waits until {clock(task.limit_until, self.state.at)} for the model's limit"
         waiting = self._why(task)
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"
@@ -219,7 +219,7 @@ class Waits:
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
             return None
-        short = short_of_budget(self._course, self._state, task)
+        short = short_of_budget(self._course, self.state, task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]
         return f"goes after '{first}', which waits for money" if short is None and behind else short
@@ -227,9 +227,9 @@ class Waits:
     @cached_property
     def _first_short(self) -> str | None:
         """The first task that waits for nothing but money: who comes after it waits too."""
-        pending = self._state.in_phase("pending") if self._course.budget(self._state).capped else []
-        able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self._state.at)
-        short = [task.id for task in able if short_of_budget(self._course, self._state, task) is not None]
+        pending = self.state.in_phase("pending") if self._course.budget(self.state).capped else []
+        able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self.state.at)
+        short = [task.id for task in able if short_of_budget(self._course, self.state, task) is not None]
         return min(short, key=self._course.graph.rank.__getitem__, default=None)
 
     def _why(self, task: TaskState) -> Waiting:

@@ -1,7 +1,11 @@
 """Nobody waits for ever, and nothing that was journaled stops the gate from being kept again."""
 
-from gate_world import after, commit, decided, green, landing, opened, submitted
+from pathlib import Path
 
+import pytest
+from gate_world import RUN, after, commit, decided, green, landing, opened, submitted
+
+from orchestrator.dispatch import author_in
 from orchestrator.events import (
     CheckAnswered,
     CheckSent,
@@ -11,9 +15,15 @@ from orchestrator.events import (
     ReviewAwaited,
     TaskFailed,
 )
+from orchestrator.gatekeeper.course import gate_course, gate_plan
 from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.hub import CannotRun
+from orchestrator.loop import Wishes
+from orchestrator.runs import KeptRun, Options
+from orchestrator.session import resume_run
 from supervisor.messages import CheckResult
 from workers.messages import ReasonPack
+from workers.settings import Settings
 
 
 def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:
@@ -79,6 +89,20 @@ def test_what_changes_the_gate_holds_nobody_up_while_a_person_holds_it() -> None
     assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("a",)]
     after(state, EntryHeld(task="a", held=True))
     assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("b",)]
+
+
+def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:
+    plan = gate_plan(RUN, "main")
+    told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
+    kept = KeptRun(tmp_path, Options.model_validate({**told, "gate": True}), plan, gate_course(plan, opened()))
+    with pytest.raises(CannotRun, match="forgepool gate serve --repo /hub --target main"):
+        resume_run(kept, Settings(), workers=None, wishes=Wishes(), listener=lambda state, recorded: None)
+
+
+def test_who_submitted_is_told_and_not_who_might_have_worked() -> None:
+    state = opened(submitted("a"))
+    course = gate_course(gate_plan(RUN, "main"), state)
+    assert author_in(course, state, state.tasks["a"]).agent == "person"
 
 
 def test_names_that_would_be_called_the_same_are_told_apart() -> None:
