@@ -7,6 +7,7 @@ from gate_kit import GateOf, kept_gate
 from kit import Repository, events_of
 
 from orchestrator import events as e
+from orchestrator.gatekeeper.submissions import entry_name
 
 pytestmark = pytest.mark.slow
 
@@ -251,10 +252,11 @@ def test_files_of_all_kinds_arrive_as_they_were(gate: GateOf) -> None:
     gate.push("beside-kinds", base=base)
     gate.wait_landed("beside-kinds")
     gate.give("all.kinds", kinds)
-    gate.phase("all-kinds", "landed", "failed", "needs_human")
+    name = entry_name("all.kinds")
+    gate.phase(name, "landed", "failed", "needs_human")
     wanted = gate.hub.git("ls-tree", "-r", kinds).splitlines()
     found = gate.hub.git("ls-tree", "-r", "main").splitlines()
-    assert gate.stand("all-kinds").state == "landed", gate.paragraph("all-kinds")
+    assert gate.stand(name).state == "landed", gate.paragraph(name)
     assert {one for one in wanted if "\te/" not in one} == {one for one in found if "\te/" not in one}
 
 
