@@ -19,7 +19,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
             return _of_run(event) or _of_waves(event) or _of_task(event)
 
 
-def _held(level: Level | None) -> str:
+def held_words(level: Level | None) -> str:
     """What holds commands on this machine; of others, each result tells it."""
     return "" if level is None else f"; {LEVEL_WORDS[level]}"
 
@@ -27,9 +27,9 @@ def _held(level: Level | None) -> str:
 def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{_held(event.sandbox)}"
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunResumed():
-            return f"the run goes on, the target at {event.tip[:12]}{_held(event.sandbox)}"
+            return f"the run goes on, the target at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunPaused():
             return f"the run stops here: {event.why}"
         case e.RunEnded():

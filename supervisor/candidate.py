@@ -66,7 +66,7 @@ class Candidate:
 
         for entry, findings in found:
             if held := held_against(findings, reviewed=self._looked_at(entry)):
-                return kept_out(self.request, held, told.model_copy(update={"about": entry.task}))
+                return kept_out(self._git, self.request, held, told.model_copy(update={"about": entry.task}))
         return None
 
     def _looked_at(self, entry: EntryRef) -> bool:
@@ -117,7 +117,7 @@ class Candidate:
             }
         )
         if found.unseen:
-            return kept_out(self.request, found.findings, told)
+            return kept_out(self._git, self.request, found.findings, told)
         if found.out is not None:
             return out(self.request, found, self.runs, told)
         return told.model_copy(update={"verdict": "green", "certificates": tuple(found.certificates.values())})
@@ -180,5 +180,4 @@ class Candidate:
     @property
     def _ground(self) -> CommitId:
         """What the entries are composed on: the tip, with those ahead of them."""
-        ahead = len(self.request.ahead)
-        return self.composed.steps[ahead - 1].commit if ahead else CommitId(self.request.base)
+        return self.composed.after(len(self.request.ahead), base=CommitId(self.request.base))

@@ -151,8 +151,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
     """
     level = chosen(place.settings.sandbox)
     git, tip = place.mirror.git, CommitId(request.base)
-    ahead = len(request.ahead)
-    ground = composed.steps[ahead - 1].commit if ahead else tip
+    ground = composed.after(len(request.ahead), base=tip)
     runs = Runs(
         place=place,
         store=opened(place.settings.cache, level),

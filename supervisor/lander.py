@@ -19,6 +19,7 @@ approval is demanded here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from supervisor.approvals import unapproved
@@ -131,7 +132,7 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
         return _Objection(said=f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}")
     if not demands.reviewed:
         return None
-    patches = lambda: patch_ids(git, CommitId(request.base), composed)  # noqa: E731
+    patches = partial(patch_ids, git, CommitId(request.base), composed)
     wanting = unapproved(request, patches, everybody=demands.of_everybody)
     return None if wanting is None else _Objection(said=wanting.said, unapproved=wanting.task)
 

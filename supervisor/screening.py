@@ -54,4 +54,4 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
                 update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}
             )
             held = held_of(findings, reviewed=demands.reviewed)
-            return kept_out(request, held, told) if held else told
+            return kept_out(mirror.git, request, held, told) if held else told

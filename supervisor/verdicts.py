@@ -12,8 +12,8 @@ from supervisor.checks.runs import Runs
 from supervisor.checks.trial import Found, Out
 from supervisor.findings import ScanFinding, Weight
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
-from worktrees.compose import Conflict, Entry
-from worktrees.git import CommitId, without_password
+from worktrees.compose import Composed, Conflict, Entry, compose
+from worktrees.git import CommitId, Git, without_password
 from worktrees.mirror import Mirror
 
 _WEIGHTS: tuple[Weight, ...] = ("blocks", "attention", "note")
@@ -24,7 +24,7 @@ def composable(entry: EntryRef) -> Entry:
     return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message, style=entry.style)
 
 
-def kept_out(request: CheckRequest, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
+def kept_out(git: Git, request: CheckRequest, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
     """Of findings that are held against the entry; the worst is told first."""
     worst = min(held, key=lambda finding: _WEIGHTS.index(finding.weight))
     place = f"{worst.path}:{worst.line}" if worst.line else worst.path
@@ -33,7 +33,7 @@ def kept_out(request: CheckRequest, held: Sequence[ScanFinding], blank: CheckRes
     return blank.model_copy(
         update={
             "verdict": "findings",
-            "reproduce": _reproduce(request, shlex.join(["git", "diff", _ground(request), "HEAD"])),
+            "reproduce": _reproduce(git, request, shlex.join(["git", "diff", ground_of(git, request), "HEAD"])),
             "detail": f"{at}{worst.said} ({worst.rule}){more}",
         }
     )
@@ -81,7 +81,7 @@ def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: Check
         update={
             "verdict": "red",
             "failures": (failure,),
-            "reproduce": _reproduce(request, *commands),
+            "reproduce": _reproduce(runs.place.mirror.git, request, *commands),
             "partner": partner,
             "detail": f"{named(failure)} {said(failure, f' on {ground}{together}')}",
         }
@@ -96,7 +96,7 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
         update={
             "verdict": "conflict",
             "about": entry.task,
-            "reproduce": _reproduce(request),
+            "reproduce": _reproduce(mirror.git, request),
             "conflict_paths": conflict.paths,
             "partner": partner,
             "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:_SHOWN])}",
@@ -104,19 +104,25 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
     )
 
 
-def _ground(request: CheckRequest) -> str:
-    """In the commit that `_reproduce` makes by merges, one for each entry: what came before those asked about."""
-    return request.base if not request.ahead else f"HEAD~{len(request.entries)}"
+def ground_of(git: Git, request: CheckRequest) -> CommitId:
+    """What the entries are composed on: the tip, with those ahead of them, where these go together."""
+    base = CommitId(request.base)
+    ahead = compose(git, base, [composable(entry) for entry in request.ahead], request.style)
+    return ahead.commit if isinstance(ahead, Composed) else base
 
 
-def _reproduce(request: CheckRequest, *commands: str) -> str:
-    """The composed commit is in this host's mirror alone: what makes it again in any clone, then the commands."""
-    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.spec)]
-    commits = [entry.commit for entry in request.spec]
+def _reproduce(git: Git, request: CheckRequest, *commands: str) -> str:
+    """
+    What makes the composed commit again in any clone, for it is in this host's mirror alone; then the commands.
+
+    Those ahead have landed by the time at which anybody is told of a red, just as they were composed: the target has
+    them, and nothing else of theirs is there any more.
+    """
+    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
     steps = [
         shlex.join(["git", "fetch", without_password(request.hub), *refs]),
-        shlex.join(["git", "checkout", "--detach", request.base]),
-        *(shlex.join(["git", "merge", "--no-edit", commit]) for commit in commits),
+        shlex.join(["git", "checkout", "--detach", ground_of(git, request)]),
+        *(shlex.join(["git", "merge", "--no-edit", entry.commit]) for entry in request.entries),
         *commands,
     ]
     return " && ".join(steps)

@@ -37,6 +37,10 @@ class Composed:
     steps: tuple["Step", ...] = ()
     """One for each entry, in order; the last is the whole."""
 
+    def after(self, entries: int, *, base: CommitId) -> CommitId:
+        """The commit that the first so many of them are composed to, on this base."""
+        return self.steps[entries - 1].commit if entries else base
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

@@ -25,12 +25,13 @@ from orchestrator.gatekeeper.serving import serve as keep
 from orchestrator.gatekeeper.submissions import CLASSES, entry_name
 from orchestrator.gatekeeper.submitting import Wish
 from orchestrator.gatekeeper.submitting import submit as give
+from orchestrator.gatekeeper.telling import gate_sentence
 from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from orchestrator.journal import JournalBusy, Recorded
 from orchestrator.runs import KeptRun
 from orchestrator.state import State
-from orchestrator.telling import sentence, telling_line
+from orchestrator.telling import telling_line
 from workers.settings import Settings
 
 Gate = Annotated[str | None, typer.Option("--gate", metavar="NAME", help="Which gate, where this home keeps several.")]
@@ -91,7 +92,7 @@ def _note(said: str) -> None:
 
 def _tell(state: State, recorded: Sequence[Recorded]) -> None:
     for one in recorded:
-        said = sentence(one.event, run=state.run)
+        said = gate_sentence(one.event, run=state.run)
         if said is not None:
             say(f"{time.strftime('%H:%M:%S', time.localtime(one.at))} {printable(said)}")
         if (more := telling_line(one)) != "":
@@ -269,7 +270,7 @@ def _ask(gate: str | None, entry: str | None, request: Request, wish: str) -> in
         say(f"asked the gate to {wish}{f' {entry}' if entry else ''}")
         return 0
     for change in changes:
-        say(sentence(change, run=kept.options.run) or "")
+        say(gate_sentence(change, run=kept.options.run) or "")
     return 0
 
 

@@ -84,7 +84,10 @@ def overload(state: State, now: float, slots: int) -> str | None:
 
 
 def explained(state: State, task: TaskState, now: float) -> str:
-    """One paragraph: what it is, where it stands and why, what was said of it, and what can be done."""
+    """
+    One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the command that
+    shows it again, and what can be done.
+    """
     entry, stand = state.submitted[task.id], standing_of(state, task, now)
     place = f", at place {stand.place} of {len(state.train.line.entries)}" if stand.place else ""
     revision = f", revision {entry.revision}" if entry.revision > 1 else ""
@@ -97,13 +100,10 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry:
         said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
-    if reason is not None and reason.reproduce:
-        said.append(f"See it again: {reason.reproduce}")
-    if stand.next:
-        said.append(f"Next: {stand.next}")
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
-    return " ".join(said)
+    again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
+    return "\n".join([" ".join(said), *again, *([f"next: {stand.next}"] if stand.next else [])])
 
 
 def refusal(state: State, name: str) -> str | None:

@@ -1,5 +1,9 @@
 """Nothing lands but what was found green, by the checks of the target, on the target's present tip; and once."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 from gates import Gate, check
 from repositories import git
@@ -221,3 +225,30 @@ def test_what_changes_the_gate_lands_before_anybody_is_tried_behind_it(gate: Gat
     second = gate.entry("two", {"c": "3\n"})
     found = gate.examine(gate.request(second, ahead=(looser,)))
     assert (found.verdict, found.about) == ("apart", "one")
+
+
+def test_a_red_behind_what_was_landing_is_seen_again_in_any_clone_once_that_has_landed(
+    gate: Gate, tmp_path: Path
+) -> None:
+    """By then nothing of what stood ahead is left but its place in the target, in whichever way it came there."""
+    ahead = gate.entry("one", {"b": "2\n"})
+    bad = gate.entry("two", {"a": "bad\n"})
+    for style in ("merge", "squash"):
+        request = gate.request(bad, TEST, ahead=(ahead,), style=style)
+        found = gate.examine(request)
+        assert found.verdict == "red" and ahead.ref not in found.reproduce
+        landing = gate.request(ahead, TEST, style=style)
+        composed = gate.examine(landing)
+        hub = tmp_path / f"hub-{style}"
+        git(tmp_path, "clone", "-q", "--mirror", str(gate.hub.path), str(hub))
+        git(hub, "fetch", "-q", str(gate.mirror.path), composed.commit or "")
+        git(hub, "update-ref", "refs/heads/main", composed.commit or "")
+        git(hub, "update-ref", "-d", ahead.ref)
+        work = tmp_path / f"work-{style}"
+        git(tmp_path, "clone", "-q", "--no-checkout", str(hub), str(work))
+        again = found.reproduce.replace(str(gate.hub.path), str(hub))
+        me = {"GIT_AUTHOR_NAME": "t", "GIT_COMMITTER_NAME": "t", "EMAIL": "t@localhost", "PATH": os.environ["PATH"]}
+        steps, _, check_itself = again.rpartition(" && ")
+        assert subprocess.run(["sh", "-c", steps], cwd=work, env=me, capture_output=True).returncode == 0
+        assert check_itself == TEST.run
+        assert subprocess.run(["sh", "-c", check_itself], cwd=work, env=me).returncode == 1

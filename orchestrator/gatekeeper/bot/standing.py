@@ -60,7 +60,9 @@ def paragraph(state: State, task: TaskState, now: float) -> str:
     Why it was returned, as a comment. Output of checks is in it, so it is quoted as it is: no mark-up in it counts,
     and nobody who is named in it is called.
     """
-    text = textwrap.fill(explained(state, task, now), 100, break_long_words=False, break_on_hyphens=False)
+    said, *commands = explained(state, task, now).split("\n")
+    # A command is one line, or it is none.
+    text = "\n".join([textwrap.fill(said, 100, break_long_words=False, break_on_hyphens=False), *commands])
     fence = "```"
     while fence in text:
         fence += "`"
