@@ -8,7 +8,7 @@ READY := $(VENV)/ready
 .NOTPARALLEL:
 
 help:
-	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (half a minute)'
+	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (less than a minute)'
 	@echo 'make test     format, lint, types, import directions and all tests'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
 	@echo 'make install  the virtual environment $(VENV) alone'
