@@ -173,6 +173,8 @@ class EntrySubmitted(Message):
     needs: tuple[str, ...] = ()
     """Entries that have to land before it."""
     style: LandingStyle | None = None
+    paths: tuple[str, ...] = ()
+    """What it changes; none where that is not known."""
 
 
 class EntryRefused(Message):

@@ -8,7 +8,7 @@ so whatever dies, and whenever, the journal knows at least as much as anybody el
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +47,7 @@ from orchestrator.state import State
 from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land, review
+from supervisor.lanes import TargetLanes
 from workers import faults
 from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
@@ -91,6 +92,11 @@ class Loop:
     unfenced: set[str] = field(default_factory=set)
     """Messages whose answers nobody waits for any more, which those who have them are to be told."""
     away: bool = False
+    _lanes: TargetLanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        checks = self.course.plan.checks
+        self._lanes = TargetLanes(self.mirror.git, checks if isinstance(checks, tuple) else ())
 
     def run(self, *, resumed: bool) -> Ending:
         """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
@@ -277,6 +283,7 @@ class Loop:
             self.record([MessageTaken(message_id=message.message_id, host=holder.host, pid=holder.pid)])
 
     def _decide(self) -> None:
+        self._meet_tip()
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
         check_slots = slots(self.link.workers(), CHECKS, beside=LANDINGS)
         while events := decide(
@@ -299,6 +306,11 @@ class Loop:
                     self._send(self.state.outstanding()[event.message_id], resent=False)
                 elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
                     self._reply(self.state.tasks[event.task], event.number)
+
+    def _meet_tip(self) -> None:
+        lanes = self._lanes.at(self.state.tip)
+        if lanes is not self.course.lanes:
+            self.course = replace(self.course, lanes=lanes)
 
     def _miss_workers(self) -> None:
         """Says, once, that messages wait in a queue to which nobody listens."""

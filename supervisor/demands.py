@@ -5,8 +5,18 @@ What the target demands of whatever lands on it: read from its tip, never from a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.definitions import CheckDefinition, GateFile, ScanRules, effective_checks, read_gate_file, unknown_uses
+from supervisor.definitions import (
+    CheckDefinition,
+    GateFile,
+    ScanRules,
+    effective_checks,
+    read_gate_file,
+    scoped,
+    unknown_scopes,
+    unknown_uses,
+)
 from supervisor.messages import Train
+from supervisor.scopes import Scopes
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
@@ -43,19 +53,19 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     name = f"{request.target}:{GATE_FILE}"
     text = _gate_file(mirror, request)
     of_target = read_gate_file(text.decode(errors="replace"), name) if text is not None else GateFile(checks=())
-    checks = effective_checks(of_target.checks, request.plan_checks)
+    checks = scoped(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
-    _refuse_worthless(checks)
+    _refuse_worthless(checks, of_target.scopes)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
     return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed, of_everybody=required)
 
 
-def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
+def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None:
     from supervisor.checks.unfailing import why_unfailing
 
-    for _, said in unknown_uses(checks):
+    for _, said in (*unknown_uses(checks), *unknown_scopes(checks, scopes)):
         raise NotConfigured(said)
     for check in checks:
         if "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:

@@ -4,19 +4,21 @@ The gate's loop: a run's, which also looks at the hub, takes in what was submitt
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from orchestrator.events import EntrySubmitted, Event, LandingAnswered, TipMoved
-from orchestrator.gatekeeper.course import GateCourse, gate_course
+from orchestrator.gatekeeper.course import GateCourse
 from orchestrator.gatekeeper.intake import asked, taken_in
 from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
+from supervisor.lanes import MOST_PATHS
 from supervisor.messages import Landing
 from workers.refs import candidate_ref, marker_ref, run_refs
+from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import MissingCommit
 from worktrees.push import Pushed, RefUpdate
@@ -75,7 +77,7 @@ class GateLoop(Loop):
 
     def _meet_entries(self) -> None:
         assert isinstance(self.course, GateCourse)
-        self.course = gate_course(self.course.plan, self.state, self.course.people)
+        self.course = replace(self.course, entries=dict(self.state.submitted))
 
     def _look_at_hub(self) -> None:
         now = time.monotonic()
@@ -134,9 +136,17 @@ class GateLoop(Loop):
             contained = not one.wrong and self._contains(one.commit)
             for event in taken_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
+                    event = event.model_copy(update={"paths": self._paths(one.commit)})
                     self._pin(event)
                 self.record([event])
             self._drop(one)
+
+    def _paths(self, commit: CommitId) -> tuple[str, ...]:
+        """What it changes of what it was made on; none where it shares no history with the target, or in huge ones."""
+        git = self.mirror.git
+        made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
+        found = touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
+        return found if len(found) <= MOST_PATHS else ()
 
     def _is_landing(self, name: str) -> bool:
         """What is submitted under the name waits, for it may be too late for it or not."""

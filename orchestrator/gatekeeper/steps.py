@@ -33,6 +33,7 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
         token="",
         outcome="candidate",
         commit=event.commit,
+        paths=event.paths,
     )
     task.queued_at = task.queued_at or state.number + 1
     task.first_started = task.first_started or at
