@@ -175,6 +175,11 @@ class EntrySubmitted(Message):
     style: LandingStyle | None = None
     paths: tuple[str, ...] = ()
     """What it changes; none where that is not known."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person lets this very commit change, protected or not."""
+    waive: tuple[str, ...] = ()
+    """Rules of the scans that a person does not apply to it."""
+    granted_by: str = ""
 
 
 class EntryRefused(Message):

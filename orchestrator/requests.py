@@ -39,7 +39,7 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [*_answered(course, state, request)]
         case "approve" | "reject":
             return _spoken(course, state, request)
-        case "pause" | "go" | "hold" | "release" | "reclass":
+        case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `gatekeeper.intake` grants them.
 
 

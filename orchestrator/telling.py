@@ -142,7 +142,7 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
         case e.EntrySubmitted():
             by = f", by {event.by}" if event.by else ""
             again = f", revision {event.revision}" if event.revision > 1 else ""
-            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}"
+            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}{_leave(event)}"
         case e.EntryRefused():
             return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
         case e.EntryHeld():
@@ -150,6 +150,16 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
             return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
         case e.EntryReclassed():
             return f"{event.task}: is {event.klass} from now on"
+
+
+def _leave(event: e.EntrySubmitted) -> str:
+    if not event.granted_by:
+        return ""
+    rules = (
+        f"{' and ' if event.grants else ''}{', '.join(event.waive)} {'is' if len(event.waive) == 1 else 'are'} waived"
+    )
+    grants = f"it may change {', '.join(event.grants)}" if event.grants else ""
+    return f"; {grants}{rules if event.waive else ''}, says {event.granted_by}"
 
 
 def _of_review(

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import inbox, runs
+from orchestrator.cli.granting import Globs, Rules, granting
 from orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
 from orchestrator.cli.say import complain, out, printable, say, say_json, table
 from orchestrator.events import Event
@@ -41,7 +42,7 @@ Words = list[str] | None
 
 
 def register(gate: typer.Typer) -> None:
-    for command in (serve, submit, status, explain, withdraw, pause, retry, hold, release, priority):
+    for command in (serve, submit, status, explain, withdraw, pause, retry, grant, hold, release, priority):
         gate.command()(command)
     gate.command("resume")(resume)
 
@@ -196,6 +197,12 @@ def withdraw(entry: Entry, gate: Gate = None) -> int:
 def retry(entry: Entry, gate: Gate = None) -> int:
     """Try the same commit of an entry again that was returned or withdrawn, or waits for a person."""
     return _ask(gate, entry, Request(do="retry", task=entry_name(entry), by=_person()), "try again")
+
+
+def grant(entry: Entry, globs: Globs = None, waive: Rules = None, gate: Gate = None) -> int:
+    """Let this very commit of an entry change what is protected, or pass a rule of the scans."""
+    request = granting(entry_name(entry), tuple(globs or ()), tuple(waive or ()), _person() or "somebody")
+    return _ask(gate, entry, request, "grant")
 
 
 def hold(entry: Entry, gate: Gate = None) -> int:

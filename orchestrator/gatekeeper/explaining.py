@@ -1,5 +1,6 @@
 """Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from supervisor.train.surprise import admission
 
 _ENOUGH = 8
 """Submissions within an hour, below which nothing is said of how many there are."""
+
+_MOST_SHOWN = 5
+"""Paths in a command that is proposed."""
 
 Places = Mapping[str, int]
 """By entry, its place in line, from 1."""
@@ -165,11 +169,24 @@ def _returned(state: State, task: TaskState) -> Stand:
     reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
     kind = reason.kind if reason is not None else "need"
     by = (reason.conflicting_entry or "") if reason is not None else ""
-    return "returned", kind, by, reason.summary if reason is not None else task.detail, _again(task)
+    todo = _again(task) + (_leave_for(task) if kind == "findings" else "")
+    return "returned", kind, by, reason.summary if reason is not None else task.detail, todo
 
 
 def _again(task: TaskState) -> str:
     return f"push a better commit, then: forgepool gate submit BRANCH --name {task.id}"
+
+
+def _leave_for(task: TaskState) -> str:
+    """What lets it in as it is. Secrets are nothing that anybody lets in."""
+    from supervisor.scans.scanning import leave_for
+
+    held = [one for one in (task.verdict.findings if task.verdict else ()) if one.weight != "note"]
+    paths, rules = leave_for(held)
+    if not held or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+        return ""
+    words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
+    return f"; or, where it is meant so: forgepool gate grant {task.id} {' '.join(words)}"
 
 
 def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:

@@ -270,6 +270,24 @@ def test_what_only_a_person_may_change_is_returned_with_the_files_name(gate: Gat
     assert path in gate.stand(name).why
 
 
+def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None:
+    """The command that does so is told; another commit under the name has to ask anew."""
+    path = ".github/workflows/build.yml"
+    gate.push("leave", more={path: "on: push\n"})
+    gate.phase("leave", "failed")
+    assert gate.explained("leave")["next"].endswith(f"forgepool gate grant leave {path}")
+    with gate.held("leave"):
+        gate.asks("grant", "leave", grants=(path,), by="Ada")
+        gate.under_test("leave")
+        mark = gate.mark()
+        gate.push("leave", more={path: "on: [push]\n"})
+        gate.wait_for(e.EntrySubmitted, of="leave", since=mark)
+    gate.wait_for(e.TaskFailed, of="leave", since=mark)
+    gate.asks("grant", "leave", grants=(".github/**",), by="Ada")
+    gate.wait_landed("leave", since=mark)
+    assert gate.hub.git("show", f"main:{path}") == "on: [push]"
+
+
 def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
     """53: git keeps any bytes as an author's name, and the journal keeps text."""
     tree = gate.hub.git("rev-parse", f"{gate.commit({'e/latin': 'ok'})}^{{tree}}")
