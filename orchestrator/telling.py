@@ -155,11 +155,9 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
 def _leave(event: e.EntrySubmitted) -> str:
     if not event.granted_by:
         return ""
-    rules = (
-        f"{' and ' if event.grants else ''}{', '.join(event.waive)} {'is' if len(event.waive) == 1 else 'are'} waived"
-    )
-    grants = f"it may change {', '.join(event.grants)}" if event.grants else ""
-    return f"; {grants}{rules if event.waive else ''}, says {event.granted_by}"
+    grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
+    return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
 
 
 def _of_review(
