@@ -227,6 +227,8 @@ class TipMoved(Message):
 
     kind: Literal["tip.moved"] = "tip.moved"
     tip: str
+    lost: tuple[str, ...] = ()
+    """Entries that have landed, and are not in its history: the target was taken back."""
 
 
 class EntryQueued(Message):

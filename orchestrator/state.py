@@ -36,6 +36,8 @@ class State:
     budget: Budget | None = None
     """As a person has set it since; None is the plan's."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+    """Entries that have landed, and that somebody has taken out of the target since."""
     """Of a gate: its entries, as they were submitted last."""
     refused: dict[str, e.EntryRefused] = field(default_factory=dict)
     """Of a gate: what was submitted last under a name and not taken in."""

@@ -56,7 +56,10 @@ def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) ->
         case e.GateResumed():
             return f"the gate is open again{f', by {event.by}' if event.by else ''}"
         case e.TipMoved():
-            return f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that"
+            lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
+            return (
+                f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that{lost}"
+            )
 
 
 def _of_waves(event: e.Event) -> str | None:

@@ -145,7 +145,7 @@ Stand = tuple[str, str, str, str, str]
 def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
     match task.phase:
         case "landed":
-            return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+            return _landed(state, task)
         case "landing":
             return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
         case "reviewing" | "reviewed":
@@ -163,6 +163,13 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
             return "withdrawn", "withdrawn", "", "somebody has withdrawn it", _again(task)
         case _:
             return _in_line(state, task, now, places)
+
+
+def _landed(state: State, task: TaskState) -> Stand:
+    if task.id in state.lost:
+        why = f"it was {task.commit[:12]} in {state.target}, and somebody has taken that out since"
+        return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
+    return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
 
 
 def _returned(state: State, task: TaskState) -> Stand:

@@ -88,8 +88,9 @@ class GateLoop(Loop):
         refs = self.mirror.hub_refs(branch, pattern(self.state.target))
         tip = refs.pop(branch, None)
         if tip is not None and self.state.train.landing is None:
-            if tip != self.state.tip:
-                self.record([TipMoved(tip=tip)])
+            lost = self._lost_at(tip)
+            if tip != self.state.tip or lost != self.state.lost:
+                self.record([TipMoved(tip=tip, lost=tuple(sorted(lost)))])
             if tip != self._searched:
                 self._find_contained(tip)
         if refs and not self.wishes.drain:
@@ -108,6 +109,17 @@ class GateLoop(Loop):
                 self.record([LandingAnswered(task=one, result=found)])
         self._searched = tip
 
+    def _lost_at(self, tip: CommitId) -> frozenset[str]:
+        """Whoever has landed, and is not in the history of this tip: somebody has taken the target back."""
+        if tip == self._searched:
+            return self.state.lost
+        self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
+        if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self._searched)):
+            return frozenset()
+        landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
+        ahead = self._ahead_of(tip, [*landed.values()])
+        return frozenset(one for one, commit in landed.items() if commit in ahead)
+
     def _ahead_of(self, tip: CommitId, commits: Sequence[CommitId]) -> set[str]:
         """Those of the commits that are not in the history of the tip, be it that they are not here at all."""
         missing = set(self.mirror.missing(*commits))
@@ -118,8 +130,10 @@ class GateLoop(Loop):
         )
 
     def _contains(self, commit: CommitId) -> bool:
-        git = self.mirror.git
-        return git.run("merge-base", "--is-ancestor", commit, self.state.tip, ok=(0, 1, 128)).status == 0
+        return self._contains_at(CommitId(self.state.tip), commit)
+
+    def _contains_at(self, tip: CommitId, commit: CommitId) -> bool:
+        return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
     def _take_in(self, refs: Mapping[str, CommitId]) -> None:
         """A submission's own ref goes last: whatever dies before that, it is still there to be taken in."""

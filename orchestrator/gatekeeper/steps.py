@@ -76,6 +76,7 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
     if state.train.landing is not None:
         raise IllegalStep("a landing is under way, whose answer tells where the target is")
     state.tip, state.halted = event.tip, ""
+    state.lost = frozenset(event.lost)
     state.train.moved()
     settle_phases(state, at)
 
