@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import structlog
 
@@ -18,7 +18,6 @@ from orchestrator import inbox, recovery
 from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
-from orchestrator.embedded import Embedded
 from orchestrator.events import (
     CheckSent,
     Event,
@@ -58,7 +57,7 @@ from worktrees.mirror import Mirror, MissingCommit
 
 log = structlog.get_logger()
 
-_WAIT_S = 0.2
+WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
 _SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent)
 
@@ -75,6 +74,13 @@ class Wishes:
     """What is to be said of it, at the end of the turn: a signal comes in the middle of whatever is being drawn."""
 
 
+class Parts(Protocol):
+    """What a one-machine run started for itself."""
+
+    def mend(self) -> list[str]:
+        """Starts again what has died, and names it."""
+
+
 @dataclass(slots=True)
 class Loop:
     """A run under way: its values, and the few things it must hold on to."""
@@ -85,13 +91,15 @@ class Loop:
     folder: Path
     mirror: Mirror
     link: Link
-    parts: Embedded | None
+    parts: Parts | None
     wishes: Wishes
     listener: Callable[[State, Sequence[Recorded]], None]
     watch: Watch = field(default_factory=Watch)
     unfenced: set[str] = field(default_factory=set)
     """Messages whose answers nobody waits for any more, which those who have them are to be told."""
     away: bool = False
+    wait_s: float = WAIT_S
+    """How long a turn waits for an answer."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,20 +108,26 @@ class Loop:
 
     def run(self, *, resumed: bool) -> Ending:
         """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
+        self.begin(resumed=resumed)
+        while (ending := self.step()) is None:
+            pass
+        return ending
+
+    def begin(self, *, resumed: bool) -> None:
         if resumed:
             self.record(recovery.recovered(self.state, self.mirror))
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
             self.watch.unsent.update(self.state.outstanding())
-        while True:
-            self._turn()
-            if self.state.finished:
-                self._forget()
-                return "ended"
-            stopped = self._stopped()
-            if stopped is not None:
-                return stopped
+
+    def step(self) -> Ending | None:
+        """One turn; how the run has ended with it, None where it goes on."""
+        self._turn()
+        if self.state.finished:
+            self._forget()
+            return "ended"
+        return self._stopped()
 
     def record(self, events: Sequence[Event]) -> None:
         """
@@ -185,7 +199,7 @@ class Loop:
 
     def _receive(self) -> None:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
-        for answer in self.link.answers(wait_s=_WAIT_S):
+        for answer in self.link.answers(wait_s=self.wait_s):
             if isinstance(answer, PathsAsked):
                 self._reply_at_once(answer)
             for event in received(self.course, self.state, answer):
@@ -285,7 +299,7 @@ class Loop:
     def _decide(self) -> None:
         self._meet_tip()
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
-        check_slots = slots(self.link.workers(), CHECKS, beside=LANDINGS)
+        check_slots = self._check_slots()
         while events := decide(
             self.course,
             self.state,
@@ -311,6 +325,9 @@ class Loop:
         lanes = self._lanes.at(self.state.tip)
         if lanes is not self.course.lanes:
             self.course = replace(self.course, lanes=lanes)
+
+    def _check_slots(self) -> int:
+        return slots(self.link.workers(), CHECKS, beside=LANDINGS)
 
     def _miss_workers(self) -> None:
         """Says, once, that messages wait in a queue to which nobody listens."""

@@ -11,7 +11,7 @@ from workers.mistakes import nearest
 from workers.segments import BadGlob
 
 
-def granting(entry: str, globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request:
+def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request:
     """
     What is left for the gate.
 
@@ -32,7 +32,7 @@ def granting(entry: str, globs: tuple[str, ...], rules: tuple[str, ...], by: str
             meant = nearest(rule, RULES)
             mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
             raise CannotRun(f"there is no rule '{rule}'; {mend}")
-    return Request(do="grant", task=entry, grants=globs, waive=rules, by=by)
+    return Request(do="grant", grants=globs, waive=rules, by=by)
 
 
 Globs = Annotated[

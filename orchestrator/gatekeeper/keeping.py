@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from orchestrator.events import EntrySubmitted, Event, LandingAnswered, TipMoved
+from orchestrator.decisions import decide
+from orchestrator.events import CheckSent, EntrySubmitted, Event, LandingAnswered, TipMoved
 from orchestrator.gatekeeper.course import GateCourse
 from orchestrator.gatekeeper.intake import asked, taken_in
+from orchestrator.gatekeeper.places import Places
 from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
@@ -44,6 +46,14 @@ class GateLoop(Loop):
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
     """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    places: Places | None = None
+    """Shared with other gates of this process; None where it has all to itself."""
+
+    def leave(self) -> None:
+        """Somebody else may keep it now."""
+        if self.places is not None:
+            self.places.leave(self.state.run)
+        self.journal.close()
 
     def _turn(self) -> None:
         try:
@@ -61,6 +71,29 @@ class GateLoop(Loop):
         finally:
             self.state.halted = halted
 
+    def _check_slots(self) -> int:
+        total = Loop._check_slots(self)
+        return total if self.places is None else self.places.of(self.state.run, total)
+
+    def _decide(self) -> None:
+        Loop._decide(self)
+        total = Loop._check_slots(self)
+        if self.places is not None and self.places.of(self.state.run, total) < total:
+            self.places.want(self.state.run, self._would_start(total))
+
+    def _would_start(self, places: int) -> int:
+        """Trials, with so many places."""
+        wanted = decide(
+            self.course,
+            self.state,
+            now=time.time(),
+            order_slots=0,
+            review_slots=0,
+            check_slots=places,
+            draining=self.wishes.drain,
+        )
+        return sum(isinstance(one, CheckSent) for one in wanted)
+
     def _granted(self, request: Request) -> list[Event]:
         said = asked(self.state, request)
         if said is None:
@@ -69,6 +102,8 @@ class GateLoop(Loop):
 
     def record(self, events: Sequence[Event]) -> None:
         Loop.record(self, events)
+        if self.places is not None and any(isinstance(one, CheckSent) for one in events):
+            self.places.serve(self.state.run)
         if any(isinstance(one, EntrySubmitted) for one in events):
             self._meet_entries()
         if any(isinstance(one, LandingAnswered) for one in events):

@@ -13,7 +13,7 @@ from orchestrator.telling import sentence
 
 
 def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request:
-    return granting(entry, globs, waive, "Ada")
+    return granting(globs, waive, "Ada").model_copy(update={"task": entry})
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request
 )
 def test_what_cannot_be_granted_is_said(globs: tuple[str, ...], rules: tuple[str, ...], said: str) -> None:
     with pytest.raises(CannotRun) as wrong:
-        granting("a", globs, rules, "Ada")
+        granting(globs, rules, "Ada")
     assert said in str(wrong.value)
 
 
