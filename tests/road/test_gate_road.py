@@ -1,5 +1,6 @@
 """A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -286,6 +287,17 @@ def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None
     gate.asks("grant", "leave", grants=(".github/**",), by="Ada")
     gate.wait_landed("leave", since=mark)
     assert gate.hub.git("show", f"main:{path}") == "on: [push]"
+
+
+def test_a_persons_word_is_answered_with_one_object_for_programs(gate: GateOf) -> None:
+    """Where somebody keeps the gate it is left to be done; what cannot be done is a sentence and status 2."""
+    mark = gate.mark()
+    for words, event in ((("pause", "lunch"), e.GatePaused), (("resume",), e.GateResumed)):
+        said = gate.machine.run("gate", *words, "--json", "--gate", gate.run)
+        assert json.loads(said.out) == {"gate": gate.run, "entry": None, "done": False, "said": []}
+        gate.wait_for(event, since=mark)
+    again = gate.machine.run("gate", "resume", "--json", "--gate", gate.run)
+    assert (again.status, again.err) == (2, "forgepool: there is nothing to open: it stands so already\n")
 
 
 def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
