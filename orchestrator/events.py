@@ -267,6 +267,13 @@ class CheckAnswered(Message):
     """What it is about, as far as it had not landed by then; empty for the task alone."""
 
 
+class CheckDoubted(Message):
+    """The first run of a decisive trial was red, and it is run again: who comes behind need not wait for the second."""
+
+    kind: Literal["check.doubted"] = "check.doubted"
+    message_id: str
+
+
 class CheckCancelled(Message):
     """Nobody wants to know any more what this trial would say."""
 
@@ -530,6 +537,7 @@ Event = Annotated[
     | TipMoved
     | CheckSent
     | CheckAnswered
+    | CheckDoubted
     | CheckCancelled
     | CarDissolved
     | ReviewAwaited

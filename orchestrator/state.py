@@ -301,6 +301,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.TipMoved: gate_entries.tip_moved,
     e.CheckSent: train_steps.check_sent,
     e.CheckAnswered: train_steps.check_answered,
+    e.CheckDoubted: train_steps.check_doubted,
     e.CheckCancelled: train_steps.check_cancelled,
     e.CarDissolved: train_steps.car_dissolved,
     e.ReviewAwaited: _review_awaited,

@@ -67,6 +67,12 @@ def _told(state: "State", task: TaskState, result: CheckResult, at: float) -> No
     _settle_phase(state, task, at)
 
 
+def check_doubted(state: "State", event: e.CheckDoubted, at: float) -> None:
+    if event.message_id not in state.train.line.trials:
+        raise IllegalStep(f"there is no trial {event.message_id} to doubt")
+    state.train.line.doubt(event.message_id)
+
+
 def check_cancelled(state: "State", event: e.CheckCancelled, at: float) -> None:
     trial = state.train.line.trials.get(event.message_id)
     if trial is None:

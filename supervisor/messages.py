@@ -157,6 +157,14 @@ class CheckRequest(Train):
     """A red is somebody's: it must come twice, the tip is asked anew, a partner looked for. Else the first is told."""
 
 
+class Doubt(Message):
+    """Said of a decisive check that goes on: its first run was red, and it is run again before that is its answer."""
+
+    kind: Literal["doubt"] = "doubt"
+    request_id: str
+    token: str
+
+
 class CheckResult(Message):
     """
     The answer to a check request.
