@@ -26,7 +26,12 @@ class Request(Message):
     by: str = ""
     """Who asks, where that is kept."""
     candidate: str = ""
-    """Of `approve` and `reject`: the commit that was the candidate when it was said; of no other does it hold."""
+    """
+    Of `approve` and `reject`: the commit that was the candidate when it was said, of a wave the target's tip; of no
+    other does it hold.
+    """
+    wave: bool = False
+    """Of `approve`: what has landed is meant, as a whole, and no task."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

@@ -39,7 +39,7 @@ def test_everything_that_can_be_said_of_reviews_is_in_the_expanded_plan_and_read
     policy = found.review.policy
     assert (policy.by, policy.reviewers, policy.rounds, policy.threshold) == (("gpt-x", "gemini-x"), 2, 3, "fix")
     assert (policy.limits.turns, policy.limits.wall_s) == (9, 300.0)
-    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5))
+    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5), integration_review="end")
     assert read_expanded(dump_plan(found)) == found
 
 
