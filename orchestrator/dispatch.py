@@ -130,7 +130,7 @@ def review_request(course: Course, state: State, task: TaskState, sent: Outstand
 def wave_review_request(course: Course, state: State, sent: Outstanding, *, now: float) -> ReviewRequest:
     """What has landed since somebody passed it as a whole; of those that change more meanwhile, the names."""
     own = state.wave_review
-    answer, use = own.review.answer, own.use or Use()
+    answer, use = own.against, own.use or Use()
     return ReviewRequest(
         **_train(course, state, sent, now),
         base=own.review.base,

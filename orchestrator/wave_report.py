@@ -14,16 +14,15 @@ from supervisor.messages import Review
 
 def unpassed(course: Course, state: State) -> Iterator[str]:
     """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
-    answer = state.wave_review.review.answer
-    asked_in_vain = state.halted_by_review or (answer is not None and answer.outcome != "passed")
-    if not asked_in_vain or not unseen(state):
+    answer = state.wave_review.against
+    if not (state.halted_by_review or answer is not None) or not unseen(state):
         return
     yield from ("", "## Not passed as a whole", "")
     yield f"- {counted(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
         yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))
-    elif state.halted_by_review:
+    else:
         yield f"- {state.halted}"
 
 

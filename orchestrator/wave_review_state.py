@@ -12,7 +12,7 @@ from orchestrator.budget import Use
 from orchestrator.outstanding import Outstanding
 from orchestrator.review_state import ReviewState
 from orchestrator.task_state import IllegalStep
-from supervisor.messages import PersonApproval
+from supervisor.messages import PersonApproval, Review
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +38,12 @@ class WaveReviewState:
     def use(self) -> Use | None:
         """What the last one was promised, and has used."""
         return self.review.uses.get(self.review.sent)
+
+    @property
+    def against(self) -> Review | None:
+        """The last answer, where it is no pass."""
+        answer = self.review.answer
+        return None if answer is None or answer.outcome == "passed" else answer
 
     def has_landed(self, base: str, number: int) -> None:
         """`base` is the commit that it landed on; empty where that is not known, of one that was found landed late."""
@@ -95,8 +101,7 @@ class WaveReviewState:
     def resumed(self) -> None:
         """Who could not be asked then may be there now; a verdict stands."""
         self.review.calm()
-        answer = self.review.answer
-        if answer is not None and answer.outcome not in ("passed", "failed"):
+        if self.against is not None and self.against.outcome != "failed":
             self.review.answer, self.tried = None, 0
 
     def _pass(self, upto: int, tip: str) -> None:

@@ -46,7 +46,7 @@ def unseen(state: State) -> tuple[str, ...]:
 
 def next_look(course: Course, state: State, now: float) -> list[Event]:
     """Once the gate is free: the request for all checks on the target, and when these are green, for its review."""
-    if is_wave_due(course, state) or state.tip != state.wave.since:
+    if not _is_green(course, state):
         return [*next_wave(state, now)]
     own = state.wave_review.review
     if own.not_before > now:
@@ -55,6 +55,11 @@ def next_look(course: Course, state: State, now: float) -> list[Event]:
     if needs_money(course):
         reserved = course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state))
     return [] if reserved is None else [_sent(state, now, reserved)]
+
+
+def _is_green(course: Course, state: State) -> bool:
+    """Whether all checks were green on the very tip, and nothing has landed since."""
+    return state.tip == state.wave.since and not is_wave_due(course, state)
 
 
 def _sent(state: State, now: float, reserved: Reservation) -> WaveReviewSent:
@@ -79,13 +84,12 @@ def given_up(course: Course, state: State) -> list[GateHalted]:
     own = state.wave_review
     if state.halted or own.review.message is not None or not is_due(course, state):
         return []
-    answer, of_tip = own.review.answer, own.tip == state.tip and bool(own.tip)
     if own.review.troubles >= MOST_TROUBLES:
         lastly = f"infrastructure failed it {own.review.troubles} times in a row, lastly: {own.review.detail}"
         return [GateHalted(why=f"{_about(state)}: {lastly}", infrastructure=True, reviewed=True)]
-    if answer is not None and of_tip:
-        return [GateHalted(why=_why(course, state, answer), reviewed=True)]
-    if (short := _used_up(course, state)) is not None:
+    if own.against is not None and own.tip == state.tip:
+        return [GateHalted(why=_why(course, state, own.against), reviewed=True)]
+    if _is_green(course, state) and (short := _used_up(course, state)) is not None:
         return [GateHalted(why=f"{_about(state)} cannot be paid: {short}; or without: {by_hand(state)}", reviewed=True)]
     return []
 
@@ -103,8 +107,9 @@ def why_not_approve(course: Course, state: State) -> str | None:
         return "has nothing reviewed as a whole: its plan says no 'integration_review'"
     if not unseen(state):
         return "has nothing landed that waits to be looked at as a whole"
-    own = state.wave_review.review
-    if own.message is None and own.answer is None and not own.troubles and not is_due(course, state):
+    own = state.wave_review
+    asked = own.review.message is not None or own.against is not None or own.review.troubles
+    if not asked and not is_due(course, state):
         return "waits for nobody's word on what has landed: it has not come to that yet"
     return None
 
