@@ -156,6 +156,8 @@ def _wave_of(course: Course, state: State) -> WaveOf:
         tasks=tuple(_landed_task(course, task) for task in tasks[:_MOST_TOLD]),
         more=own.tasks[_MOST_TOLD:],
         authors=tuple(dict.fromkeys(author_in(course, state, task) for task in tasks)),
+        grants=tuple(dict.fromkeys(glob for task in tasks for glob in course.tasks[task.id].grants)),
+        waive=tuple(dict.fromkeys(rule for task in tasks for rule in course.tasks[task.id].waive)),
     )
 
 

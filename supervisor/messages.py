@@ -253,6 +253,10 @@ class WaveOf(Message):
     """Tasks that landed in it besides, of which there is no room to tell more than the names."""
     authors: tuple[Author, ...]
     """Of all of them, each once."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person let any of them change or take away."""
+    waive: tuple[str, ...] = ()
+    """Rules of scans that a person waived for any of them."""
 
 
 class ReviewRequest(Train):

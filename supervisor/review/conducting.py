@@ -19,7 +19,7 @@ from supervisor.review.conversation import Conversation, Position, Site
 from supervisor.review.debate import Debate, Heard, findings_of
 from supervisor.review.difference import Difference, difference
 from supervisor.review.panel import panel
-from supervisor.review.wave import landed
+from supervisor.review.wave import landed, shrinkage
 from workers.concealing import hider
 from workers.context.choice import chosen as chosen_profile
 from workers.context.profiles.registry import UnknownProfile
@@ -76,7 +76,10 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
 def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     if request.wave is not None:
-        return _of_difference(request, settings, mirror, landed(mirror, request, request.wave), blank, stop)
+        tip = landed(mirror, request, request.wave)
+        seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
+        told = request.model_copy(update={"findings": seen})
+        return _of_difference(told, settings, mirror, tip, blank, stop)
     entries, base = entries_in(mirror, request), CommitId(request.base)
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"outcome": "stale", "detail": gone})

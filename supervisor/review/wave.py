@@ -7,16 +7,20 @@ first of the landings. What others have put on the target between these is in it
 
 from collections.abc import Iterator
 
-from supervisor.messages import LandedTask, ReviewRequest, WaveOf
+from supervisor.findings import ScanFinding
+from supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
 from supervisor.review.quoting import Quotation, clipped, one_line
+from supervisor.scans.scanning import subject_of
+from supervisor.scans.shape import scan_shape
 from worktrees.compose import Composed, tree_of
-from worktrees.git import CommitId
+from worktrees.git import CommitId, Git
 from worktrees.mirror import Mirror
 
 TASKS_CHARACTERS = 48_000
 """Of all that the tasks' authors were asked to do."""
 _LEAST_CHARACTERS = 400
 _MOST_NAMED = 200
+_SHRINKAGE = "shrinkage"
 
 
 def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
@@ -30,6 +34,14 @@ def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
     for commit in mirror.missing(CommitId(request.base), tip):
         mirror.ensure(commit, refs=(f"refs/heads/{request.target}",))
     return Composed(commit=tip, tree=tree_of(mirror.git, tip))
+
+
+def shrinkage(git: Git, base: CommitId, tip: Composed, wave: WaveOf) -> tuple[ScanFinding, ...]:
+    """That so much is gone, though no task alone took away so much; for the reviewer to look at."""
+    entry = EntryRef(task="", attempt=1, commit=tip.commit, ref="", message="", grants=wave.grants)
+    subject = subject_of(git, base, tip.tree, entry)
+    found = () if _SHRINKAGE in wave.waive else scan_shape(subject)
+    return tuple(one.model_copy(update={"weight": "attention"}) for one in found if one.rule == _SHRINKAGE)
 
 
 def wave_card(wave: WaveOf, quotation: Quotation) -> Iterator[str]:

@@ -6,6 +6,7 @@ import pytest
 from review_kit import Desk, finding, read, script, several, verdict
 
 from supervisor.messages import Author, LandedTask, Review, ReviewPolicy, ReviewRequest, WaveOf
+from workers.transcript import Said
 
 PASS = verdict("pass")
 CLAUDE = Author(agent="builtin", models=("claude-x",), families=("claude",))
@@ -38,7 +39,7 @@ def test_the_whole_difference_is_read_on_the_target_and_passed(desk: Desk) -> No
     assert request.wave is not None and found.tree == desk.gate.mirror.git.text(
         "rev-parse", f"{request.wave.tip}^{{tree}}"
     )
-    (told,) = [one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if one.kind == "said"][:1]
+    (told,) = [one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, Said)][:1]
     mark = told.partition("The mark of this review is ")[2].partition(".")[0]
     card = f"[quoted {mark}: what the author of task one was asked to do]\nMake a two\n\na is two.\n[end 00]\n\n"
     assert "# Review of a wave of 3 tasks" in told and card in told
@@ -102,3 +103,17 @@ def test_a_tip_that_the_hub_has_lost_blames_nobody_and_is_no_pass(desk: Desk) ->
     assert request.wave is not None
     gone = request.wave.model_copy(update={"tip": "0123456789" * 4})
     assert desk.conduct(request.model_copy(update={"wave": gone})).outcome == "infrastructure"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [({}, True), ({"grants": ("old/**",)}, False), ({"waive": ("shrinkage",)}, False)]
+)
+def test_what_many_tasks_took_away_together_is_shown_to_the_reviewer(desk: Desk, said: Any, told: bool) -> None:
+    desk.gate.hub.commit({f"old/{number}": "x\n" for number in range(4)})
+    request = landed(desk, script(read("a", "b"), PASS))
+    assert request.wave is not None
+    tip = desk.gate.hub.commit({f"old/{number}": None for number in range(4)})
+    request = request.model_copy(update={"wave": request.wave.model_copy(update={"tip": tip, **said})})
+    assert desk.conduct(request).outcome == "passed"
+    shown = "".join(one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, Said))
+    assert ("(shrinkage) the tree has" in shown) == told
