@@ -5,7 +5,7 @@ A plan as decisions see it: indexed once, asked often.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from orchestrator.budget import Budget, Ledger
 from orchestrator.overlap import Globs
@@ -70,6 +70,11 @@ class Course:
     def review_policy(self) -> ReviewPolicy:
         review = self.plan.review
         return ReviewPolicy() if review is None or review == "none" else review.policy
+
+    @property
+    def integration_review(self) -> Literal["never", "end", "each"]:
+        """When what has landed is reviewed as a whole. A gate's never is: it has no end, and no waves."""
+        return "never" if self.serving else self.plan.gate.integration_review
 
     @cached_property
     def conversing(self) -> frozenset[str]:

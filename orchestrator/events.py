@@ -459,6 +459,36 @@ class WaveAnswered(Message):
     result: CheckResult
 
 
+class WaveReviewSent(Message):
+    """What has landed is reviewed as a whole, once all checks were green on it; nothing is let in meanwhile."""
+
+    kind: Literal["wave_review.sent"] = "wave_review.sent"
+    number: int
+    message_id: str
+    token: str
+    base: str
+    """The target's commit before the first landing that nobody has passed as a whole yet."""
+    tip: str
+    tasks: tuple[str, ...]
+    """Those that have landed since, in that order."""
+    issued_at: float
+    reserved_usd: float | None = None
+    reserved_tokens: int | None = None
+
+
+class WaveReviewAnswered(Message):
+    kind: Literal["wave_review.answered"] = "wave_review.answered"
+    result: Review
+
+
+class WaveApproved(Message):
+    """A person has looked at what has landed up to this tip, and answers for it in a reviewer's place."""
+
+    kind: Literal["wave.approved"] = "wave.approved"
+    by: str
+    tip: str
+
+
 class ProfileChosen(Message):
     """A person chose another context profile for the task, from the next call to its model on."""
 
@@ -496,6 +526,8 @@ class GateHalted(Message):
     kind: Literal["gate.halted"] = "gate.halted"
     why: str
     infrastructure: bool = False
+    reviewed: bool = False
+    """It is the review of a wave that shut it: a person's word on that opens it."""
 
 
 class WorkersMissing(Message):
@@ -557,6 +589,9 @@ Event = Annotated[
     | CandidateRestored
     | WaveSent
     | WaveAnswered
+    | WaveReviewSent
+    | WaveReviewAnswered
+    | WaveApproved
     | ProfileChosen
     | ContextRebuilt
     | GateHalted

@@ -40,7 +40,12 @@ class Request(Message):
     waive: tuple[str, ...] = ()
     """Of `grant`: what the entry may change, and rules that are not applied to it."""
     candidate: str = ""
-    """Of `approve` and `reject`: the commit that was the candidate when it was said; of no other does it hold."""
+    """
+    Of `approve` and `reject`: the commit that was the candidate when it was said, of a wave the target's tip; of no
+    other does it hold.
+    """
+    wave: bool = False
+    """Of `approve`: what has landed is meant, as a whole, and no task."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

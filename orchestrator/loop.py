@@ -17,7 +17,14 @@ import structlog
 from orchestrator import inbox, recovery
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
+from orchestrator.dispatch import (
+    check_request,
+    land_request,
+    order,
+    review_request,
+    wave_request,
+    wave_review_request,
+)
 from orchestrator.events import (
     CheckSent,
     Event,
@@ -32,6 +39,8 @@ from orchestrator.events import (
     ReviewSent,
     RunPaused,
     TaskCancelled,
+    WaveApproved,
+    WaveReviewSent,
     WaveSent,
     WorkersMissing,
 )
@@ -59,7 +68,7 @@ log = structlog.get_logger()
 
 WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
-_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent)
+_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
 
 Ending = Literal["ended", "interrupted", "halted"]
 
@@ -230,6 +239,9 @@ class Loop:
         task = self.state.tasks.get(getattr(event, "task", ""))
         if task is not None and task.review.message is not None:
             self._note_holder(task.review.message)
+        of_wave = self.state.wave_review.review.message
+        if isinstance(event, WaveApproved) and of_wave is not None:
+            self._note_holder(of_wave)
 
     def _look_after_leases(self) -> None:
         findings = self.watch.look(self.state, self.link)
@@ -344,19 +356,19 @@ class Loop:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
         now, course, state = time.time(), self.course, self.state
-        if sent.kind == "wave":
-            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
-            self.watch.sent(sent.message_id)
-            return
-        task = state.tasks[sent.task]
         match sent.kind:
             case "order":
-                message = order(course, state, task, sent, now=now, resent=resent)
+                message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
                 send(run_order, message, message_id=sent.message_id)
             case "check":
                 send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+            case "wave":
+                send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
             case "review":
-                send(review, review_request(course, state, task, sent, now=now), message_id=sent.message_id)
+                of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+                send(review, of_task, message_id=sent.message_id)
+            case "wave_review":
+                send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
             case "landing":
                 send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
         self.watch.sent(sent.message_id)

@@ -17,6 +17,7 @@ from orchestrator.events import (
     PathsAsked,
     ReviewAnswered,
     WaveAnswered,
+    WaveReviewAnswered,
 )
 from orchestrator.locks import beyond
 from orchestrator.outstanding import Outstanding
@@ -159,7 +160,11 @@ def _wave(state: State, result: CheckResult) -> list[Event]:
 
 def _reviewed(state: State, result: Review) -> list[Event]:
     message = _owed(state, result)
-    return [] if message is None else [ReviewAnswered(task=message.task, result=result)]
+    if message is None:
+        return []
+    if message.kind == "wave_review":
+        return [WaveReviewAnswered(result=result)]
+    return [ReviewAnswered(task=message.task, result=result)]
 
 
 def _owed(state: State, result: Doubt | CheckResult | Review | Landing) -> Outstanding | None:
@@ -187,6 +192,8 @@ def answered_by(event: Event) -> str | None:
         case OrderAnswered(result=result):
             return result.order_id
         case CheckAnswered(result=result) | ReviewAnswered(result=result) | WaveAnswered(result=result):
+            return result.request_id
+        case WaveReviewAnswered(result=result):
             return result.request_id
         case LandingAnswered(result=result):
             return result.request_id

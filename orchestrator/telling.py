@@ -5,6 +5,7 @@ import time
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.proofs import reviewer_words
+from supervisor.messages import Review
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -72,8 +73,29 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target is green as a whole ({names})"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked, {result.detail}"
+        case e.WaveReviewSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"a review of {landings} as a whole is asked for, {event.base[:12]}..{event.tip[:12]}"
+        case e.WaveReviewAnswered():
+            return _reviewed_as_whole(event.result)
+        case e.WaveApproved():
+            return f"{event.by} answers for what has landed up to {event.tip[:12]}, as a whole"
         case _:
             return None
+
+
+def _reviewed_as_whole(result: Review) -> str:
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"the review of what has landed waits for a model's limit, {result.detail}"
+        case "infrastructure":
+            return f"the review of what has landed could not be had, {result.detail}"
+        case _:
+            why = result.detail or "; ".join(result.voids)
+            return f"nobody has passed what has landed as a whole, and the run does not end before: {why}"
 
 
 def answer_with(run: str, task: str) -> str:

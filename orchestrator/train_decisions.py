@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from orchestrator import wave_reviews, waves
 from orchestrator.course import Course
 from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
 from orchestrator.retries import again_or_stop, reason_of_check
@@ -18,7 +19,6 @@ from orchestrator.starts import token
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.train_state import decorated
-from orchestrator.waves import is_due, next_wave
 from supervisor.messages import Approval, CheckResult
 from supervisor.train.line import Line
 from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
@@ -36,17 +36,17 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
     `slots` are how many checks may run at once. Through a gate that is shut, or to be, nothing is begun: what is known
     of those that stand there has its consequences all the same. Beside a wave nothing happens.
     """
-    if state.wave.message is not None:
+    if state.wave.message is not None or state.wave_review.review.message is not None:
         return []
-    due = is_due(course, state)
+    due = wave_reviews.is_due(course, state) or waves.is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
     if due or draining or state.halted:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
-        # As long as it has not been found green, it is due: nobody else comes to the gate.
-        return [*next_wave(state, now)]
+        # As long as it has not been found green, and well, it is due: nobody else comes to the gate.
+        return [*wave_reviews.next_look(course, state, now)]
     return events
 
 

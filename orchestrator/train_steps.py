@@ -125,6 +125,7 @@ def landing_answered(state: "State", event: e.LandingAnswered, at: float) -> Non
         raise IllegalStep(f"a late answer to the landing of '{event.task}' that is not 'landed' changes nothing")
     else:
         task = state.step(event.task, *_MAY_TURN_OUT_LANDED)
+        state.wave_review.has_landed("", state.number + 1)
         _has_landed(state, task, event.result.commit or "", event, at)
         state.train.leave(event.task)
         state.train.moved()
@@ -139,6 +140,7 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
     state.train.landing = None
     commits = dict(zip(intent.entries, intent.commits or (intent.commit,), strict=True))
     if result.outcome == "landed" and result.commit == commits[event.task]:
+        state.wave_review.has_landed(intent.base, state.number + 1)
         for one, commit in commits.items():
             _has_landed(state, state.tasks[one], commit, event, at)
         state.train.landed(intent.entries, intent.commit)
@@ -162,6 +164,7 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
 
 def _landed_before(state: "State", intent: e.LandingIntended, event: e.LandingAnswered, at: float) -> None:
     """One of them alone, by an earlier landing that was in doubt: this one comes to nothing."""
+    state.wave_review.has_landed("", state.number + 1)
     _has_landed(state, state.tasks[event.task], event.result.commit or "", event, at)
     state.train.leave(event.task)
     for one in intent.entries:
