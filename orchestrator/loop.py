@@ -91,6 +91,8 @@ class Loop:
     unfenced: set[str] = field(default_factory=set)
     """Messages whose answers nobody waits for any more, which those who have them are to be told."""
     away: bool = False
+    clock: Callable[[], float] = time.time
+    """Unix seconds; what is waited for after trouble is told by it."""
 
     def run(self, *, resumed: bool) -> Ending:
         """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
@@ -115,7 +117,7 @@ class Loop:
 
         A message that is owed no more without having been answered is to be fenced.
         """
-        now = time.time()
+        now = self.clock()
         taken: list[Event] = []
         faults.reached(*(f"{event.kind}.unjournaled" for event in events))
         try:
@@ -282,7 +284,7 @@ class Loop:
         while events := decide(
             self.course,
             self.state,
-            now=time.time(),
+            now=self.clock(),
             order_slots=order_slots,
             review_slots=review_slots,
             check_slots=check_slots,
@@ -314,7 +316,7 @@ class Loop:
     def _send(self, sent: Outstanding, *, resent: bool) -> None:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
-        now, course, state = time.time(), self.course, self.state
+        now, course, state = self.clock(), self.course, self.state
         if sent.kind == "wave":
             send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
             self.watch.sent(sent.message_id)
@@ -347,7 +349,7 @@ class Loop:
         return any(self.state.holder(sent) for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:
-        now = time.time()
+        now = self.clock()
         waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
         return all(until <= now for until in waiting) and not decide(
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
