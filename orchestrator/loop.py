@@ -109,6 +109,8 @@ class Loop:
     away: bool = False
     wait_s: float = WAIT_S
     """How long a turn waits for an answer."""
+    clock: Callable[[], float] = time.time
+    """Unix seconds; what is waited for after trouble is told by it."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,7 +146,7 @@ class Loop:
 
         A message that is owed no more without having been answered is to be fenced.
         """
-        now = time.time()
+        now = self.clock()
         taken: list[Event] = []
         faults.reached(*(f"{event.kind}.unjournaled" for event in events))
         try:
@@ -315,7 +317,7 @@ class Loop:
         while events := decide(
             self.course,
             self.state,
-            now=time.time(),
+            now=self.clock(),
             order_slots=order_slots,
             review_slots=review_slots,
             check_slots=check_slots,
@@ -355,7 +357,7 @@ class Loop:
     def _send(self, sent: Outstanding, *, resent: bool) -> None:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
-        now, course, state = time.time(), self.course, self.state
+        now, course, state = self.clock(), self.course, self.state
         match sent.kind:
             case "order":
                 message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
@@ -388,7 +390,7 @@ class Loop:
         return any(self.state.holder(sent) for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:
-        now = time.time()
+        now = self.clock()
         waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
         return all(until <= now for until in waiting) and not decide(
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False

@@ -119,16 +119,30 @@ class _Gate:
         if not self.line.entries:
             return []
         if landing is not None:
+            running = self._running()
             self.line.land(landing.intent.entries)
+            # What is tried of those that land goes on until they have landed.
+            slots -= running - self._running()
         outcomes = self.state.train.outcomes
+        events: list[Event] = []
         for _ in range(_ROUNDS):
             actions = plan(self.line.snapshot(slots=slots, policy=Policy(), surprise=surprise_rate(outcomes)))
-            events = [event for action in actions for event in self._events(action)]
+            events += [event for action in actions for event in self._events(action)]
             if landing is not None:
                 return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]
-            if events or not actions:
+            if not actions or (events and not self._makes_room(events)):
                 return events
         raise RuntimeError("the train's plan couples without end")
+
+    def _running(self) -> int:
+        return sum(trial.state == "running" for trial in self.line.trials.values())
+
+    def _makes_room(self, events: list[Event]) -> bool:
+        """
+        For a car that is kept nowhere before its trial is sent: without that in the same breath, what was cancelled
+        for it would be begun anew, and cancelled again, for ever.
+        """
+        return bool(self.coupled) and all(isinstance(one, CheckCancelled) for one in events)
 
     def _events(self, action: Action) -> list[Event]:
         match action:
@@ -139,7 +153,9 @@ class _Gate:
             case Start():
                 return [self._start(action)]
             case Cancel(trial=trial, why=why):
-                return [CheckCancelled(task=self.line.trials[trial].car[-1], message_id=trial, why=why)]
+                lead = self.line.trials[trial].car[-1]
+                self.line.forget(trial)
+                return [CheckCancelled(task=lead, message_id=trial, why=why)]
             case Land(trial=trial):
                 return self._land(self.line.trials[trial])
             case Return(entry=entry, trial=trial):
