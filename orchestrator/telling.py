@@ -36,7 +36,7 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.TipMoved():
+        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.GateFrozen() | e.GateThawed() | e.TipMoved():
             return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -46,8 +46,14 @@ def _of_run(event: e.Event) -> str | None:
             return None
 
 
-def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) -> str:
+def _of_gate(
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.TipMoved,
+) -> str:
     match event:
+        case e.GateFrozen():
+            return f"nothing but hotfixes lands before {event.clock}"
+        case e.GateThawed():
+            return "the freeze is over; what is green lands again"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
         case e.GatePaused():

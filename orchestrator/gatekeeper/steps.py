@@ -70,6 +70,10 @@ def resumed(state: "State", event: e.GateResumed, at: float) -> None:
     state.paused, state.halted, state.halted_by_infrastructure = "", "", False
 
 
+def ruled(state: "State", event: e.GateRuled, at: float) -> None:
+    state.rules = event.rules
+
+
 def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
     """Whatever had shut the gate may be mended by it; who was refused for it is asked for again."""
     if state.train.landing is not None:

@@ -13,6 +13,8 @@ def gate_sentence(event: e.Event, *, run: str) -> str | None:
             return f"it goes on where it was, the target at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunPaused():
             return None
+        case e.GateRuled():
+            return "; ".join(event.rules.told()) or "no freezes any more, and no cap for one submitter"
         case e.TaskFailed():
             return f"{event.task}: returned, {event.reason.summary}"
         case e.TaskBlocked():

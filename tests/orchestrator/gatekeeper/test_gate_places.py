@@ -1,4 +1,4 @@
-"""The places of one machine go to those gates that want them, evenly; who was alone gives up what it has too much of."""
+"""The places of one machine go evenly to those gates that want them; who was alone gives up what it has too much of."""
 
 from collections.abc import Callable
 
