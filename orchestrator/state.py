@@ -196,6 +196,7 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
         train_steps.settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
     state.halted_by_infrastructure = False
+    state.train.reopen()
     state.wave.troubles, state.wave.not_before = 0, 0.0
 
 

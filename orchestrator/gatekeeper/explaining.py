@@ -176,6 +176,8 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
     shut = _shut(state)
     if shut is not None:
         return "waits", "gate", "", shut, "forgepool gate resume"
+    if (words := state.train.refused.get(task.id)) is not None:
+        return "waits", "refused", "", f"{words}; it is kept back for that, alone", f"forgepool gate retry {task.id}"
     if task.id in state.held:
         return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
     if task.not_before > now:
