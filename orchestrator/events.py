@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.budget import Budget, Seen
+from orchestrator.gatekeeper.rules import GateRules
 from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
 from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
@@ -220,6 +221,29 @@ class GateResumed(Message):
 
     kind: Literal["gate.resumed"] = "gate.resumed"
     by: str = ""
+
+
+class GateRuled(Message):
+    """What a person has set as the gate was opened, where that differs from before."""
+
+    kind: Literal["gate.ruled"] = "gate.ruled"
+    rules: GateRules
+
+
+class GateFrozen(Message):
+    """A freeze has begun: nothing but hotfixes lands until then. Told again where the end is another."""
+
+    kind: Literal["gate.frozen"] = "gate.frozen"
+    until: float
+    """Unix seconds."""
+    clock: str
+    """The same, as the clock shows it that the freezes are of."""
+
+
+class GateThawed(Message):
+    """The freeze is over."""
+
+    kind: Literal["gate.thawed"] = "gate.thawed"
 
 
 class TipMoved(Message):
@@ -566,6 +590,9 @@ Event = Annotated[
     | EntryReclassed
     | GatePaused
     | GateResumed
+    | GateRuled
+    | GateFrozen
+    | GateThawed
     | TipMoved
     | CheckSent
     | CheckAnswered

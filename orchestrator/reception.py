@@ -27,6 +27,7 @@ from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.waves import landings_of
 from supervisor.messages import CheckResult, Doubt, Landing, Review
+from supervisor.train.model import Ids
 from workers import asking
 from workers.answers import Started
 from workers.context.wishes import ContextTold
@@ -53,7 +54,7 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
         case Review():
             return _reviewed(state, answer)
         case Landing():
-            return _landed(state, answer)
+            return _landed(course, state, answer)
 
 
 def _rebuilt(state: State, note: ContextTold) -> list[Event]:
@@ -172,7 +173,7 @@ def _owed(state: State, result: Doubt | CheckResult | Review | Landing) -> Outst
     return message if message is not None and message.token == result.token else None
 
 
-def _landed(state: State, result: Landing) -> list[Event]:
+def _landed(course: Course, state: State, result: Landing) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
@@ -181,9 +182,16 @@ def _landed(state: State, result: Landing) -> list[Event]:
     answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
     if result.outcome == "refused" and result.unapproved:
         answered.append(unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
-    elif result.outcome == "refused":
+    elif result.outcome == "refused" and not (course.serving and _may_be_of_one_entry(state, entries, result)):
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered
+
+
+def _may_be_of_one_entry(state: State, entries: Ids, result: Landing) -> bool:
+    """The hub has refused it, and not yet two in a row, each by itself: others are let in before the hub is judged."""
+    train = state.train
+    again = train.given_another_chance.issuperset(entries)
+    return result.by_hub and (len(entries) > 1 or again or not train.refusals_in_a_row)
 
 
 def answered_by(event: Event) -> str | None:

@@ -200,7 +200,8 @@ def _go(
         journal.close()
 
 
-def begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, listener: Listener) -> None:
+def begin(state: State, journal: Journal, beginning: Event, listener: Listener) -> None:
+    """What there is to say before the loop goes on."""
     now = time.time()
     state.apply(beginning, number=state.number + 1, at=now)
     listener(state, journal.append([beginning], at=now))

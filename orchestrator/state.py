@@ -13,6 +13,7 @@ from orchestrator import events as e
 from orchestrator import gate_steps, order_steps, review_steps, train_steps
 from orchestrator.budget import Budget, Use
 from orchestrator.gatekeeper import steps as gate_entries
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.outstanding import Outstanding
 from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
 from orchestrator.train_state import TrainState
@@ -47,6 +48,8 @@ class State:
     """Of a gate: entries that a person keeps where they are."""
     paused: str = ""
     """Of a gate: why nothing is tested and nothing lands; empty where a person has not paused it."""
+    rules: GateRules = field(default_factory=GateRules)
+    """Of a gate, as a person has set them."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
@@ -204,6 +207,7 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
     state.tip, state.halted, state.finished = event.tip, "", False
     state.halted_by_infrastructure = state.halted_by_review = False
     state.wave_review.resumed()
+    state.train.reopen()
     state.wave.troubles, state.wave.not_before = 0, 0.0
 
 
@@ -332,6 +336,9 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.EntryReclassed: gate_entries.reclassed,
     e.GatePaused: gate_entries.paused,
     e.GateResumed: gate_entries.resumed,
+    e.GateRuled: gate_entries.ruled,
+    e.GateFrozen: _noted,
+    e.GateThawed: _noted,
     e.TipMoved: gate_entries.tip_moved,
     e.CheckSent: train_steps.check_sent,
     e.CheckAnswered: train_steps.check_answered,

@@ -37,7 +37,7 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.TipMoved():
+        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.GateFrozen() | e.GateThawed() | e.TipMoved():
             return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -47,8 +47,14 @@ def _of_run(event: e.Event) -> str | None:
             return None
 
 
-def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) -> str:
+def _of_gate(
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.TipMoved,
+) -> str:
     match event:
+        case e.GateFrozen():
+            return f"nothing but hotfixes lands before {event.clock}"
+        case e.GateThawed():
+            return "the freeze is over; what is green lands again"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
         case e.GatePaused():
@@ -268,30 +274,32 @@ def _answered(event: e.OrderAnswered) -> str | None:
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     """What is red by itself is told with what follows from it."""
     if isinstance(event, e.CarDissolved):
-        return f"{_together(event.car)}: not green together, and tried in parts"
+        # Without a trial nothing was red: somebody in it is held, or frozen.
+        return f"{together(event.car)}: not green together, and tried in parts" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
-    behind = f", behind {_together(event.ahead)}" if event.ahead else ""
+    behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"{_together(car)}: green on the composed tree{behind} ({names}{flaky})"
+            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky})"
         case "infrastructure":
-            return f"{_together(car)}: its checks could not be run, {result.detail}"
+            return f"{together(car)}: its checks could not be run, {result.detail}"
         case "red" | "findings" | "conflict" if behind or len(car) > 1:
-            return f"{_together(car)}: not green{behind}, {result.detail}"
+            return f"{together(car)}: not green{behind}, {result.detail}"
         case _:
             return None
 
 
 def _landed(event: e.LandingAnswered) -> str:
-    result, who = event.result, _together(event.entries or (event.task,))
+    result, who = event.result, together(event.entries or (event.task,))
     if result.outcome == "landed":
         return f"{who}: landed as {(result.commit or '')[:12]}"
     return f"{who}: not landed yet, {result.detail}"
 
 
-def _together(tasks: tuple[str, ...]) -> str:
+def together(tasks: tuple[str, ...]) -> str:
+    """`a, b and c`."""
     return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
 
 

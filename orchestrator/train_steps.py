@@ -156,6 +156,8 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
         state.tip = result.commit or state.tip
     for one in intent.entries:
         _not_landed(state.tasks[one], event, at)
+    if result.by_hub and set(intent.entries) <= state.submitted.keys():
+        state.train.not_taken(intent.entries, result.detail)
     if result.outcome != "infrastructure":
         # A hub that cannot be asked has moved nothing that is known of: what was green there lands when it is back.
         state.train.moved()

@@ -387,6 +387,8 @@ class Landing(Message):
     outcome: Literal["landed", "moved", "refused", "infrastructure"]
     unapproved: str = ""
     """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
+    by_hub: bool = False
+    """Of what is refused: the evidence held, and the hub itself, a hook of its own perhaps, did not take it."""
 
     @field_validator("unapproved", mode="before")
     @classmethod

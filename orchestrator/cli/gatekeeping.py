@@ -17,9 +17,11 @@ from orchestrator.forges.protocol import LABEL
 from orchestrator.gatekeeper.api.service import api_beside
 from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, overload, standing_of, standings
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
+from orchestrator.gatekeeper.freezes import BadFreeze, freezes
 from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.naming import found, gates_called
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import Beside, posts
 from orchestrator.gatekeeper.serving import serve as keep
 from orchestrator.gatekeeper.submissions import CLASSES
@@ -54,6 +56,14 @@ def serve(
     people: Annotated[
         PeoplesReview, typer.Option(help="What entries that no model wrote want besides green checks.")
     ] = "none",
+    freeze: Annotated[
+        Words,
+        typer.Option(metavar="FROM - TO", help="Nothing but hotfixes lands then; may be given again."),
+    ] = None,
+    freeze_zone: Annotated[str, typer.Option(metavar="ZONE", help="Of --freeze; default: the machine's.")] = "",
+    most_of_one: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Entries of one submitter tested at once while others wait.")
+    ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the gate's HTTP API there.")] = None,
@@ -78,7 +88,8 @@ def serve(
             raise CannotRun(
                 f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own"
             )
-    stands = [replace(one, people=people, trials=trials) for one in posts(repo, targets, settings)]
+    rules = _rules(freeze or (), freeze_zone, most_of_one)
+    stands = [replace(one, people=people, trials=trials, rules=rules) for one in posts(repo, targets, settings)]
     beside: list[Beside] = []
     if forge is not None:
         wanted = Connection(forge=forge, url=forge_url, commits=forge_git, label=label, every_s=every)
@@ -92,6 +103,15 @@ def serve(
     told = heard(partial(_tell, _column(targets)), wishes, settings)
     kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
     return max(_close(one, wishes, alone=len(kept) == 1) for one in kept)
+
+
+def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRules:
+    """As they are given, where they can be read."""
+    try:
+        freezes(tuple(freeze), zone)
+    except BadFreeze as bad:
+        raise CannotRun(str(bad)) from bad
+    return GateRules(freezes=tuple(freeze), zone=zone, most_of_one=most_of_one)
 
 
 def _gates(targets: Sequence[str]) -> str:
@@ -203,6 +223,7 @@ def _status(kept: KeptRun) -> dict[str, object]:
         "tip": state.tip,
         "paused": state.paused,
         "shut": state.halted,
+        "frozen_until": state.rules.frozen_until(now),
         "overload": overload(state, now, kept.options.trials),
         "entries": [asdict(one) for one in standings(state, now)],
     }
@@ -214,6 +235,8 @@ def _tell_status(kept: KeptRun) -> None:
     say(f"{state.target} of {state.hub} at {state.tip[:12]}, {len(state.train.line.entries)} in line")
     if (warning := overload(state, now, kept.options.trials)) is not None:
         say(warning)
+    if (frozen := frozen_words(state, now)) is not None:
+        say(frozen)
     for word, why in (("paused", state.paused), ("shut", state.halted)):
         if why:
             say(f"the gate is {word}: {why}; open it with: forgepool gate resume --gate {state.target}")

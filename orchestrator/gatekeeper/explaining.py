@@ -200,6 +200,8 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
     shut = _shut(state)
     if shut is not None:
         return "waits", "gate", "", shut, "forgepool gate resume"
+    if (words := state.train.refused.get(task.id)) is not None:
+        return "waits", "refused", "", f"{words}; it is kept back for that, alone", f"forgepool gate retry {task.id}"
     if task.id in state.held:
         return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
     if task.not_before > now:
@@ -208,7 +210,25 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
     needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
     if needs:
         return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
-    return _tried(state, task, places)
+    return _frozen(state, task, now, _tried(state, task, places))
+
+
+def _frozen(state: State, task: TaskState, now: float, tried: Stand) -> Stand:
+    """Its checks run in a freeze, too."""
+    until = state.rules.frozen_until(now)
+    if until is None or state.submitted[task.id].klass == "hotfix":
+        return tried
+    why = f"nothing but hotfixes lands in {state.target} before {state.rules.clock(until)}"
+    if tried[1] == "trial":
+        return (*tried[:3], f"{tried[3]}; {why}", "")
+    state_word = "green" if state.train.line.entries[task.id].vetted else "waits"
+    return state_word, "frozen", "", f"{why}{'; by itself it was green' if state_word == 'green' else ''}", ""
+
+
+def frozen_words(state: State, now: float) -> str | None:
+    """One sentence; None where nothing is frozen."""
+    until = state.rules.frozen_until(now)
+    return None if until is None else f"nothing but hotfixes lands before {state.rules.clock(until)}"
 
 
 def _shut(state: State) -> str | None:

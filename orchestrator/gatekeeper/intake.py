@@ -164,7 +164,8 @@ def _may_go(state: State, one: str) -> bool:
 def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
     wanted = request.do == "hold"
     for one in names:
-        if state.tasks[one].phase in IN_TRAIN and (one in state.held) != wanted:
+        stays = one in state.held or (one in state.train.refused and not wanted)
+        if state.tasks[one].phase in IN_TRAIN and stays != wanted:
             yield EntryHeld(task=one, by=request.by, held=wanted)
 
 
@@ -176,9 +177,11 @@ def _reclassed(state: State, names: Sequence[str], request: Request) -> Iterator
 
 
 def _again(state: State, request: Request) -> Iterator[Event]:
-    """The same commit once more."""
+    """The same commit once more; of one that the hub did not take, its landing."""
     for one in _named(state, request):
         task = state.tasks[one]
+        if one in state.train.refused:
+            yield EntryHeld(task=one, by=request.by, held=False)
         if task.phase in _ENDED and one in state.submitted:
             yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})
 

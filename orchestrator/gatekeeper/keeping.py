@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from orchestrator.decisions import decide
-from orchestrator.events import CheckSent, EntrySubmitted, Event, LandingAnswered, TipMoved
+from orchestrator.events import CheckSent, EntrySubmitted, Event, GateFrozen, GateThawed, LandingAnswered, TipMoved
 from orchestrator.gatekeeper.course import GateCourse
 from orchestrator.gatekeeper.intake import asked, taken_in
 from orchestrator.gatekeeper.places import Places
@@ -46,6 +46,8 @@ class GateLoop(Loop):
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
     """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    _frozen: float | None = None
+    """When the freeze ends of which was told last."""
     places: Places | None = None
     """Shared with other gates of this process; None where it has all to itself."""
 
@@ -56,12 +58,20 @@ class GateLoop(Loop):
         self.journal.close()
 
     def _turn(self) -> None:
+        self._tell_of_freezes()
         try:
             self._look_at_hub()
         except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
         # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)
+
+    def _tell_of_freezes(self) -> None:
+        until = self.state.rules.frozen_until(time.time())
+        if until != self._frozen:
+            frozen = GateThawed() if until is None else GateFrozen(until=until, clock=self.state.rules.clock(until))
+            self.record([frozen])
+            self._frozen = until
 
     def _stopped(self) -> Ending | None:
         """By a person alone: what shuts the gate is waited out."""

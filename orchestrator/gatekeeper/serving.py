@@ -3,15 +3,16 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator import embedded, runs
 from orchestrator.aside import Aside, mirror_aside
 from orchestrator.embedded import Embedded
-from orchestrator.events import RunResumed, RunStarted
+from orchestrator.events import GateRuled, RunResumed, RunStarted
 from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
 from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.places import Places
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.submissions import entry_name
 from orchestrator.gatekeeper.together import Leave, keep_together, shared
 from orchestrator.hub import CannotRun, Hub, open_hub
@@ -44,6 +45,7 @@ class Post:
     trials: int = 1
     """Cars that are checked at once on this machine."""
     people: PeoplesReview = "none"
+    rules: GateRules = field(default_factory=GateRules)
 
 
 def gate_name(hub: str, target: str) -> str:
@@ -174,6 +176,8 @@ def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, lis
         sandbox=level,
     )
     begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener)
+    if post.rules != state.rules:
+        begin(state, journal, GateRuled(rules=post.rules), listener)
     return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 

@@ -1,4 +1,4 @@
-"""The places of one machine go to those gates that want them, evenly; who has too much of them gives some up."""
+"""The places of one machine go evenly to those gates that want them; who was alone gives up what it has too much of."""
 
 from collections.abc import Callable
 

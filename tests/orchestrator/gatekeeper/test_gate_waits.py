@@ -13,12 +13,14 @@ from orchestrator.events import (
     EntryHeld,
     Event,
     GateHalted,
+    GateRuled,
     LandingIntended,
     MessageLost,
     ReviewAwaited,
     TaskFailed,
 )
 from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.submissions import entry_name
 from orchestrator.hub import CannotRun
 from orchestrator.loop import Wishes
@@ -146,3 +148,17 @@ def test_names_that_would_be_called_the_same_are_told_apart() -> None:
     names = {entry_name(text) for text in ("fix.1", "fix-1", "ä", "ö", "ü", "a b", "a-b", "", "x" * 300, "x" * 301)}
     assert len(names) == 10
     assert all(entry_name(name) == name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("cap", "cars"), [(None, [("a0", "a1"), ("a2",)]), (1, [("a0", "b")]), (2, [("a0", "a1"), ("b",)])]
+)
+def test_of_one_submitter_no_more_are_in_cars_than_may_be_while_others_wait(
+    cap: int | None, cars: list[tuple[str, ...]]
+) -> None:
+    many = [submitted(f"a{n}").model_copy(update={"by": "Ann"}) for n in range(4)]
+    other = submitted("b").model_copy(update={"by": "Bob"})
+    state = opened(GateRuled(rules=GateRules(most_of_one=cap)), *many, other)
+    while (begun := decided(state)) and len(state.train.line.cars) < len(cars):
+        after(state, *begun)
+    assert state.train.line.cars == cars
