@@ -13,13 +13,14 @@ from supervisor.checks.trial import Found, Sample, try_checks
 from supervisor.demands import Demands
 from supervisor.findings import ScanFinding
 from supervisor.messages import CheckRequest, CheckResult, EntryRef
+from supervisor.regeneration.patches import joint_patch_id
 from supervisor.regeneration.remaking import Remaking
 from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
 from supervisor.verdicts import kept_out, out
 from worktrees.compose import Composed, tree_of
-from worktrees.diff import FileDiff, diff_tail, patch_id, tree_diff
+from worktrees.diff import FileDiff, diff_tail, tree_diff
 from worktrees.git import CommitId, Git
 
 
@@ -56,7 +57,7 @@ class Candidate:
             (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        patch = patch_id(self._git, self._ground, self.composed.tree)
+        patch = joint_patch_id(self._git, self._ground, self.composed.steps[len(self.request.ahead) :])
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(self._files(subjects), told)
         return result if result.verdict == "green" else self._shown(result, subjects)

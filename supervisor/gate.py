@@ -24,6 +24,7 @@ from supervisor.demands import GATE_FILE as GATE_FILE
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.messages import CheckRequest, CheckResult, Train
 from supervisor.regeneration.kept import CannotKeep
+from supervisor.regeneration.patches import own_patch_id
 from supervisor.regeneration.remaking import Remaking, remaking
 from supervisor.verdicts import composable, conflicting
 from workers.mistakes import DocumentWrong
@@ -32,7 +33,6 @@ from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from worktrees.checkout import Unusable
 from worktrees.compose import Composed, Conflict, Entry, compose, tree_of
-from worktrees.diff import patch_id
 from worktrees.git import CommitId, Git, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
@@ -145,7 +145,7 @@ def _composed_words(git: Git, request: CheckRequest, composed: Composed, demands
 def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
     """Of what each entry changes, where it stands."""
     before = (base, *(one.commit for one in composed.steps))
-    return tuple(patch_id(git, on, step.tree) for on, step in zip(before, composed.steps, strict=False))
+    return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
 
 
 def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place, made: Remaking | None) -> Runs:

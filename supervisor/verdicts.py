@@ -2,6 +2,7 @@
 The verdicts that let nothing in, in words: what was found, red or in conflict, with what, and how to see it again.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +20,7 @@ from worktrees.mirror import Mirror
 
 _WEIGHTS: tuple[Weight, ...] = ("blocks", "attention", "note")
 _SHOWN = 5
+_PLAIN = re.compile(r"(?!exit\b|exec\b)[\w./@%+=:, -]+")
 
 
 def composable(entry: EntryRef) -> Entry:
@@ -148,16 +150,21 @@ def _merges(request: CheckRequest, composed: Composed | Conflict) -> Iterator[st
             yield merge
             continue
         yield _put_back(merge, unmade.put_back)
-        yield from unmade.commands
+        yield from map(_runnable, unmade.commands)
         return
 
 
 def _remade(merge: str, step: Step) -> Iterator[str]:
     yield _put_back(merge, step.put_back)
     if step.made is not None:
-        yield from step.made.commands
+        yield from map(_runnable, step.made.commands)
     if step.made is not None or step.put_back:
         yield "git add -A && git commit -q --allow-empty -m made"
+
+
+def _runnable(command: str) -> str:
+    """A command of several, or one that ends its shell, is one link of a chain all the same."""
+    return command if _PLAIN.fullmatch(command) else shlex.join(["sh", "-c", command])
 
 
 def _put_back(merge: str, paths: Sequence[str]) -> str:

@@ -2,14 +2,13 @@
 What commands have made, kept under its key: a ref in the hub, created once and never moved.
 
 The hub alone says what is kept, for whoever asks and whenever: a host's own copy might be of a time that the hub has
-forgotten, and somebody else has made the files anew since. Refs go with their run, or when a gate has kept them for
-long (`refs_too_old`); what is gone is made again, and what was tested with it is tested again.
+forgotten, and somebody else has made the files anew since. Refs go with their run, or when a gate has no use for them;
+what is gone is made again, and what was tested with it is tested again.
 
 Who asks for no landing (`private`) keeps what was made on this host alone, and writes nothing to the hub.
 """
 
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from workers.refs import made_ref
@@ -18,8 +17,8 @@ from worktrees.git import CommitId, TreeId
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate, Refused, Stale
 
-KEPT_S = 3 * 24 * 3600.0
-"""How long a gate keeps what was made; an entry that is green longer than that and has not landed is tested again."""
+OWN_KEPT_S = 3 * 24 * 3600.0
+"""How long a host keeps what was made for who lands nothing."""
 
 
 class CannotKeep(Exception):
@@ -99,14 +98,8 @@ class Kept:
         form = "--format=%(creatordate:unix) %(refname)"
         said = self.mirror.git.text("for-each-ref", form, self._own_ref("")).splitlines()
         for at, _, ref in (line.partition(" ") for line in said):
-            if time.time() - float(at) > KEPT_S:
+            if time.time() - float(at) > OWN_KEPT_S:
                 self.mirror.git.run("update-ref", "-d", ref)
 
     def _own_ref(self, key: str) -> str:
         return made_ref(self.run, key).replace("refs/", "refs/hub/", 1)
-
-
-def refs_too_old(run: str, there: Iterable[str], seen: Mapping[str, float], now: float) -> tuple[str, ...]:
-    """Of the run's refs those of what was made that were first seen too long ago; by the clock of who has seen them."""
-    begin = made_ref(run, "")
-    return tuple(ref for ref in there if ref.startswith(begin) and now - seen.get(ref, now) > KEPT_S)

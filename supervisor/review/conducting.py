@@ -18,6 +18,7 @@ from supervisor.findings import blocking
 from supervisor.gate import Stop, entries_in, taken_out
 from supervisor.messages import Review, ReviewRequest
 from supervisor.regeneration.kept import CannotKeep
+from supervisor.regeneration.patches import joint_patch_id
 from supervisor.regeneration.remaking import CommandFailed, remaking
 from supervisor.review.brief import Brief
 from supervisor.review.conversation import Conversation, Position, Site
@@ -48,7 +49,6 @@ from workers.transcript import TranscriptWrong, read_transcript
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.checkout import Checkout, Unusable, lease_checkout
 from worktrees.compose import Composed, Conflict, compose
-from worktrees.diff import patch_id
 from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
@@ -96,7 +96,7 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
             whole = blank.model_copy(
                 update={
                     "tree": composed.tree,
-                    "patch_id": patch_id(mirror.git, base, composed.tree),
+                    "patch_id": joint_patch_id(mirror.git, base, composed.steps),
                     "changed": found.paths,
                 }
             )

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import Gate
+from gates import Gate, never
 from repositories import git
 
+from supervisor.checks.running import Place
 from supervisor.definitions import RegenerateDefinition
-from supervisor.messages import CheckResult, EntryRef
-from supervisor.regeneration.kept import KEPT_S, Kept, refs_too_old
+from supervisor.demands import regenerated
+from supervisor.gate import entries_in
+from supervisor.messages import CheckResult, EntryRef, LandingStyle
+from supervisor.regeneration.kept import Kept
 from supervisor.regeneration.keys import counts, is_made, key_of
 from supervisor.regeneration.network import network_trouble
+from supervisor.regeneration.remaking import remaking
 from supervisor.screening import screen
 from workers.refs import made_ref
-from worktrees.compose import tree_of
+from worktrees.compose import Composed, Conflict, compose, tree_of
+from worktrees.git import CommitId
 from worktrees.overlay import files_of, tree_with
 
 CAT = "cat in/* > gen.lock"
@@ -58,6 +63,27 @@ def entry(gate: Gate, name: str, *, lock: str | None = "as made", on: str = "mai
     return gate.entry(name, files, on=on, **said)
 
 
+def put_together(gate: Gate, *entries: EntryRef, style: LandingStyle = "merge") -> Composed | Conflict:
+    """As the gate does it, and no more: nothing is scanned or checked."""
+    request = gate.request(entries[0], entries=entries)
+    here = entries_in(gate.mirror, request)
+    place = Place(mirror=gate.mirror, settings=gate.settings, logs=gate.folder / "logs", stop=never)
+    made = remaking(gate.mirror, request, regenerated(gate.mirror, request), place)
+    return compose(gate.mirror.git, CommitId(request.base), here, style, made)
+
+
+def made_of(gate: Gate, *entries: EntryRef, path: str = "gen.lock", style: LandingStyle = "merge") -> str:
+    found = put_together(gate, *entries, style=style)
+    assert isinstance(found, Composed), found
+    return git(gate.mirror.path, "show", f"{found.commit}:{path}")
+
+
+def conflict_of(gate: Gate, *entries: EntryRef) -> tuple[str, ...]:
+    found = put_together(gate, *entries)
+    assert isinstance(found, Conflict), found
+    return found.paths
+
+
 def lock(gate: Gate, at: str = "main") -> str:
     return git(gate.hub.path, "show", f"{at}:gen.lock")
 
@@ -80,72 +106,77 @@ def elsewhere(gate: Gate, folder: Path) -> Gate:
     return Gate(gate.hub, folder)
 
 
-@pytest.mark.parametrize("style", ["merge", "squash", "rebase"])
-def test_two_entries_that_both_change_what_is_made_both_land(world: Gate, style: str) -> None:
-    """Each is its own; together they are made anew."""
+STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
+
+
+def test_two_entries_that_both_change_what_is_made_both_land(world: Gate) -> None:
+    """The first alone on what it was made on is as it was submitted, and costs no run."""
     one, two = entry(world, "a"), entry(world, "b")
-    let_in(world, one, style=style)
+    let_in(world, one)
     assert (lock(world), kept_refs(world)) == ("a\nm", [])
-    let_in(world, two, style=style)
+    let_in(world, two)
     assert (lock(world), len(kept_refs(world))) == ("a\nb\nm", 1)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_however_entries_land_it_is_made_once_of_all_they_bring(world: Gate, style: LandingStyle) -> None:
+    one, two = entry(world, "a"), entry(world, "b")
+    longer = world.entry("c", {"in/c": "c\n", "gen.lock": "b\nc\nm\n"}, on="work-b-1").model_copy(
+        update={"branch": True}
+    )
+    assert made_of(world, one, two, style=style) == "a\nb\nm"
+    assert made_of(world, one, longer, style=style) == "a\nb\nc\nm"
+    assert len(kept_refs(world)) == 2
 
 
 def test_without_a_declaration_they_conflict(gate: Gate) -> None:
     begun(gate, gate_file().partition("regenerate:")[0])
-    two = entry(gate, "b")
-    ground(gate)
-    found = gate.examine(gate.request(two))
-    assert (found.verdict, found.conflict_paths) == ("conflict", ("gen.lock",))
+    assert conflict_of(gate, entry(gate, "a"), entry(gate, "b")) == ("gen.lock",)
 
 
 def test_a_conflict_elsewhere_is_one_still(world: Gate) -> None:
-    ground(world)
-    two = world.entry("b", {"in/a": "other\n", "gen.lock": "other\nm\n"}, on="main~1")
-    found = world.examine(world.request(two))
-    assert (found.verdict, found.conflict_paths) == ("conflict", ("gen.lock", "in/a"))
+    other = world.entry("b", {"in/a": "other\n", "gen.lock": "other\nm\n"})
+    assert conflict_of(world, entry(world, "a"), other) == ("gen.lock", "in/a")
 
 
 def test_what_merges_line_by_line_is_made_anew_all_the_same(gate: Gate) -> None:
     """Two lock files that merge are the lock file of neither."""
-    begun(
-        gate, gate_file("cat in/* | wc -l | tr -d \\  > gen.lock", check="test $(cat gen.lock) = $(cat in/* | wc -l)")
-    )
-    one, two = entry(gate, "a", lock="2\n"), entry(gate, "b", lock="2\n")
-    let_in(gate, one)
-    let_in(gate, two)
-    assert lock(gate) == "3"
+    begun(gate, gate_file("cat in/* | wc -l | tr -d \\  > gen.lock"))
+    assert made_of(gate, entry(gate, "a", lock="2\n"), entry(gate, "b", lock="2\n")) == "3"
 
 
 def test_an_entry_that_did_not_touch_it_has_it_made(world: Gate) -> None:
-    two = entry(world, "b", lock=None)
-    ground(world)
-    let_in(world, two)
-    assert lock(world) == "a\nb\nm"
+    assert made_of(world, entry(world, "a"), entry(world, "b", lock=None)) == "a\nb\nm"
 
 
-def test_what_counts_for_no_command_runs_none(gate: Gate, tmp_path: Path) -> None:
-    begun(gate, gate_file("exit 1", check="true"))
-    one, two = gate.entry("one", {"a": "2\n"}), entry(gate, "two")
-    let_in(gate, one)
-    let_in(gate, two)
-    assert lock(gate) == "m\ntwo"
+def test_what_counts_for_no_command_runs_none(gate: Gate) -> None:
+    begun(gate, gate_file("exit 1"))
+    assert made_of(gate, gate.entry("one", {"a": "2\n"}), entry(gate, "two")) == "m\ntwo"
 
 
 def test_without_from_all_the_rest_of_the_tree_counts(gate: Gate) -> None:
-    begun(gate, gate_file("ls > gen.lock", check="true", of="[]"))
+    begun(gate, gate_file("ls > gen.lock", of="[]"))
     one, two = gate.entry("one", {"x": "1\n"}), gate.entry("two", {"y": "1\n"})
-    let_in(gate, one)
-    let_in(gate, two)
-    assert {"x", "y"} <= {*lock(gate).split()}
+    assert {"x", "y"} <= {*made_of(gate, one, two).split()}
 
 
 def test_an_entry_that_changed_the_made_file_alone_conflicts(world: Gate) -> None:
     """What it says there, no command would find out."""
-    two = world.entry("b", {"gen.lock": "by hand\n"})
-    ground(world)
-    found = world.examine(world.request(two))
-    assert (found.verdict, found.conflict_paths, found.partner) == ("conflict", ("gen.lock",), "a")
+    assert conflict_of(world, entry(world, "a"), world.entry("b", {"gen.lock": "by hand\n"})) == ("gen.lock",)
     assert kept_refs(world) == []
+
+
+def test_an_entry_of_which_nothing_would_be_left_conflicts(world: Gate) -> None:
+    """It brings what is there already, and another version of what is made of that."""
+    again = world.entry("b", {"in/a": "a\n", "gen.lock": "by hand\n"})
+    assert conflict_of(world, entry(world, "a"), again) == ("gen.lock",)
+
+
+def test_of_two_commands_the_second_finds_what_the_first_has_made(gate: Gate) -> None:
+    second = "  - {paths: [sum], from: [gen.lock], run: wc -l < gen.lock > sum}\n"
+    begun(gate, gate_file(more=second))
+    assert made_of(gate, entry(gate, "a"), entry(gate, "b"), path="sum") == "3"
+    assert len(kept_refs(gate)) == 2
 
 
 def test_what_differs_each_time_lands_byte_for_byte_as_it_was_tested(gate: Gate, tmp_path: Path) -> None:
@@ -229,24 +260,21 @@ def test_what_is_made_of_the_targets_definition_never_of_the_entrys(world: Gate)
 
 
 def test_only_what_is_declared_is_taken_of_what_a_command_leaves(gate: Gate) -> None:
-    begun(gate, gate_file(f"{CAT}; echo x > a; echo x > more", check="true"))
-    two = entry(gate, "b")
-    ground(gate)
-    let_in(gate, two)
-    assert git(gate.hub.path, "show", "main:a") == "1"
-    assert "more" not in git(gate.hub.path, "ls-tree", "--name-only", "main").split()
+    begun(gate, gate_file(f"{CAT}; echo x > a; echo x > more"))
+    found = put_together(gate, entry(gate, "a"), entry(gate, "b"))
+    assert isinstance(found, Composed)
+    assert git(gate.mirror.path, "show", f"{found.commit}:a") == "1"
+    assert "more" not in git(gate.mirror.path, "ls-tree", "--name-only", found.commit).split()
 
 
 def test_files_come_and_go_as_the_command_makes_them(gate: Gate) -> None:
-    file = gate_file("rm -rf gen; mkdir gen; cp in/* gen/", check="true").replace("[gen.lock]", "[gen/]")
+    file = gate_file("rm -rf gen; mkdir gen; cp in/* gen/").replace("[gen.lock]", "[gen/]")
     begun(gate, file, {"gen/m": "m\n", "in/n": "n\n", "gen/n": "n\n"})
-    one = gate.entry("one", {"in/n": None, "gen/n": None})
-    two = gate.entry("two", {"in/n": "other\n", "in/b": "b\n", "gen/n": "other\n"}, on="main")
-    let_in(gate, gate.entry("a", {"in/a": "a\n", "gen/a": "a\n"}))
-    let_in(gate, one)
-    assert git(gate.hub.path, "ls-tree", "--name-only", "main", "gen/").split() == ["gen/a", "gen/m"]
-    found = gate.examine(gate.request(two))
-    assert (found.verdict, found.conflict_paths) == ("conflict", ("gen/n", "in/n"))
+    one = gate.entry("one", {"in/a": "a\n", "gen/a": "other\n"})
+    two = gate.entry("two", {"in/n": None, "in/b": "b\n", "gen/n": "more\n"})
+    found = put_together(gate, one, two)
+    assert isinstance(found, Composed)
+    assert git(gate.mirror.path, "ls-tree", "--name-only", found.commit, "gen/").split() == ["gen/a", "gen/b", "gen/m"]
 
 
 FAILS = "cat in/*; ! grep -q bad in/* || exit 7; " + CAT
@@ -416,11 +444,3 @@ def test_a_hub_that_takes_no_refs_is_nobodys_fault(world: Gate) -> None:
     hook.chmod(0o755)
     found = world.examine(world.request(two))
     assert (found.verdict, "cannot be kept in the hub" in found.detail) == ("infrastructure", True), found
-
-
-def test_a_gate_keeps_what_was_made_for_a_while() -> None:
-    mine, others = made_ref("r", "k"), ("refs/forgepool/r/orders/a/1", made_ref("other", "k"))
-    seen = {one: 0.0 for one in (mine, *others)}
-    assert refs_too_old("r", (mine, *others), seen, KEPT_S - 1) == ()
-    assert refs_too_old("r", (mine, *others), seen, KEPT_S + 1) == (mine,)
-    assert refs_too_old("r", (mine,), {}, KEPT_S * 9) == ()
