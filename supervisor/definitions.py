@@ -97,6 +97,27 @@ WrittenChecksOrNone = Annotated[
 """The same, or the word `none`."""
 
 
+class RegenerateDefinition(Message):
+    """Files that a command makes of others: merged by running it, not line by line."""
+
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Globs of the files that it makes; what else it touches is nobody's."""
+    of: tuple[str, ...] = Field(default=(), alias="from")
+    """Globs of what it makes them of; none of them: of all the rest of the tree."""
+    run: str = Field(min_length=1)
+    """A shell command, run in a clean checkout of the merged tree."""
+    timeout_s: Duration = 900.0
+    setup: str | None = Field(default=None, min_length=1)
+    """A shell command run before, outside the command's own time."""
+    cache: tuple[CachedFolder, ...] = ()
+    network: tuple[str, ...] = ()
+    """Hosts that the command and its set-up may reach; none of them: no network."""
+
+    @property
+    def named(self) -> str:
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and the like"
+
+
 class ScanRules(Message):
     """What a repository says of the scans."""
 
@@ -115,6 +136,8 @@ class _Demands(Message):
     policy: tuple[RuleEntry, ...] = ()
     """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
     scans: ScanRules = ScanRules()
+    regenerate: tuple[RegenerateDefinition, ...] = ()
+    """Files that are made by commands, in the order in which they are made."""
     review: Literal["required"] | None = None
     """Nothing lands here without an approval, whatever a plan says."""
 
@@ -148,6 +171,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
         *_scans_wrong(document, source.scans),
         *_scopes_wrong(document, source.scopes),
         *(Mistake(_line(document, check, "scope"), said) for check, said in unknown_scopes(checks, source.scopes)),
+        *_regenerate_wrong(document, source.regenerate),
     )
     if wrong:
         raise DocumentWrong(name, wrong)
@@ -156,6 +180,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
         scopes=source.scopes,
         policy=source.policy,
         scans=source.scans,
+        regenerate=source.regenerate,
         review=source.review,
     )
 
@@ -293,6 +318,27 @@ def _scopes_wrong(document: Located, scopes: Scopes) -> Iterator[Mistake]:
         for need, mend in unknown(scope.needs, scopes):
             line = document.line(("scopes", name, "needs"))
             yield Mistake(line, f"scope '{name}' needs '{need}', which is none; {mend}")
+
+
+def _regenerate_wrong(document: Located, regenerate: Sequence[RegenerateDefinition]) -> Iterator[Mistake]:
+    for index, one in enumerate(regenerate):
+        for key, globs in (("paths", one.paths), ("from", one.of)):
+            for at, glob in enumerate(globs):
+                if wrong := _glob_wrong(glob) or (_covers_gate(glob) if key == "paths" else None):
+                    line = document.line(("regenerate", index, key, at))
+                    yield Mistake(line, f"'{key}' of regenerate {index + 1} has the {wrong}")
+        for at, host in enumerate(one.network):
+            try:
+                read_rule(host)
+            except BadHost as bad:
+                line = document.line(("regenerate", index, "network", at))
+                yield Mistake(line, f"'network' of regenerate {index + 1} has the {bad}")
+
+
+def _covers_gate(glob: str) -> str | None:
+    """No command writes what says which commands there are."""
+    own = next((name for name in ("forgepool.yaml", ".gitattributes") if parse(glob).matches(name)), None)
+    return f"glob '{glob}', which covers {own}; name only what the command makes" if own else None
 
 
 def _glob_wrong(glob: str) -> str | None:

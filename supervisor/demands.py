@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from supervisor.definitions import (
     CheckDefinition,
     GateFile,
+    RegenerateDefinition,
     ScanRules,
     effective_checks,
     read_gate_file,
@@ -39,6 +40,7 @@ class Demands:
     """Nothing lands without an approval: the plan or the target wants one."""
     of_everybody: bool = False
     """The target wants one of each entry."""
+    regenerate: tuple[RegenerateDefinition, ...] = ()
 
 
 def demands_of(mirror: Mirror, request: Train) -> Demands:
@@ -59,7 +61,26 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     _refuse_worthless(checks, of_target.scopes)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
-    return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed, of_everybody=required)
+    return Demands(
+        checks=checks,
+        scans=of_target.scans,
+        reviewed=reviewed,
+        of_everybody=required,
+        regenerate=of_target.regenerate,
+    )
+
+
+def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, ...]:
+    """
+    What of the target is made by commands, whatever else it demands.
+
+    Raises:
+        NotConfigured, DocumentWrong: as `demands_of`.
+    """
+    text = _gate_file(mirror, request)
+    if text is None:
+        return ()
+    return read_gate_file(text.decode(errors="replace"), f"{request.target}:{GATE_FILE}").regenerate
 
 
 def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None:

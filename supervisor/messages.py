@@ -131,6 +131,8 @@ class Train(Message):
     Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
     is, and a single entry is whenever its request is.
     """
+    private: bool = False
+    """It lets nothing in: the hub is read, and nothing is written to it."""
     issued_at: float
     start_by: float
 
@@ -384,7 +386,8 @@ class Landing(Message):
     kind: Literal["landing"] = "landing"
     request_id: str
     token: str
-    outcome: Literal["landed", "moved", "refused", "infrastructure"]
+    outcome: Literal["landed", "moved", "untested", "refused", "infrastructure"]
+    """`untested`: what is to land can no longer be composed as it was; it has to be tested again."""
     unapproved: str = ""
     """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
     by_hub: bool = False

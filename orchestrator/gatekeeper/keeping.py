@@ -19,7 +19,7 @@ from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
 from supervisor.lanes import MOST_PATHS
 from supervisor.messages import Landing
-from workers.refs import candidate_ref, marker_ref, run_refs
+from workers.refs import candidate_ref, made_ref, marker_ref, run_refs
 from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import MissingCommit
@@ -29,6 +29,8 @@ log = structlog.get_logger()
 
 LOOK_S = 1.0
 """Seconds between two looks at the hub."""
+MADE_KEPT_S = 3 * 24 * 3600.0
+"""How long what a command has made is kept for those in line; what is green for longer is tested again."""
 _MOST_TAKEN_IN = 25
 """Submissions at one look: each costs some processes, and answers wait meanwhile."""
 _MOST_SWEPT = 500
@@ -46,6 +48,10 @@ class GateLoop(Loop):
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
     """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    _made: dict[str, float] = field(default_factory=dict)
+    """When refs of what commands have made were first seen here."""
+    _bare: bool = False
+    """Nobody stands in line, and what was made for those who did is gone."""
     _frozen: float | None = None
     """When the freeze ends of which was told last."""
     places: Places | None = None
@@ -248,17 +254,29 @@ class GateLoop(Loop):
             self._pin_anew()
             self._swept = set()
         gone = {task.id for task in self.state.in_phase("landed")} - self._swept
-        if not gone:
+        self._bare = self._bare and not self.state.train.line.entries
+        if not gone and (self._bare or self.state.train.line.entries):
             return
         there = self.mirror.hub_refs(run_refs(self.state.run))
         markers = {marker_ref(self.state.run, one) for one in gone}
         mine = [ref for ref in there if ref in markers or _entry_of(ref) in gone]
+        mine += self._needless(there)
         for start in range(0, len(mine), _MOST_SWEPT):
             part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in mine[start : start + _MOST_SWEPT]]
             said = self.mirror.push(part)
             if not isinstance(said, Pushed):
                 log.warning("refs.kept", run=self.state.run, why=str(said))
         self._swept |= gone
+
+    def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
+        """What commands have made of trees that nobody can come to land any more, or not for long now."""
+        made = [ref for ref in there if ref.startswith(made_ref(self.state.run, ""))]
+        if not self.state.train.line.entries:
+            self._bare = True
+            return made
+        now = time.monotonic()
+        self._made = {ref: self._made.get(ref, now) for ref in made}
+        return [ref for ref, seen in self._made.items() if now - seen > MADE_KEPT_S]
 
     def _pin_anew(self) -> None:
         """Who was asked for again while nobody kept the gate was journaled, and not pinned."""

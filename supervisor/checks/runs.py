@@ -17,6 +17,7 @@ from supervisor.checks.running import Place, Tried, label_of, run_line
 from supervisor.checks.store import Said, Store
 from supervisor.definitions import CheckDefinition
 from supervisor.results.judging import Ran
+from worktrees.compose import Regeneration
 from worktrees.git import CommitId
 
 
@@ -43,6 +44,8 @@ class Runs:
     """Others are to land between the tip and the tree, and nothing is known of them: the tip's red excuses nobody."""
     doubt: Callable[[], None] = lambda: None
     """Called when the tree was red once, and is to be run again; it may be called more than once."""
+    regeneration: Regeneration | None = None
+    """By which the tree was composed, and by which it is composed on other landings."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
     """What was run on the tip for this very request."""
 

@@ -35,6 +35,8 @@ _OF_CONTENT = (letters, secrets, markers, instructions, placeholders, bypasses)
 _OF_THE_GATE = (shape, protection, gate_settings, tampering, harness)
 RULES: dict[str, str] = {name: said for module in (*_OF_CONTENT, *_OF_THE_GATE) for name, said in module.RULES.items()}
 """Every rule's name, and in one sentence what it finds."""
+OF_PATHS = ("protected-path", "outside-lock")
+"""Rules about files as such, whatever is in them."""
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
 
