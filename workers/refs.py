@@ -32,6 +32,20 @@ def submissions_of(target: str) -> str:
     return f"refs/forgepool/for/{target}/*"
 
 
+def sign_ref(target: str) -> str:
+    """A blob: which gate keeps the target, for as long as it does."""
+    return f"refs/forgepool/gates/{target}"
+
+
+def told_ref(run: str, task: str, number: int) -> str:
+    """A blob: what the gate of its target has to say of what a run gave it."""
+    return f"refs/forgepool/{run}/told/{task}/{number}"
+
+
+def told_refs(run: str) -> str:
+    return f"refs/forgepool/{run}/told/*"
+
+
 def progress_ref(run: str, task: str, attempt: int) -> str:
     """Work under way: the files of an attempt and its transcript, as they were after a turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"

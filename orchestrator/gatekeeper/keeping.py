@@ -15,6 +15,7 @@ from orchestrator.gatekeeper.submissions import Submission, in_order, named, pat
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
+from orchestrator.through.publishing import Notices
 from supervisor.messages import Landing
 from workers.refs import candidate_ref, marker_ref, run_refs
 from worktrees.git import CommitId, GitFailed
@@ -35,6 +36,7 @@ _MOST_SWEPT = 500
 class GateLoop(Loop):
     """A gate at work."""
 
+    notices: Notices = field(default_factory=lambda: Notices(host=""))
     _looked: float = 0.0
     _searched: str = ""
     """The tip in whose history nobody was found who stands in line."""
@@ -42,6 +44,20 @@ class GateLoop(Loop):
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
     """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+
+    def run(self, *, resumed: bool) -> Ending:
+        """Whoever keeps it no longer says so, and leaves nobody untold."""
+        try:
+            return Loop.run(self, resumed=resumed)
+        finally:
+            self._take_leave()
+
+    def _take_leave(self) -> None:
+        try:
+            self.record(self.notices.answer(self.mirror, self.state))
+        except GitFailed as trouble:
+            log.warning("hub.away", run=self.state.run, why=str(trouble))
+        self.notices.leave(self.mirror, self.state)
 
     def _turn(self) -> None:
         try:
@@ -93,6 +109,8 @@ class GateLoop(Loop):
         if refs and not self.wishes.drain:
             self._take_in(refs)
         self._sweep()
+        self.record(self.notices.answer(self.mirror, self.state))
+        self.notices.stand(self.mirror, self.state)
 
     def _find_contained(self, tip: CommitId) -> None:
         """Who has got into the target with what somebody else has brought: they have landed, though not by us."""

@@ -19,6 +19,7 @@ from orchestrator.loop import Ending, Wishes
 from orchestrator.refusals import prove_home, prove_sandbox, prove_transport, prove_writable
 from orchestrator.runs import KeptRun, Options
 from orchestrator.session import Listener, begin
+from orchestrator.through.publishing import Notices
 from supervisor.definitions import read_gate_file
 from supervisor.demands import GATE_FILE
 from workers.settings import Settings
@@ -113,6 +114,7 @@ def serve(
                 parts=parts,
                 wishes=wishes,
                 listener=listener,
+                notices=Notices(host=settings.host),
             )
             mirror = mirror_aside(post.hub.mirror, parts.aside if parts is not None else Aside())
             for one in beside:
