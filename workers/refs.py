@@ -14,6 +14,11 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
+def orders_of(run: str, task: str) -> str:
+    """The candidates of a task."""
+    return f"refs/forgepool/{run}/orders/{task}/*"
+
+
 def result_ref(run: str, task: str, attempt: int) -> str:
     """A blob: the worker's result as JSON, so that an answer lost with Redis is read again from the hub."""
     return f"refs/forgepool/{run}/results/{task}/{attempt}"

@@ -16,6 +16,7 @@ from orchestrator.task_state import TaskState
 from orchestrator.through.giving import answer_to, give, read_sign
 from orchestrator.through.messages import LAST_WORDS
 from orchestrator.through.standing import held_up, unheard
+from workers import faults
 from workers.refs import sign_ref, submissions_of, told_ref, told_refs
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import MissingCommit
@@ -94,6 +95,7 @@ class ThroughLoop(Loop):
         over = task.told is not None and task.told.word in LAST_WORDS
         if this not in self._put and not over and give(self.course, self.state, self.mirror, task, refs):
             self._put.add(this)
+            faults.reached("entry.given.pushed")
 
     def _stopped(self) -> Ending | None:
         stopped = Loop._stopped(self)

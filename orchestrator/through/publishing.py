@@ -2,15 +2,16 @@
 
 import time
 from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 
 from orchestrator.events import EntryAnswered
 from orchestrator.state import State
 from orchestrator.through.answers import due_answers
-from orchestrator.through.messages import Asks, GateSign
+from orchestrator.through.messages import Asks, GateAnswer, GateSign
 from workers.messages import Message
-from workers.refs import sign_ref, told_ref
+from workers.refs import orders_of, sign_ref, told_ref
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate
@@ -44,8 +45,8 @@ class Notices:
     def answer(self, mirror: Mirror, state: State) -> list[EntryAnswered]:
         """What was told; journaled afterwards, since telling it again changes nothing. Raises GitFailed."""
         done: list[EntryAnswered] = []
-        for asks, said in due_answers(state):
-            if len(done) < _MOST_TOLD and _put(mirror, _where(asks), said):
+        for asks, said in islice(due_answers(state), _MOST_TOLD):
+            if _told(mirror, asks, said):
                 done.append(EntryAnswered(name=said.entry, number=said.number, word=said.word))
         return done
 
@@ -63,13 +64,20 @@ class Notices:
         return GateSign(gate=state.run, host=self.host, beat=beat % _BEATS)
 
 
-def _where(asks: Asks) -> str:
-    return told_ref(asks.run, asks.task, asks.number)
+def _told(mirror: Mirror, asks: Asks, said: GateAnswer) -> bool:
+    """Also where nobody will ask for it: a run whose candidates are gone from the hub has ended."""
+    ref, work = told_ref(asks.run, asks.task, asks.number), orders_of(asks.run, asks.task)
+    there = mirror.hub_refs(ref, work)
+    return not there or _put_from(mirror, ref, said, there.get(ref))
 
 
 def _put(mirror: Mirror, ref: str, said: Message) -> bool:
     """Whether the hub has it there now, whatever was there before."""
-    new, before = _blob(mirror, said), mirror.hub_refs(ref).get(ref)
+    return _put_from(mirror, ref, said, mirror.hub_refs(ref).get(ref))
+
+
+def _put_from(mirror: Mirror, ref: str, said: Message, before: CommitId | None) -> bool:
+    new = _blob(mirror, said)
     if before == new:
         return True
     put = mirror.push([RefUpdate(ref=ref, new=new, expected=before)])
