@@ -80,7 +80,7 @@ def start_run(
     prove_home(settings)
     run = runs.new_run_id(plan.name)
     prove_writable(hub.mirror, run)
-    if (unseen := unreviewable(plan, settings)) is not None:
+    if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     options = Options(
@@ -165,7 +165,7 @@ def resume_run(
     own_train = own_train or kept.options.own_train
     gate = _gate_again(kept, hub, own_train=own_train)
     beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
-    if (unseen := unreviewable(left, settings)) is not None:
+    if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:
         kept = runs.with_workers(kept, workers)
@@ -214,7 +214,9 @@ def _go(
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
         begin(state, journal, beginning, listener)
-        reviewed = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
+        # Whoever keeps the target has its own reviewers.
+        asked = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
+        reviewed = asked and not state.gate
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)

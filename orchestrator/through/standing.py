@@ -1,27 +1,41 @@
 """How a run stands whose target a gate keeps, in words; and which plans cannot go through one. Pure."""
 
+from collections.abc import Iterator
+
 from orchestrator.plan import Plan
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
 from orchestrator.telling import counted
+from supervisor.messages import ReviewPolicy
 
 
 def why_not_through(plan: Plan, gate: str) -> str | None:
     """What a plan says that a gate could not keep to, in one sentence; None where it can go through it."""
-    granted = next((task for task in plan.tasks if task.grants or task.waive), None)
-    if isinstance(plan.checks, tuple) and plan.checks:
-        what = f"plan {plan.name} has checks of its own, and that asks for those of {plan.target}:forgepool.yaml alone"
-        mend = "put them there, and say nothing of `checks` in the plan"
-    elif granted is not None:
-        key = "grants" if granted.grants else "waive"
-        what = f"task '{granted.id}' has `{key}`, and that takes nobody's word for what may be changed"
-        mend = "take it out, and let a person push what is protected"
-    elif plan.gate.wave is not None:
-        what = f"plan {plan.name} has a `wave`, and that is the run's own train's"
-        mend = "take it out"
-    else:
+    found = next(_beyond(plan), None)
+    if found is None:
         return None
+    what, mend = found
     return f"{plan.target} is kept by {gate}: {what}; {mend}, or land past it with --own-train"
+
+
+def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What is a person's word to the run alone, each with what would be right."""
+    if isinstance(plan.checks, tuple) and plan.checks:
+        what = (
+            f"plan {plan.name} has checks of its own, and those of {plan.target}:forgepool.yaml alone are asked there"
+        )
+        yield what, "put them there, and say nothing of `checks` in the plan"
+    for task in plan.tasks:
+        if task.grants or task.waive:
+            key = "grants" if task.grants else "waive"
+            what = f"task '{task.id}' has `{key}`, and nobody's word is taken there for what may be changed"
+            yield what, "take it out, and let a person push what is protected"
+    policy = plan.review.policy if plan.review is not None and plan.review != "none" else ReviewPolicy()
+    if policy.by or policy.script is not None or policy.reviewers > 1:
+        what = f"plan {plan.name} says by whom it is reviewed, and there its own reviewers are asked"
+        yield what, "leave `by`, `scripted` and `reviewers` out"
+    if plan.gate.wave is not None:
+        yield f"plan {plan.name} has a `wave`, which belongs to a train of the run's own", "take it out"
 
 
 def unheard(state: State) -> str:

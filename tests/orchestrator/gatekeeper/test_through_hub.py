@@ -243,6 +243,19 @@ def _at_gate(pair: Pair, name: str = "a") -> str:
     return f"{RUN}-{name}"
 
 
+def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair: Pair) -> None:
+    """The run has died, and does not know that it was returned: the same number is the same giving."""
+    entry, run, gate = _at_gate(pair), pair.run, pair.gate
+    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    run.reborn()
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    assert any(entry in one for one in pair.refs() if "/for/" in one), "it lies there again"
+    gate.takes_in()
+    assert gate.state.tasks[entry].phase == "cancelled"
+    assert len([one for one in gate.journal if isinstance(one, EntrySubmitted) and one.task == entry]) == 1
+
+
 def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None:
     """Anybody who may push could say it; and of what has landed nobody is told twice."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
@@ -350,6 +363,8 @@ def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pai
         ({"tasks": (task("a", grants=("forgepool.yaml",)),)}, "task 'a' has `grants`"),
         ({"tasks": (task("a", waive=("secret",)),)}, "task 'a' has `waive`"),
         ({"gate": {"wave": {}}}, "has a `wave`"),
+        ({"review": {"policy": {"reviewers": 2}}}, "says by whom it is reviewed"),
+        ({"review": {"commands": True}}, None),
         ({}, None),
         ({"checks": "none"}, None),
     ],
