@@ -57,7 +57,9 @@ class Candidate:
             (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        patch = joint_patch_id(self._git, self._ground, self.composed.steps[len(self.request.ahead) :])
+        patch = joint_patch_id(
+            self._git, self._ground, self.composed.tree, self.composed.steps[len(self.request.ahead) :]
+        )
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(self._files(subjects), told)
         return result if result.verdict == "green" else self._shown(result, subjects)
