@@ -29,6 +29,7 @@ class ThroughLoop(Loop):
     _looked: float = float("-inf")
 
     def __post_init__(self) -> None:
+        Loop.__post_init__(self)
         self.exchange = Exchange(self.mirror, heard=time.monotonic())
 
     def _turn(self) -> None:
