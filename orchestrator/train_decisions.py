@@ -13,6 +13,7 @@ from typing import assert_never
 
 from orchestrator.course import Course
 from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
+from orchestrator.outstanding import is_pausing
 from orchestrator.retries import again_or_stop, reason_of_check
 from orchestrator.starts import token
 from orchestrator.state import State
@@ -72,7 +73,7 @@ def _known(course: Course, state: State, task: TaskState, now: float) -> dict[st
     of_gate = {} if entry is None else {"klass": entry.klass, "submitter": entry.by}
     return of_gate | {
         "ready": not course.wants_review(task) or task.review.passed,
-        "held": waits or task.not_before > now or task.id in state.held or _lacks_a_need(state, task),
+        "held": waits or is_pausing(task.not_before, now) or task.id in state.held or _lacks_a_need(state, task),
         "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),
         "risk": (_USUAL_N * _USUAL_RISK + sum(outcomes)) / (_USUAL_N + len(outcomes)),
         "kind": "reviewed" if course.wants_review(task) else "",

@@ -121,9 +121,9 @@ class Gate(RuleBasedStateMachine):
         leave(self.run, Wish.model_validate(said))
         self.turn()
 
-    @rule(slots=st.integers(1, 4), seconds=st.sampled_from([1.0, 60.0]))
+    @rule(slots=st.integers(1, 4), seconds=st.sampled_from([1.0, 60.0, 60.0, -3600.0, 86400.0]))
     def time_passes(self, slots: int, seconds: float) -> None:
-        """Workers come and go meanwhile."""
+        """68: Or the clock jumps. Workers come and go meanwhile."""
         self.hands.slots = slots
         self.hands.now += seconds
         self.turn()
