@@ -331,6 +331,25 @@ def test_an_approval_is_of_one_commit_and_who_needs_it_waits(careful: GateOf) ->
     assert gate.hub.file("main", "e/seen") == "ok two"
 
 
+def test_a_need_that_stands_in_front_of_another_branch_is_refused_and_says_so(kept: GateOf) -> None:
+    """19: each branch has a gate and a line of its own, though hub and home are the same."""
+    kept.hub.git("branch", "stable", "main")
+    stable = GateOf(machine=kept.machine, hub=kept.hub, go=kept.go, target="stable")
+    stable.serve()
+    base = kept.tip()
+    kept.push("over-there", base=base)
+    kept.wait_landed("over-there")
+    stable.give("over-here", stable.commit({"e/over-here": "ok\n"}, base=base), Needs="over-there")
+    why = "it needs 'over-there', and no entry of that name was submitted to stable; submit that first"
+    assert stable.wait_for(e.EntryRefused, of="over-here").why == why
+    stable.push("over-there", base=base)
+    stable.give("over-here", stable.commit({"e/over-here": "ok\n"}, base=base), Needs="over-there")
+    stable.wait_landed("over-there", "over-here")
+    stable.stop()
+    assert stable.landed(after=base) == ["over-there", "over-here"]
+    assert "over-here" not in kept.here()
+
+
 def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
     """49: two homes that know nothing of each other keep the same branch; the hub itself is the fence."""
     folder = kept.machine.folder.parent
