@@ -111,6 +111,33 @@ class Gate(RuleBasedStateMachine):
         if turns:
             self.turn()
 
+    @precondition(lambda self: self.state.train.landing)
+    @rule(seed=SEEDS, arrives=st.booleans())
+    def somebody_else_is_quicker(self, seed: int, arrives: bool) -> None:
+        """The landing is on its way, and finds the target elsewhere."""
+        landing = self.state.train.landing
+        assert landing is not None
+        self.somebody_else_pushes(seed, turns=False)
+        if (request := self.hands.mail.get(landing.message.message_id)) is not None:
+            self.answer(request, "true", arrives=arrives)
+        self.turn()
+
+    @precondition(lambda self: self.state.train.landing)
+    @rule(first=st.booleans(), late=st.booleans())
+    def lose_the_lander(self, first: bool, late: bool) -> None:
+        """Thought dead, it has landed them before, or does so after all; or somebody else does."""
+        landing = self.state.train.landing
+        assert landing is not None
+        request = self.hands.mail.get(landing.message.message_id)
+        self.hands.begun.add(landing.message.message_id)
+        if request is not None and first:
+            self.answer(request, "true", arrives=False)
+        self.loop.lose(landing.message)
+        self.turn()
+        if request is not None and late:
+            self.answer(request, "true", arrives=True, heeds=False)
+            self.turn()
+
     @rule(seed=SEEDS, do=st.sampled_from(_WISHES))
     def ask(self, seed: int, do: str) -> None:
         chance = Random(seed)
@@ -225,9 +252,12 @@ class Gate(RuleBasedStateMachine):
                 pass
         return self.hub.commit(own, on=on)
 
-    def answer(self, request: Request, word: Word, *, arrives: bool) -> None:
+    def answer(self, request: Request, word: Word, *, arrives: bool, heeds: bool = True) -> None:
         self.hands.begun.add(request.request_id)
-        answer = self.hands.check(request, word) if isinstance(request, CheckRequest) else self.hands.land(request)
+        if isinstance(request, CheckRequest):
+            answer: CheckResult | Landing = self.hands.check(request, word)
+        else:
+            answer = self.hands.land(request, heeds=heeds)
         if arrives:
             self.hands.told.append(answer)
 
