@@ -75,6 +75,19 @@ class Gate(RuleBasedStateMachine):
                 if request.request_id in self.hands.mail and chance.random() < 0.8:
                     self.answer(request, "true", arrives=True)
             self.turn()
+            if self.state.train.landing and chance.random() < 0.5:
+                self.something_happens_to_the_landing(chance)
+
+    def something_happens_to_the_landing(self, chance: Random) -> None:
+        yes = [chance.random() < 0.5 for _ in range(2)]
+        match chance.choice(["quicker", "lost", "died"]):
+            case "quicker":
+                self.somebody_else_is_quicker(chance.getrandbits(32), yes[0])
+            case "lost":
+                self.lose_the_lander(*yes)
+            case _:
+                self.die_while_it_lands(chance.choice(["told", "unmarked", "marked"]), yes[0])
+        self.promises_hold()
 
     @precondition(lambda self: self.hands.mail)
     @rule(seed=SEEDS, word=st.sampled_from(_WORDS), arrives=st.booleans())
@@ -310,8 +323,8 @@ class Gate(RuleBasedStateMachine):
 # Derandomised: what a machine finds is found by all. Unshrunk: what fails is replayed by its own steps.
 Gate.TestCase.settings = settings(
     derandomize=True,
-    max_examples=20,
-    stateful_step_count=15,
+    max_examples=14,
+    stateful_step_count=18,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
