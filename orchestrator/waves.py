@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from orchestrator.course import Course
 from orchestrator.events import GateHalted, WaveSent
+from orchestrator.outstanding import is_pausing
 from orchestrator.starts import token
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL
@@ -27,7 +28,7 @@ def is_due(course: Course, state: State) -> bool:
 def next_wave(state: State, now: float) -> list[WaveSent]:
     """The request for it, once the gate is free."""
     wave = state.wave
-    if wave.message is not None or wave.not_before > now:
+    if wave.message is not None or is_pausing(wave.not_before, now):
         return []
     number = wave.number + 1
     message_id = f"{state.run}.wave-{number}"
