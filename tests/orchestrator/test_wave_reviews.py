@@ -221,7 +221,7 @@ def test_what_was_mended_on_the_target_is_checked_and_reviewed_again_from_where_
     halted(plan, answer(plan, state, "failed", findings=(BUG,)))
     follow(state, RunResumed(tip="mended"))
     (wave,) = next_events(plan, state)
-    assert isinstance(wave, WaveSent) and (wave.base, wave.tasks) == ("mended", ("a",))
+    assert isinstance(wave, WaveSent) and (wave.base, wave.since, wave.tasks) == ("mended", "c0", ("a",))
     green(plan, state)
     event = asked(plan, state)
     assert (event.base, event.tip, event.number) == ("c0", "mended", 2)
