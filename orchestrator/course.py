@@ -3,7 +3,7 @@ A plan as decisions see it: indexed once, asked often.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -13,6 +13,7 @@ from orchestrator.plan import Plan, Task
 from orchestrator.readiness import Graph, TaskNeeds
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, TaskState
+from supervisor.lanes import ONE_LANE, Lanes
 from supervisor.messages import ReviewPolicy
 from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
@@ -27,6 +28,8 @@ class Course:
     plan: Plan
     learned_s: Mapping[str, float]
     """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
+    lanes: Lanes = field(default=ONE_LANE, kw_only=True)
+    """Which checks of the target a change can turn red."""
 
     @cached_property
     def tasks(self) -> dict[str, Task]:

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.budget import Budget, Seen
+from orchestrator.gatekeeper.rules import GateRules
+from orchestrator.through.messages import Asks, Card, GateAnswer, Word
 from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
 from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
@@ -34,12 +36,16 @@ class RunStarted(Message):
     """Whether the target had a gate file then; losing it later shuts the gate."""
     sandbox: Level | None = None
     """What holds commands, where they run on this machine; of other hosts each result says it."""
+    gate: str = ""
+    """The gate that keeps the target, to which candidates are given; empty for a train of its own."""
 
 
 class RunResumed(Message):
     kind: Literal["run.resumed"] = "run.resumed"
     tip: str
     sandbox: Level | None = None
+    gate: str | None = None
+    """As of `RunStarted`; None where that stays as it was."""
 
 
 class RunPaused(Message):
@@ -173,6 +179,15 @@ class EntrySubmitted(Message):
     needs: tuple[str, ...] = ()
     """Entries that have to land before it."""
     style: LandingStyle | None = None
+    paths: tuple[str, ...] = ()
+    """What it changes; none where that is not known."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person lets this very commit change, protected or not."""
+    waive: tuple[str, ...] = ()
+    """Rules of the scans that a person does not apply to it."""
+    granted_by: str = ""
+    card: Card | None = None
+    """What the run says of it that has given it; None where a person has, or a program."""
 
 
 class EntryRefused(Message):
@@ -182,6 +197,55 @@ class EntryRefused(Message):
     name: str
     commit: str
     why: str
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run."""
+
+
+class EntryAnswered(Message):
+    """The run that has given it has been told: it lies in the hub."""
+
+    kind: Literal["entry.answered"] = "entry.answered"
+    name: str
+    number: int
+    word: Word
+
+
+class EntryGiven(Message):
+    """Of a run: the candidate is the gate's from now on. Durable before it is pushed, as often as that takes."""
+
+    kind: Literal["entry.given"] = "entry.given"
+    task: str
+    number: int
+    """Of the task's givings."""
+    commit: str
+    gate: str
+    """As it was known then."""
+
+
+class EntryRecalled(Message):
+    """Of a run: a person wants it back. It is the gate's until that has answered."""
+
+    kind: Literal["entry.recalled"] = "entry.recalled"
+    task: str
+
+
+class EntryTold(Message):
+    """Of a run: what the gate says has become of it, found in the hub."""
+
+    kind: Literal["entry.told"] = "entry.told"
+    task: str
+    answer: GateAnswer
+    tip: str
+    """The target's, then."""
+
+
+class GateNoticed(Message):
+    """Of a run: which gate keeps its target, or that it is not heard of any more."""
+
+    kind: Literal["gate.noticed"] = "gate.noticed"
+    gate: str
+    away: str = ""
+    """One sentence, for as long as nobody is heard of; empty where it stands."""
 
 
 class EntryHeld(Message):
@@ -215,11 +279,36 @@ class GateResumed(Message):
     by: str = ""
 
 
+class GateRuled(Message):
+    """What a person has set as the gate was opened, where that differs from before."""
+
+    kind: Literal["gate.ruled"] = "gate.ruled"
+    rules: GateRules
+
+
+class GateFrozen(Message):
+    """A freeze has begun: nothing but hotfixes lands until then. Told again where the end is another."""
+
+    kind: Literal["gate.frozen"] = "gate.frozen"
+    until: float
+    """Unix seconds."""
+    clock: str
+    """The same, as the clock shows it that the freezes are of."""
+
+
+class GateThawed(Message):
+    """The freeze is over."""
+
+    kind: Literal["gate.thawed"] = "gate.thawed"
+
+
 class TipMoved(Message):
     """Somebody else has moved the target; what lands from now on is composed on that, and nobody is blamed."""
 
     kind: Literal["tip.moved"] = "tip.moved"
     tip: str
+    lost: tuple[str, ...] = ()
+    """Entries that have landed, and are not in its history: the target was taken back."""
 
 
 class EntryQueued(Message):
@@ -256,6 +345,13 @@ class CheckAnswered(Message):
     ahead: tuple[str, ...] = ()
     car: tuple[str, ...] = ()
     """What it is about, as far as it had not landed by then; empty for the task alone."""
+
+
+class CheckDoubted(Message):
+    """The first run of a decisive trial was red, and it is run again: who comes behind need not wait for the second."""
+
+    kind: Literal["check.doubted"] = "check.doubted"
+    message_id: str
 
 
 class CheckCancelled(Message):
@@ -546,13 +642,22 @@ Event = Annotated[
     | EntryQueued
     | EntrySubmitted
     | EntryRefused
+    | EntryAnswered
+    | EntryGiven
+    | EntryRecalled
+    | EntryTold
+    | GateNoticed
     | EntryHeld
     | EntryReclassed
     | GatePaused
     | GateResumed
+    | GateRuled
+    | GateFrozen
+    | GateThawed
     | TipMoved
     | CheckSent
     | CheckAnswered
+    | CheckDoubted
     | CheckCancelled
     | CarDissolved
     | ReviewAwaited

@@ -67,6 +67,12 @@ def _told(state: "State", task: TaskState, result: CheckResult, at: float) -> No
     _settle_phase(state, task, at)
 
 
+def check_doubted(state: "State", event: e.CheckDoubted, at: float) -> None:
+    if event.message_id not in state.train.line.trials:
+        raise IllegalStep(f"there is no trial {event.message_id} to doubt")
+    state.train.line.doubt(event.message_id)
+
+
 def check_cancelled(state: "State", event: e.CheckCancelled, at: float) -> None:
     trial = state.train.line.trials.get(event.message_id)
     if trial is None:
@@ -150,6 +156,8 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
         state.tip = result.commit or state.tip
     for one in intent.entries:
         _not_landed(state.tasks[one], event, at)
+    if result.by_hub and set(intent.entries) <= state.submitted.keys():
+        state.train.not_taken(intent.entries, result.detail)
     if result.outcome != "infrastructure":
         # A hub that cannot be asked has moved nothing that is known of: what was green there lands when it is back.
         state.train.moved()

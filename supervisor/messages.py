@@ -131,6 +131,8 @@ class Train(Message):
     Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
     is, and a single entry is whenever its request is.
     """
+    private: bool = False
+    """It lets nothing in: the hub is read, and nothing is written to it."""
     issued_at: float
     start_by: float
 
@@ -155,6 +157,14 @@ class CheckRequest(Train):
 
     decisive: bool = True
     """A red is somebody's: it must come twice, the tip is asked anew, a partner looked for. Else the first is told."""
+
+
+class Doubt(Message):
+    """Said of a decisive check that goes on: its first run was red, and it is run again before that is its answer."""
+
+    kind: Literal["doubt"] = "doubt"
+    request_id: str
+    token: str
 
 
 class CheckResult(Message):
@@ -376,9 +386,12 @@ class Landing(Message):
     kind: Literal["landing"] = "landing"
     request_id: str
     token: str
-    outcome: Literal["landed", "moved", "refused", "infrastructure"]
+    outcome: Literal["landed", "moved", "untested", "refused", "infrastructure"]
+    """`untested`: what is to land can no longer be composed as it was; it has to be tested again."""
     unapproved: str = ""
     """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
+    by_hub: bool = False
+    """Of what is refused: the evidence held, and the hub itself, a hook of its own perhaps, did not take it."""
 
     @field_validator("unapproved", mode="before")
     @classmethod

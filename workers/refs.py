@@ -14,6 +14,11 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
+def orders_of(run: str, task: str) -> str:
+    """The candidates of a task."""
+    return f"refs/forgepool/{run}/orders/{task}/*"
+
+
 def result_ref(run: str, task: str, attempt: int) -> str:
     """A blob: the worker's result as JSON, so that an answer lost with Redis is read again from the hub."""
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
@@ -32,6 +37,25 @@ def submissions_of(target: str) -> str:
     return f"refs/forgepool/for/{target}/*"
 
 
+def sign_ref(target: str) -> str:
+    """A blob: which gate keeps the target, for as long as it does."""
+    return f"refs/forgepool/gates/{target}"
+
+
+def told_ref(run: str, task: str, number: int) -> str:
+    """A blob: what the gate of its target has to say of what a run gave it."""
+    return f"refs/forgepool/{run}/told/{task}/{number}"
+
+
+def told_refs(run: str) -> str:
+    return f"refs/forgepool/{run}/told/*"
+
+
 def progress_ref(run: str, task: str, attempt: int) -> str:
     """Work under way: the files of an attempt and its transcript, as they were after a turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"
+
+
+def made_ref(run: str, key: str) -> str:
+    """What a command has made of a merged tree: a commit of these files alone. Created once, by who comes first."""
+    return f"refs/forgepool/{run}/made/{key}"
