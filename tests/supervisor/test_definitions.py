@@ -184,7 +184,7 @@ REGENERATE = "version: 1\nchecks: {test: make}\nregenerate:\n  - "
 def test_what_is_wrong_with_what_is_regenerated_is_said_with_its_line(written: str, said: str) -> None:
     with pytest.raises(DocumentWrong) as wrong:
         read_gate_file(REGENERATE + written)
-    assert f"forgepool.yaml:{said}" in wrong.value.mistakes[0]
+    assert any(one.startswith(f"forgepool.yaml:{said}") for one in wrong.value.mistakes)
 
 
 def test_what_is_regenerated_is_read_as_it_is_written() -> None:
