@@ -51,6 +51,8 @@ def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
     """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
+    for one in task.verdict.advice if task.verdict else ():
+        yield f"  - check {one.words}"
     for found in task.verdict.findings if task.verdict else ():
         yield f"  - scan, {found.weight}: {finding_words(found)}"
     answer, person = task.review.answer, task.review.person

@@ -13,6 +13,7 @@ from supervisor.definitions import (
     effective_checks,
     read_gate_file,
     unknown_uses,
+    voting,
 )
 from supervisor.messages import Train
 from worktrees.changes import FileTooLarge, read_file
@@ -55,6 +56,8 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     checks = effective_checks(of_target.checks, request.plan_checks)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
+    if checks and not voting(checks):
+        raise NotConfigured(f"no check of {name} or the plan has a vote, so nothing would be demanded; let one vote")
     _refuse_worthless(checks)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
@@ -86,7 +89,7 @@ def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
     for _, said in unknown_uses(checks):
         raise NotConfigured(said)
     for check in checks:
-        if "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:
+        if check.voting and "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:
             mend = "let its failure be the check's, or say `waive: [cannot_fail]`"
             raise NotConfigured(f"check '{check.name}' cannot fail: {why}; {mend}")
 

@@ -20,6 +20,7 @@ from supervisor.checks.running import Place
 from supervisor.checks.runs import Runs, Untold
 from supervisor.checks.store import opened
 from supervisor.checks.whole import whole_set
+from supervisor.definitions import voting
 from supervisor.demands import GATE_FILE as GATE_FILE
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.messages import CheckRequest, CheckResult, Train
@@ -166,7 +167,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
         hasty=not request.decisive,
         regeneration=made,
     )
-    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in demands.checks):
+    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
         return runs
     at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
     return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
-from orchestrator.telling import clock
+from orchestrator.telling import advice_words, clock
 from supervisor.train.surprise import admission
 
 _ENOUGH = 8
@@ -100,6 +100,7 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry:
         said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
+    said += [f"Check {one.words}." for one in (task.verdict.advice if task.verdict is not None else ())]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
@@ -141,7 +142,8 @@ Stand = tuple[str, str, str, str, str]
 def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
     match task.phase:
         case "landed":
-            return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+            against = advice_words(task.verdict) if task.verdict is not None else ""
+            return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
         case "landing":
             return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
         case "reviewing" | "reviewed":
