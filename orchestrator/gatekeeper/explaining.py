@@ -100,7 +100,8 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry:
         said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
-    said += [f"Check {one.words}." for one in (task.verdict.advice if task.verdict is not None else ())]
+    advice = task.verdict.advice if task.verdict is not None else ()
+    said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
