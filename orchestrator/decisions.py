@@ -7,7 +7,7 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Sequence
 
-from orchestrator import reviews, waves
+from orchestrator import reviews, wave_reviews, waves
 from orchestrator.approvals import restored
 from orchestrator.course import Course
 from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
@@ -17,6 +17,7 @@ from orchestrator.retries import again_or_stop, reason_of_work
 from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from orchestrator.through.decisions import given_away, settled_by_gate
 from orchestrator.train_decisions import next_at_gate
 from workers.messages import WorkResult
 
@@ -39,6 +40,8 @@ def decide(
     """
     if state.finished:
         return []
+    if not draining and (given := given_away(state)):
+        return [*given]
     if course.serving:
         decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
     else:
@@ -55,14 +58,16 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
             return started
-    if (
-        not course.serving
-        and all(task.phase in TERMINAL for task in state.tasks.values())
-        and not waves.is_due(course, state)
-    ):
-        landed = len(state.in_phase("landed"))
-        return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
-    return []
+    return _ended(course, state)
+
+
+def _ended(course: Course, state: State) -> list[Event]:
+    if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
+        return []
+    if waves.is_due(course, state) or wave_reviews.is_due(course, state):
+        return []
+    landed = len(state.in_phase("landed"))
+    return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
 
 
 def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
@@ -72,6 +77,7 @@ def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Ev
 def _decided(course: Course, state: State) -> Sequence[Event]:
     return (
         _settled(course, state)
+        or settled_by_gate(course, state)
         or restored(course, state)
         or admitted(course, state)
         or answered_asks(course, state)
@@ -79,6 +85,7 @@ def _decided(course: Course, state: State) -> Sequence[Event]:
         or out_of_budget(course, state)
         or reviews.out_of_budget_for_review(course, state)
         or waves.given_up(state)
+        or wave_reviews.given_up(course, state)
     )
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.budget import Budget, Seen
+from orchestrator.gatekeeper.rules import GateRules
+from orchestrator.through.messages import Asks, Card, GateAnswer, Word
 from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
 from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
@@ -34,12 +36,16 @@ class RunStarted(Message):
     """Whether the target had a gate file then; losing it later shuts the gate."""
     sandbox: Level | None = None
     """What holds commands, where they run on this machine; of other hosts each result says it."""
+    gate: str = ""
+    """The gate that keeps the target, to which candidates are given; empty for a train of its own."""
 
 
 class RunResumed(Message):
     kind: Literal["run.resumed"] = "run.resumed"
     tip: str
     sandbox: Level | None = None
+    gate: str | None = None
+    """As of `RunStarted`; None where that stays as it was."""
 
 
 class RunPaused(Message):
@@ -173,6 +179,15 @@ class EntrySubmitted(Message):
     needs: tuple[str, ...] = ()
     """Entries that have to land before it."""
     style: LandingStyle | None = None
+    paths: tuple[str, ...] = ()
+    """What it changes; none where that is not known."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person lets this very commit change, protected or not."""
+    waive: tuple[str, ...] = ()
+    """Rules of the scans that a person does not apply to it."""
+    granted_by: str = ""
+    card: Card | None = None
+    """What the run says of it that has given it; None where a person has, or a program."""
 
 
 class EntryRefused(Message):
@@ -182,6 +197,55 @@ class EntryRefused(Message):
     name: str
     commit: str
     why: str
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run."""
+
+
+class EntryAnswered(Message):
+    """The run that has given it has been told: it lies in the hub."""
+
+    kind: Literal["entry.answered"] = "entry.answered"
+    name: str
+    number: int
+    word: Word
+
+
+class EntryGiven(Message):
+    """Of a run: the candidate is the gate's from now on. Durable before it is pushed, as often as that takes."""
+
+    kind: Literal["entry.given"] = "entry.given"
+    task: str
+    number: int
+    """Of the task's givings."""
+    commit: str
+    gate: str
+    """As it was known then."""
+
+
+class EntryRecalled(Message):
+    """Of a run: a person wants it back. It is the gate's until that has answered."""
+
+    kind: Literal["entry.recalled"] = "entry.recalled"
+    task: str
+
+
+class EntryTold(Message):
+    """Of a run: what the gate says has become of it, found in the hub."""
+
+    kind: Literal["entry.told"] = "entry.told"
+    task: str
+    answer: GateAnswer
+    tip: str
+    """The target's, then."""
+
+
+class GateNoticed(Message):
+    """Of a run: which gate keeps its target, or that it is not heard of any more."""
+
+    kind: Literal["gate.noticed"] = "gate.noticed"
+    gate: str
+    away: str = ""
+    """One sentence, for as long as nobody is heard of; empty where it stands."""
 
 
 class EntryHeld(Message):
@@ -215,11 +279,36 @@ class GateResumed(Message):
     by: str = ""
 
 
+class GateRuled(Message):
+    """What a person has set as the gate was opened, where that differs from before."""
+
+    kind: Literal["gate.ruled"] = "gate.ruled"
+    rules: GateRules
+
+
+class GateFrozen(Message):
+    """A freeze has begun: nothing but hotfixes lands until then. Told again where the end is another."""
+
+    kind: Literal["gate.frozen"] = "gate.frozen"
+    until: float
+    """Unix seconds."""
+    clock: str
+    """The same, as the clock shows it that the freezes are of."""
+
+
+class GateThawed(Message):
+    """The freeze is over."""
+
+    kind: Literal["gate.thawed"] = "gate.thawed"
+
+
 class TipMoved(Message):
     """Somebody else has moved the target; what lands from now on is composed on that, and nobody is blamed."""
 
     kind: Literal["tip.moved"] = "tip.moved"
     tip: str
+    lost: tuple[str, ...] = ()
+    """Entries that have landed, and are not in its history: the target was taken back."""
 
 
 class EntryQueued(Message):
@@ -256,6 +345,13 @@ class CheckAnswered(Message):
     ahead: tuple[str, ...] = ()
     car: tuple[str, ...] = ()
     """What it is about, as far as it had not landed by then; empty for the task alone."""
+
+
+class CheckDoubted(Message):
+    """The first run of a decisive trial was red, and it is run again: who comes behind need not wait for the second."""
+
+    kind: Literal["check.doubted"] = "check.doubted"
+    message_id: str
 
 
 class CheckCancelled(Message):
@@ -443,6 +539,36 @@ class WaveAnswered(Message):
     result: CheckResult
 
 
+class WaveReviewSent(Message):
+    """What has landed is reviewed as a whole, once all checks were green on it; nothing is let in meanwhile."""
+
+    kind: Literal["wave_review.sent"] = "wave_review.sent"
+    number: int
+    message_id: str
+    token: str
+    base: str
+    """The target's commit before the first landing that nobody has passed as a whole yet."""
+    tip: str
+    tasks: tuple[str, ...]
+    """Those that have landed since, in that order."""
+    issued_at: float
+    reserved_usd: float | None = None
+    reserved_tokens: int | None = None
+
+
+class WaveReviewAnswered(Message):
+    kind: Literal["wave_review.answered"] = "wave_review.answered"
+    result: Review
+
+
+class WaveApproved(Message):
+    """A person has looked at what has landed up to this tip, and answers for it in a reviewer's place."""
+
+    kind: Literal["wave.approved"] = "wave.approved"
+    by: str
+    tip: str
+
+
 class ProfileChosen(Message):
     """A person chose another context profile for the task, from the next call to its model on."""
 
@@ -480,6 +606,8 @@ class GateHalted(Message):
     kind: Literal["gate.halted"] = "gate.halted"
     why: str
     infrastructure: bool = False
+    reviewed: bool = False
+    """It is the review of a wave that shut it: a person's word on that opens it."""
 
 
 class WorkersMissing(Message):
@@ -514,13 +642,22 @@ Event = Annotated[
     | EntryQueued
     | EntrySubmitted
     | EntryRefused
+    | EntryAnswered
+    | EntryGiven
+    | EntryRecalled
+    | EntryTold
+    | GateNoticed
     | EntryHeld
     | EntryReclassed
     | GatePaused
     | GateResumed
+    | GateRuled
+    | GateFrozen
+    | GateThawed
     | TipMoved
     | CheckSent
     | CheckAnswered
+    | CheckDoubted
     | CheckCancelled
     | CarDissolved
     | ReviewAwaited
@@ -540,6 +677,9 @@ Event = Annotated[
     | CandidateRestored
     | WaveSent
     | WaveAnswered
+    | WaveReviewSent
+    | WaveReviewAnswered
+    | WaveApproved
     | ProfileChosen
     | ContextRebuilt
     | GateHalted

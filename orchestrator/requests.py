@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from orchestrator import wave_reviews
 from orchestrator.approvals import approve, reject
 from orchestrator.budget import Budget
 from orchestrator.course import Course
 from orchestrator.events import (
     BudgetSet,
+    EntryRecalled,
     Event,
     ProfileChosen,
     TaskCancelled,
@@ -28,7 +30,7 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
     """The events of a request; empty where there is nothing it could change."""
     match request.do:
         case "cancel":
-            return [TaskCancelled(task=one) for one in _named(state, request) if _may_cancel(state, one)]
+            return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
             return [TaskRetried(task=one) for one in _together(course, state, wanted)]
@@ -37,14 +39,18 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
         case "answer":
             return [*_answered(course, state, request)]
+        case "approve" if request.wave:
+            return wave_reviews.approve(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
-        case "pause" | "go" | "hold" | "release" | "reclass":
+        case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `gatekeeper.intake` grants them.
 
 
 def overtaken(state: State, request: Request) -> str | None:
     """Why a person's word holds no more: there is another candidate than the one it was said of. None where it does."""
+    if request.wave and request.candidate != state.tip:
+        return f"the wave up to {request.candidate[:12]} was approved, and {state.target} is at {state.tip[:12]} now"
     task = state.tasks.get(request.task or "")
     if request.do not in ("approve", "reject") or task is None or request.candidate in ("", task.candidate):
         return None
@@ -100,7 +106,14 @@ def _named(state: State, request: Request) -> list[str]:
 def _may_cancel(state: State, task_id: str) -> bool:
     """A landing under way, or in doubt, is not called back: the target may have moved."""
     task = state.tasks[task_id]
+    if task.phase == "given":
+        return not task.recalled
     return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
+
+
+def _called_off(state: State, task_id: str) -> TaskCancelled | EntryRecalled:
+    """What a gate has is asked back: it may be landing it just now."""
+    return EntryRecalled(task=task_id) if state.tasks[task_id].phase == "given" else TaskCancelled(task=task_id)
 
 
 def _together(course: Course, state: State, wanted: list[str]) -> list[str]:

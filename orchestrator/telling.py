@@ -5,7 +5,7 @@ import time
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.proofs import reviewer_words
-from supervisor.messages import CheckResult
+from supervisor.messages import CheckResult, Review
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -28,7 +28,8 @@ def held_words(level: Level | None) -> str:
 def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{held_words(event.sandbox)}"
+            by = f", which {event.gate} keeps" if event.gate else ""
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{held_words(event.sandbox)}"
         case e.RunResumed():
             return f"the run goes on, the target at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunPaused():
@@ -37,7 +38,15 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.TipMoved():
+        case (
+            e.GateHalted()
+            | e.GatePaused()
+            | e.GateResumed()
+            | e.GateFrozen()
+            | e.GateThawed()
+            | e.GateNoticed()
+            | e.TipMoved()
+        ):
             return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -47,8 +56,14 @@ def _of_run(event: e.Event) -> str | None:
             return None
 
 
-def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) -> str:
+def _of_gate(
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.GateNoticed | e.TipMoved,
+) -> str:
     match event:
+        case e.GateFrozen():
+            return f"nothing but hotfixes lands before {event.clock}"
+        case e.GateThawed():
+            return "the freeze is over; what is green lands again"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
         case e.GatePaused():
@@ -56,8 +71,13 @@ def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved) ->
             return f"the gate is paused{f' by {event.by}' if event.by else ''}{why}"
         case e.GateResumed():
             return f"the gate is open again{f', by {event.by}' if event.by else ''}"
+        case e.GateNoticed():
+            return event.away or f"{event.gate} is heard of, and keeps the target"
         case e.TipMoved():
-            return f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that"
+            lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
+            return (
+                f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that{lost}"
+            )
 
 
 def _of_waves(event: e.Event) -> str | None:
@@ -70,8 +90,29 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target is green as a whole ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked, {result.detail}"
+        case e.WaveReviewSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"a review of {landings} as a whole is asked for, {event.base[:12]}..{event.tip[:12]}"
+        case e.WaveReviewAnswered():
+            return _reviewed_as_whole(event.result)
+        case e.WaveApproved():
+            return f"{event.by} answers for what has landed up to {event.tip[:12]}, as a whole"
         case _:
             return None
+
+
+def _reviewed_as_whole(result: Review) -> str:
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"the review of what has landed waits for a model's limit, {result.detail}"
+        case "infrastructure":
+            return f"the review of what has landed could not be had, {result.detail}"
+        case _:
+            why = result.detail or "; ".join(result.voids)
+            return f"nobody has passed what has landed as a whole, and the run does not end before: {why}"
 
 
 def answer_with(run: str, task: str) -> str:
@@ -126,16 +167,24 @@ def _of_task(event: e.Event) -> str | None:
             return _checked(event)
         case e.EntrySubmitted() | e.EntryRefused() | e.EntryHeld() | e.EntryReclassed():
             return _of_entry(event)
+        case e.ProfileChosen() | e.ContextRebuilt():
+            return _of_context(event)
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():
             return _landed(event)
+        case e.EntryGiven() | e.EntryRecalled() | e.EntryTold():
+            return _of_giving(event)
+        case _:
+            return _ended(event)
+
+
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
+    match event:
         case e.ProfileChosen():
             return f"{event.task}: its context is shown by the profile '{event.profile}' from now on"
         case e.ContextRebuilt():
             return f"{event.task}: {_rebuilt(event)}"
-        case _:
-            return _ended(event)
 
 
 def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
@@ -143,7 +192,7 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
         case e.EntrySubmitted():
             by = f", by {event.by}" if event.by else ""
             again = f", revision {event.revision}" if event.revision > 1 else ""
-            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}"
+            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}{_leave(event)}"
         case e.EntryRefused():
             return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
         case e.EntryHeld():
@@ -151,6 +200,32 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
             return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
         case e.EntryReclassed():
             return f"{event.task}: is {event.klass} from now on"
+
+
+def _leave(event: e.EntrySubmitted) -> str:
+    if not event.granted_by:
+        return ""
+    grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
+    return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
+
+
+def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
+    """What is returned is told with what follows from it."""
+    match event:
+        case e.EntryGiven():
+            return f"{event.task}: {event.commit[:12]} is given to {event.gate}"
+        case e.EntryRecalled():
+            return f"{event.task}: is wanted back from the gate; what is landing lands"
+        case e.EntryTold(answer=answer) if answer.word == "landed":
+            return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
+        case e.EntryTold(answer=answer) if answer.word == "wants_person":
+            say = f"forgepool approve {answer.gate} {answer.entry} --by NAME"
+            return f"{event.task}: waits for a person at {answer.gate}: {answer.why} ({say})"
+        case e.EntryTold(answer=answer) if answer.word == "in_line":
+            return f"{event.task}: goes on at {answer.gate}"
+        case _:
+            return None
 
 
 def _of_review(
@@ -236,18 +311,19 @@ def _answered(event: e.OrderAnswered) -> str | None:
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     """What is red by itself is told with what follows from it."""
     if isinstance(event, e.CarDissolved):
-        return f"{_together(event.car)}: not green together, and tried in parts"
+        # Without a trial nothing was red: somebody in it is held, or frozen.
+        return f"{together(event.car)}: not green together, and tried in parts" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
-    behind = f", behind {_together(event.ahead)}" if event.ahead else ""
+    behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"{_together(car)}: green on the composed tree{behind} ({names}{flaky}){advice_words(result)}"
+            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
-            return f"{_together(car)}: its checks could not be run, {result.detail}"
+            return f"{together(car)}: its checks could not be run, {result.detail}"
         case "red" | "findings" | "conflict" if behind or len(car) > 1:
-            return f"{_together(car)}: not green{behind}, {result.detail}"
+            return f"{together(car)}: not green{behind}, {result.detail}"
         case _:
             return None
 
@@ -258,13 +334,14 @@ def advice_words(result: CheckResult) -> str:
 
 
 def _landed(event: e.LandingAnswered) -> str:
-    result, who = event.result, _together(event.entries or (event.task,))
+    result, who = event.result, together(event.entries or (event.task,))
     if result.outcome == "landed":
         return f"{who}: landed as {(result.commit or '')[:12]}"
     return f"{who}: not landed yet, {result.detail}"
 
 
-def _together(tasks: tuple[str, ...]) -> str:
+def together(tasks: tuple[str, ...]) -> str:
+    """`a, b and c`."""
     return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
 
 

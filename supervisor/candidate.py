@@ -20,7 +20,7 @@ from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
 from supervisor.verdicts import kept_out, out
-from worktrees.compose import Composed, tree_of
+from worktrees.compose import Composed, Step, tree_of
 from worktrees.diff import FileDiff, diff_tail, tree_diff
 from worktrees.git import CommitId, Git
 
@@ -58,7 +58,7 @@ class Candidate:
             (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        patch = joint_patch_id(self._git, self._ground, self.composed.steps[len(self.request.ahead) :])
+        patch = joint_patch_id(self._git, self._ground, self._own_steps, self.composed.tree)
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(self._files(subjects), told)
         return self._shown(result, subjects)
@@ -205,6 +205,11 @@ class Candidate:
         declared = [entry.holds for entry in entries if entry.holds is not None]
         holds = tuple(glob for globs in declared for glob in globs) if len(declared) == len(entries) else None
         return _Leave(grants=(), holds=holds, waive=())
+
+    @property
+    def _own_steps(self) -> tuple[Step, ...]:
+        """Of the request's entries, without those ahead."""
+        return self.composed.steps[len(self.request.ahead) :]
 
     @property
     def _inputs(self) -> Inputs:

@@ -12,10 +12,13 @@ from supervisor.definitions import (
     ScanRules,
     effective_checks,
     read_gate_file,
+    scoped,
+    unknown_scopes,
     unknown_uses,
     voting,
 )
 from supervisor.messages import Train
+from supervisor.scopes import Scopes
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
@@ -53,12 +56,12 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     name = f"{request.target}:{GATE_FILE}"
     text = _gate_file(mirror, request)
     of_target = read_gate_file(text.decode(errors="replace"), name) if text is not None else GateFile(checks=())
-    checks = effective_checks(of_target.checks, request.plan_checks)
+    checks = scoped(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
     if checks and not voting(checks):
         raise NotConfigured(f"no check of {name} or the plan has a vote, so nothing would be demanded; let one vote")
-    _refuse_worthless(checks)
+    _refuse_worthless(checks, of_target.scopes)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
     return Demands(
@@ -83,10 +86,10 @@ def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, .
     return read_gate_file(text.decode(errors="replace"), f"{request.target}:{GATE_FILE}").regenerate
 
 
-def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
+def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None:
     from supervisor.checks.unfailing import why_unfailing
 
-    for _, said in unknown_uses(checks):
+    for _, said in (*unknown_uses(checks), *unknown_scopes(checks, scopes)):
         raise NotConfigured(said)
     for check in checks:
         if check.voting and "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:

@@ -42,8 +42,14 @@ from worktrees.paths import found_at
 Stop = Callable[[], bool]
 
 
-def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckResult:
-    """The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody."""
+def examine(
+    request: CheckRequest, settings: Settings, *, stop: Stop, doubt: Callable[[], None] = lambda: None
+) -> CheckResult:
+    """
+    The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
+
+    `doubt` is called where the first red is not the answer yet.
+    """
     started = time.monotonic()
     blank = CheckResult(
         request_id=request.request_id,
@@ -53,7 +59,7 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
     )
     try:
         blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
-        result = _examine(request, settings, blank, stop)
+        result = _examine(request, settings, blank, stop, doubt)
     except (NotConfigured, HostsRefused, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
     except (Untold, CannotKeep, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
@@ -95,7 +101,9 @@ def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     return None
 
 
-def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop) -> CheckResult:
+def _examine(
+    request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop, doubt: Callable[[], None]
+) -> CheckResult:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
@@ -115,7 +123,7 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop
                 return blank.model_copy(update={"verdict": "apart", "about": first, "detail": why})
             logs.mkdir(parents=True, exist_ok=True)
             whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
-            runs = _runs(request, demands, composed, place, made)
+            runs = replace(_runs(request, demands, composed, place, made), doubt=doubt)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
             return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)

@@ -179,6 +179,6 @@ def _move(
             detail = f"{request.target} has moved to {tip[:12]}"
             return blank.model_copy(update={"outcome": "moved", "commit": tip, "detail": detail})
         case NotMoved(reason=reason):
-            return blank.model_copy(update={"outcome": "refused", "detail": reason})
+            return blank.model_copy(update={"outcome": "refused", "detail": reason, "by_hub": True})
         case _:
             assert_never(answer)

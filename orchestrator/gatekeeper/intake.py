@@ -20,9 +20,12 @@ from orchestrator.gatekeeper.steps import withdrawn_with
 from orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
 from orchestrator.inbox import Request
 from orchestrator.state import State
-from orchestrator.task_state import IN_TRAIN
+from orchestrator.task_state import IN_TRAIN, Phase
+from orchestrator.through.entering import card_of, of_run
 from supervisor.messages import Author, LandingStyle
 from supervisor.train.model import EntryClass
+
+_ENDED: tuple[Phase, ...] = ("failed", "blocked", "cancelled", "needs_human")
 
 
 def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
@@ -32,10 +35,19 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
     `contained`: the target has the commit already.
     """
     task = state.tasks.get(one.name)
-    if task is not None and task.phase in IN_TRAIN and task.candidate == one.commit:
+    if (known := of_run(state, one)) is not None:
+        return known
+    card = card_of(state, one)
+    if (
+        task is not None
+        and task.phase in IN_TRAIN
+        and task.candidate == one.commit
+        and state.submitted[one.name].card == card
+    ):
         return []
     if (why := one.wrong or _wrong(state, one, contained=contained)) is not None:
-        return [EntryRefused(name=one.name, commit=one.commit, why=why)]
+        asks = one.card.asks if one.card is not None else None
+        return [EntryRefused(name=one.name, commit=one.commit, why=why, asks=asks)]
     return [
         EntrySubmitted(
             task=one.name,
@@ -47,6 +59,7 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
             klass=_class(one),
             needs=one.said.get("needs", ()),
             style=_style(one),
+            card=card,
         )
     ]
 
@@ -93,6 +106,8 @@ def _style(one: Submission) -> LandingStyle | None:
 
 def _author(one: Submission) -> Author:
     """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
+    if one.card is not None:
+        return one.card.author
     agent = _first(one, "agent")
     families = one.said.get("family", ("unknown",))
     return Author(agent=agent, families=families) if agent else Author(agent=PERSON)
@@ -141,6 +156,8 @@ def asked(state: State, request: Request) -> list[Event] | None:
             return list(_reclassed(state, _named(state, request), request))
         case "retry":
             return list(_again(state, request))
+        case "grant":
+            return list(_granted(state, request))
         case "cancel":
             named = _named(state, request) if request.task is not None else []
             return [TaskCancelled(task=one) for one in named if _may_go(state, one)]
@@ -160,7 +177,8 @@ def _may_go(state: State, one: str) -> bool:
 def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
     wanted = request.do == "hold"
     for one in names:
-        if state.tasks[one].phase in IN_TRAIN and (one in state.held) != wanted:
+        stays = one in state.held or (one in state.train.refused and not wanted)
+        if state.tasks[one].phase in IN_TRAIN and stays != wanted:
             yield EntryHeld(task=one, by=request.by, held=wanted)
 
 
@@ -172,8 +190,23 @@ def _reclassed(state: State, names: Sequence[str], request: Request) -> Iterator
 
 
 def _again(state: State, request: Request) -> Iterator[Event]:
-    """The same commit once more."""
+    """The same commit once more; of one that the hub did not take, its landing."""
     for one in _named(state, request):
         task = state.tasks[one]
-        if task.phase in ("failed", "blocked", "cancelled", "needs_human") and one in state.submitted:
+        if one in state.train.refused:
+            yield EntryHeld(task=one, by=request.by, held=False)
+        if task.phase in _ENDED and one in state.submitted:
             yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})
+
+
+def _granted(state: State, request: Request) -> Iterator[Event]:
+    """As another revision of the same commit: what was found of it without a person's leave says nothing any more."""
+    for one in _named(state, request):
+        task, entry = state.tasks[one], state.submitted.get(one)
+        if entry is None or task.landing_in_doubt or task.phase not in (*IN_TRAIN, *_ENDED) or task.phase == "landing":
+            continue
+        grants = tuple(dict.fromkeys((*entry.grants, *request.grants)))
+        waive = tuple(dict.fromkeys((*entry.waive, *request.waive)))
+        if (grants, waive) != (entry.grants, entry.waive):
+            told = {"grants": grants, "waive": waive, "granted_by": request.by}
+            yield entry.model_copy(update={"revision": task.attempt + 1, **told})

@@ -25,6 +25,7 @@ from supervisor.review.conversation import Conversation, Position, Site
 from supervisor.review.debate import Debate, Heard, findings_of
 from supervisor.review.difference import Difference, difference
 from supervisor.review.panel import panel
+from supervisor.review.wave import landed, shrinkage
 from workers.concealing import hider
 from workers.context.choice import chosen as chosen_profile
 from workers.context.profiles.registry import UnknownProfile
@@ -81,6 +82,11 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
 
 def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    if request.wave is not None:
+        tip = landed(mirror, request, request.wave)
+        seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
+        told = request.model_copy(update={"findings": seen})
+        return _of_difference(told, settings, mirror, tip, blank, stop)
     entries, base = entries_in(mirror, request), CommitId(request.base)
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"outcome": "stale", "detail": gone})
@@ -92,19 +98,29 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
             detail += f": {unmade.said}" if isinstance(unmade, CommandFailed) else ""
             return blank.model_copy(update={"outcome": "conflict", "detail": detail})
         case Composed():
-            found = difference(mirror.git, base, composed)
-            whole = blank.model_copy(
-                update={
-                    "tree": composed.tree,
-                    "patch_id": joint_patch_id(mirror.git, base, composed.steps),
-                    "changed": found.paths,
-                }
-            )
-            if not found.patches:
-                return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
-            return _review(request, settings, mirror, found, whole, stop)
+            return _of_difference(request, settings, mirror, composed, blank, stop)
         case _:
             assert_never(composed)
+
+
+def _of_difference(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, composed: Composed, blank: Review, stop: Stop
+) -> Review:
+    base = CommitId(request.base)
+    found = difference(mirror.git, base, composed)
+    told = {
+        "tree": composed.tree,
+        "patch_id": joint_patch_id(mirror.git, base, composed.steps, composed.tree),
+        "changed": found.paths,
+    }
+    whole = blank.model_copy(update=told)
+    if not found.patches:
+        return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
+    if request.known is not None and request.known.patch_id == told["patch_id"]:
+        return request.known.model_copy(
+            update={"request_id": request.request_id, "token": request.token, "spent": blank.spent}
+        )
+    return _review(request, settings, mirror, found, whole, stop)
 
 
 def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> Place:
@@ -273,6 +289,8 @@ def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Revie
 
 
 def _nothing_changed(request: ReviewRequest) -> str:
+    if request.wave is not None:
+        return "what has landed in it comes to no difference: there is nothing to review"
     return f"the target {request.target} has all of it already: there is nothing to review"
 
 

@@ -40,6 +40,18 @@ OF_PATHS = ("protected-path", "outside-lock")
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
 
+def leave_for(findings: Iterable[ScanFinding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a person would have to say to let these through: paths that may be changed, and rules to be waived."""
+    of_paths = {name for module in _OF_THE_GATE for name in module.RULES}
+    paths, rules = dict[str, None](), dict[str, None]()
+    for each in findings:
+        if each.rule in of_paths and each.path:
+            paths[each.path] = None
+        else:
+            rules[each.rule] = None
+    return tuple(paths), tuple(rules)
+
+
 def subject_of(
     git: Git,
     base: CommitId,

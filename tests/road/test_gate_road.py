@@ -1,5 +1,6 @@
 """A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
 
+import json
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -268,6 +269,35 @@ def test_what_only_a_person_may_change_is_returned_with_the_files_name(gate: Gat
     gate.push(name, more={path: "version: 1\nchecks: {entries: test -d .}\n"})
     gate.phase(name, "failed")
     assert path in gate.stand(name).why
+
+
+def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None:
+    """The command that does so is told; another commit under the name has to ask anew."""
+    path = ".github/workflows/build.yml"
+    gate.push("leave", more={path: "on: push\n"})
+    gate.phase("leave", "failed")
+    assert gate.explained("leave")["next"].endswith(f"forgepool gate grant leave {path}")
+    with gate.held("leave"):
+        gate.asks("grant", "leave", grants=(path,), by="Ada")
+        gate.under_test("leave")
+        mark = gate.mark()
+        gate.push("leave", more={path: "on: [push]\n"})
+        gate.wait_for(e.EntrySubmitted, of="leave", since=mark)
+    gate.wait_for(e.TaskFailed, of="leave", since=mark)
+    gate.asks("grant", "leave", grants=(".github/**",), by="Ada")
+    gate.wait_landed("leave", since=mark)
+    assert gate.hub.git("show", f"main:{path}") == "on: [push]"
+
+
+def test_a_persons_word_is_answered_with_one_object_for_programs(gate: GateOf) -> None:
+    """Where somebody keeps the gate it is left to be done; what cannot be done is a sentence and status 2."""
+    mark = gate.mark()
+    for words, event in ((("pause", "lunch"), e.GatePaused), (("resume",), e.GateResumed)):
+        said = gate.machine.run("gate", *words, "--json", "--gate", gate.run)
+        assert json.loads(said.out) == {"gate": gate.run, "entry": None, "done": False, "said": []}
+        gate.wait_for(event, since=mark)
+    again = gate.machine.run("gate", "resume", "--json", "--gate", gate.run)
+    assert (again.status, again.err) == (2, "forgepool: there is nothing to open: it stands so already\n")
 
 
 def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
