@@ -113,6 +113,8 @@ def _examine(
     logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
     place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
     made = remaking(mirror, request, demands.regenerate, place)
+    if made is not None and request.decisive:
+        made = replace(made, doubt=doubt)
     composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
     match composed:
         case Conflict():
