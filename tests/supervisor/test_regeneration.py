@@ -460,7 +460,7 @@ def test_scans_alone_run_no_command(world: World) -> None:
     assert screen(world.request(two), world.settings).verdict == "green"
 
 
-def test_a_hub_that_takes_no_refs_is_nobodys_fault(world: World) -> None:
+def test_what_was_made_and_not_kept_is_nobodys_fault_and_made_again(world: World) -> None:
     two = entry(world, "b")
     ground(world)
     hook = world.hub.path / "hooks" / "update"
@@ -468,6 +468,8 @@ def test_a_hub_that_takes_no_refs_is_nobodys_fault(world: World) -> None:
     hook.chmod(0o755)
     found = world.examine(world.request(two))
     assert (found.verdict, "cannot be kept in the hub" in found.detail) == ("infrastructure", True), found
+    hook.unlink()
+    let_in(world, two)
 
 
 def test_the_command_is_held_as_checks_are(world: World) -> None:
