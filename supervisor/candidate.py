@@ -16,6 +16,7 @@ from supervisor.findings import ScanFinding
 from supervisor.messages import CheckRequest, CheckResult, EntryRef
 from supervisor.regeneration.patches import joint_patch_id
 from supervisor.regeneration.remaking import Remaking
+from supervisor.regeneration.running import as_check
 from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
@@ -105,6 +106,7 @@ class Candidate:
             replace(
                 subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive),
                 made=frozenset(step.made.paths if step.made else ()),
+                makers=tuple(as_check(one) for one in self.demands.regenerate),
             )
             for on, step, entry in zip(before, self.composed.steps, self.request.spec, strict=False)
         ]

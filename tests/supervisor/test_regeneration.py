@@ -490,3 +490,12 @@ def test_what_was_made_is_no_part_of_the_diff_that_is_approved(world: World) -> 
         assert isinstance(found, Composed) and found.steps[0].made is not None
         patches.add(own_patch_id(world.mirror.git, tip, found.steps[0]))
     assert len(patches) == 1
+
+
+def test_what_the_command_runs_is_protected_as_what_checks_run(world: World) -> None:
+    begun(world, gate_file("sh tools/gen.sh", check="true"), {"tools/gen.sh": f"{CAT}\n"})
+    mine = {"tools/gen.sh": "echo mine > gen.lock\n", "in/b": "b\n"}
+    one = world.entry("b", mine, scanned=True)
+    found = world.examine(world.request(one))
+    assert (found.verdict, [each.path for each in found.findings]) == ("findings", ["tools/gen.sh"])
+    assert screen(world.request(one), world.settings).verdict == "findings"
