@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orchestrator.outstanding import is_pausing
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
-from orchestrator.telling import clock
+from orchestrator.telling import advice_words, clock
 from supervisor.train.surprise import admission
 
 _ENOUGH = 8
@@ -105,6 +105,8 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry:
         said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
+    advice = task.verdict.advice if task.verdict is not None else ()
+    said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
@@ -170,7 +172,8 @@ def _landed(state: State, task: TaskState) -> Stand:
     if task.id in state.lost:
         why = f"it was {task.commit[:12]} in {state.target}, and somebody has taken that out since"
         return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
-    return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+    against = advice_words(task.verdict) if task.verdict is not None else ""
+    return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
 
 
 def _returned(state: State, task: TaskState) -> Stand:

@@ -434,3 +434,15 @@ def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested
 
 def _lock(here: Mapping[str, str]) -> str:
     return "".join(f"{here[name]}\n" for name in sorted(here))
+
+
+def test_a_check_without_a_vote_is_told_and_keeps_nobody_out(gate: GateOf) -> None:
+    """59"""
+    file = gate.hub.file("main", "forgepool.yaml")
+    gate.foreign({"forgepool.yaml": f"{file}\n  dear: {{run: exit 5, voting: false}}\n"})
+    gate.push("voiced")
+    gate.wait_landed("voiced")
+    told = gate.explained("voiced")
+    assert told["state"] == "landed"
+    assert "'dear', which has no vote, is red: it exited with 5" in told["why"]
+    gate.foreign({"forgepool.yaml": f"{file}\n"})
