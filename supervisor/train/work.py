@@ -21,6 +21,8 @@ _ENOUGH_SLOTS = 4
 """Below this, no slot is spared for trying alone what could go in a car."""
 _DEEP = 0.5
 """Unexpected rejects among the cars in line, above which all entries are tried alone first."""
+_FEW = 4
+"""Cars that share a scope, below which what is risky costs so few others something that it goes among them at once."""
 
 Wish = tuple[float, Start]
 
@@ -200,7 +202,10 @@ def _goes_alone(made: Work, entry: Entry) -> bool:
         return False
     if made.layout.seen.slots < _ENOUGH_SLOTS or entry.single or made.ranks[entry.id] == HOTFIX:
         return False
-    deep = made.layout.busy(entry.scopes).bit_count() * made.layout.seen.surprise > _DEEP
+    others = made.layout.busy(entry.scopes).bit_count()
+    if entry.scopes is not None and others < _FEW:
+        return False
+    deep = others * made.layout.seen.surprise > _DEEP
     return deep or entry.risk > made.layout.seen.policy.vet_above
 
 

@@ -15,9 +15,11 @@ from supervisor.train.model import (
     Land,
     Policy,
     Return,
+    Scopes,
     Start,
     Trial,
     TrialState,
+    shared,
 )
 from supervisor.train.plan import plan
 
@@ -30,6 +32,9 @@ policies = st.builds(
     most_of_one=st.sampled_from((None, 1, 2)),
     most_overtaken=st.sampled_from((1, 16)),
 )
+
+
+scopes = st.none() | st.frozensets(st.sampled_from("xyz"), max_size=2)
 
 
 class Machine(RuleBasedStateMachine):
@@ -45,6 +50,7 @@ class Machine(RuleBasedStateMachine):
         self.tip: list[str] = []
         self.tested: dict[str, list[str]] = {}
         self.decided: set[str] = set()
+        self.scopes: dict[str, Scopes] = {}
 
     @rule(policy=policies, slots=st.integers(1, 6))
     def choose(self, policy: Policy, slots: int) -> None:
@@ -57,8 +63,9 @@ class Machine(RuleBasedStateMachine):
         self.count += 1
         if luck < 20:
             self.bad.add(one)
+        self.scopes[one] = data.draw(scopes) if luck > 10 else None
         for other in known[-6:]:
-            if data.draw(chance) < 12:
+            if data.draw(chance) < 12 and shared(self.scopes[one], self.scopes[other]):
                 (self.partners if luck % 2 else self.apart).setdefault(one, set()).add(other)
         needs = data.draw(st.sets(st.sampled_from(list(self.line.entries)), max_size=2)) if self.line.entries else ()
         self.line.enter(
@@ -70,6 +77,7 @@ class Machine(RuleBasedStateMachine):
                 submitter="ab"[luck % 2],
                 needs=tuple(sorted(needs)),
                 ready=ready or luck > 50,
+                scopes=self.scopes[one],
             )
         )
         self.settle()
@@ -193,7 +201,7 @@ class Machine(RuleBasedStateMachine):
         self.line.land(trial.spec)
 
     def give_back(self, one: str, trial: Trial) -> None:
-        assert not trial.ahead and trial.car[0] == one
+        assert not trial.ahead and trial.car[0] == one and not trial.stale
         blamed = one in self.bad or self.meets(self.partners, one, self.tip) or self.meets(self.apart, one, self.tip)
         assert blamed or trial.state == "timeout", "nobody is returned who is good"
         self.leave(one)
