@@ -131,6 +131,19 @@ class Machine(RuleBasedStateMachine):
         for trial in self.line.trials.values():
             assert set(trial.spec) <= set(self.line.entries)
 
+    @invariant()
+    def what_is_behind_the_tip_is_still_true(self) -> None:
+        """What the car's checks look at is the same as when it was tested."""
+        for trial in self.line.trials.values():
+            if trial.behind and not trial.stale:
+                (tested, now) = (self.tested[trial.id], [*self.tip, *trial.spec])
+                assert {one for one in tested if self.touches(trial, one)} == {
+                    one for one in now if self.touches(trial, one)
+                }
+
+    def touches(self, trial: Trial, one: str) -> bool:
+        return one in self.scopes and any(shared(self.scopes[one], self.scopes[of]) for of in trial.car)
+
     def teardown(self) -> None:
         """With all answers given, and nobody held, all are decided: those that are good in truth have landed."""
         for entry in list(self.line.entries.values()):
