@@ -214,7 +214,7 @@ class Machine(RuleBasedStateMachine):
         self.line.land(trial.spec)
 
     def give_back(self, one: str, trial: Trial) -> None:
-        assert not trial.ahead and trial.car[0] == one and not trial.stale
+        assert not trial.ahead and trial.car[0] == one
         blamed = one in self.bad or self.meets(self.partners, one, self.tip) or self.meets(self.apart, one, self.tip)
         assert blamed or trial.state == "timeout", "nobody is returned who is good"
         self.leave(one)
