@@ -215,8 +215,8 @@ def _go(
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
         begin(state, journal, beginning, listener)
         # Whoever keeps the target has its own reviewers.
-        asked = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
-        reviewed = asked and not state.gate
+        asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
+        reviewed = (asked or wants_reviews(mirror, CommitId(beginning.tip))) and not state.gate
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
@@ -240,7 +240,8 @@ def _go(
         journal.close()
 
 
-def begin(state: State, journal: Journal, beginning: RunStarted | RunResumed, listener: Listener) -> None:
+def begin(state: State, journal: Journal, beginning: Event, listener: Listener) -> None:
+    """What there is to say before the loop goes on."""
     now = time.time()
     state.apply(beginning, number=state.number + 1, at=now)
     listener(state, journal.append([beginning], at=now))

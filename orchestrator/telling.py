@@ -5,6 +5,7 @@ import time
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.proofs import reviewer_words
+from supervisor.messages import Review
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -37,7 +38,15 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.TipMoved() | e.GateNoticed():
+        case (
+            e.GateHalted()
+            | e.GatePaused()
+            | e.GateResumed()
+            | e.GateFrozen()
+            | e.GateThawed()
+            | e.GateNoticed()
+            | e.TipMoved()
+        ):
             return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -47,8 +56,14 @@ def _of_run(event: e.Event) -> str | None:
             return None
 
 
-def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved | e.GateNoticed) -> str:
+def _of_gate(
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.GateNoticed | e.TipMoved,
+) -> str:
     match event:
+        case e.GateFrozen():
+            return f"nothing but hotfixes lands before {event.clock}"
+        case e.GateThawed():
+            return "the freeze is over; what is green lands again"
         case e.GateHalted():
             return f"the gate is shut: {event.why}"
         case e.GatePaused():
@@ -59,7 +74,10 @@ def _of_gate(event: e.GateHalted | e.GatePaused | e.GateResumed | e.TipMoved | e
         case e.GateNoticed():
             return event.away or f"{event.gate} is heard of, and keeps the target"
         case e.TipMoved():
-            return f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that"
+            lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
+            return (
+                f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that{lost}"
+            )
 
 
 def _of_waves(event: e.Event) -> str | None:
@@ -72,8 +90,29 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target is green as a whole ({names})"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked, {result.detail}"
+        case e.WaveReviewSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"a review of {landings} as a whole is asked for, {event.base[:12]}..{event.tip[:12]}"
+        case e.WaveReviewAnswered():
+            return _reviewed_as_whole(event.result)
+        case e.WaveApproved():
+            return f"{event.by} answers for what has landed up to {event.tip[:12]}, as a whole"
         case _:
             return None
+
+
+def _reviewed_as_whole(result: Review) -> str:
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"the review of what has landed waits for a model's limit, {result.detail}"
+        case "infrastructure":
+            return f"the review of what has landed could not be had, {result.detail}"
+        case _:
+            why = result.detail or "; ".join(result.voids)
+            return f"nobody has passed what has landed as a whole, and the run does not end before: {why}"
 
 
 def answer_with(run: str, task: str) -> str:
@@ -153,7 +192,7 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
         case e.EntrySubmitted():
             by = f", by {event.by}" if event.by else ""
             again = f", revision {event.revision}" if event.revision > 1 else ""
-            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}"
+            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}{_leave(event)}"
         case e.EntryRefused():
             return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
         case e.EntryHeld():
@@ -161,6 +200,14 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
             return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
         case e.EntryReclassed():
             return f"{event.task}: is {event.klass} from now on"
+
+
+def _leave(event: e.EntrySubmitted) -> str:
+    if not event.granted_by:
+        return ""
+    grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
+    return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
 
 
 def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
@@ -264,30 +311,32 @@ def _answered(event: e.OrderAnswered) -> str | None:
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     """What is red by itself is told with what follows from it."""
     if isinstance(event, e.CarDissolved):
-        return f"{_together(event.car)}: not green together, and tried in parts"
+        # Without a trial nothing was red: somebody in it is held, or frozen.
+        return f"{together(event.car)}: not green together, and tried in parts" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
-    behind = f", behind {_together(event.ahead)}" if event.ahead else ""
+    behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"{_together(car)}: green on the composed tree{behind} ({names}{flaky})"
+            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky})"
         case "infrastructure":
-            return f"{_together(car)}: its checks could not be run, {result.detail}"
+            return f"{together(car)}: its checks could not be run, {result.detail}"
         case "red" | "findings" | "conflict" if behind or len(car) > 1:
-            return f"{_together(car)}: not green{behind}, {result.detail}"
+            return f"{together(car)}: not green{behind}, {result.detail}"
         case _:
             return None
 
 
 def _landed(event: e.LandingAnswered) -> str:
-    result, who = event.result, _together(event.entries or (event.task,))
+    result, who = event.result, together(event.entries or (event.task,))
     if result.outcome == "landed":
         return f"{who}: landed as {(result.commit or '')[:12]}"
     return f"{who}: not landed yet, {result.detail}"
 
 
-def _together(tasks: tuple[str, ...]) -> str:
+def together(tasks: tuple[str, ...]) -> str:
+    """`a, b and c`."""
     return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
 
 

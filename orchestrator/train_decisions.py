@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from orchestrator import wave_reviews, waves
 from orchestrator.course import Course
 from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
 from orchestrator.retries import again_or_stop, reason_of_check
@@ -18,7 +19,6 @@ from orchestrator.starts import token
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.train_state import decorated
-from orchestrator.waves import is_due, next_wave
 from supervisor.messages import Approval, CheckResult
 from supervisor.train.line import Line
 from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
@@ -36,17 +36,17 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
     `slots` are how many checks may run at once. Through a gate that is shut, or to be, nothing is begun: what is known
     of those that stand there has its consequences all the same. Beside a wave nothing happens.
     """
-    if state.wave.message is not None:
+    if state.wave.message is not None or state.wave_review.review.message is not None:
         return []
-    due = is_due(course, state)
+    due = wave_reviews.is_due(course, state) or waves.is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
     if due or draining or state.halted:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
-        # As long as it has not been found green, it is due: nobody else comes to the gate.
-        return [*next_wave(state, now)]
+        # As long as it has not been found green, and well, it is due: nobody else comes to the gate.
+        return [*wave_reviews.next_look(course, state, now)]
     return events
 
 
@@ -54,8 +54,10 @@ def _line(course: Course, state: State, now: float) -> Line:
     line = state.train.line
     on_tip = {key: one for key, one in line.trials.items() if one.stale or state.train.out[key].base == state.tip}
     line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
-    apart = [line.entries[one].accepted for one in state.train.apart if one in line.entries and one not in state.held]
-    known = {one: _known(course, state, state.tasks[one], now) for one in line.entries}
+    frozen = _frozen(state, now)
+    going = state.train.apart & line.entries.keys() - state.held - state.train.refused.keys() - frozen
+    apart = [line.entries[one].accepted for one in going]
+    known = {one: _known(course, state, state.tasks[one], now, frozen=one in frozen) for one in line.entries}
     if apart:
         needed = _all_needed(course, state, state.train.apart)
         for one, entry in line.entries.items():
@@ -65,19 +67,34 @@ def _line(course: Course, state: State, now: float) -> Line:
     return decorated(line, known)
 
 
-def _known(course: Course, state: State, task: TaskState, now: float) -> dict[str, object]:
-    planned = course.tasks[task.id]
+def _frozen(state: State, now: float) -> set[str]:
+    """Who may not land before a freeze ends. Each is tried alone once, which is of use, and hotfixes pass it by."""
+    if state.rules.frozen_until(now) is None:
+        return set()
+    return {one for one in state.train.line.entries if state.submitted[one].klass != "hotfix"}
+
+
+def _known(course: Course, state: State, task: TaskState, now: float, *, frozen: bool) -> dict[str, object]:
+    planned, stands = course.tasks[task.id], state.train.line.entries[task.id]
     waits = task.phase not in ("queued", "testing", "landing")
     entry, outcomes = state.submitted.get(task.id), state.train.outcomes
     of_gate = {} if entry is None else {"klass": entry.klass, "submitter": entry.by}
     return of_gate | {
-        "ready": not course.wants_review(task) or task.review.passed,
-        "held": waits or task.not_before > now or task.id in state.held or _lacks_a_need(state, task),
+        "ready": (not course.wants_review(task) or task.review.passed) and not frozen,
+        "held": waits
+        or (frozen and stands.vetted)
+        or task.not_before > now
+        or _stays(state, task.id)
+        or _lacks_a_need(state, task),
         "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),
         "risk": (_USUAL_N * _USUAL_RISK + sum(outcomes)) / (_USUAL_N + len(outcomes)),
         "kind": "reviewed" if course.wants_review(task) else "",
-        "single": bool(planned.grants or planned.waive) or state.train.line.entries[task.id].single,
+        "single": bool(planned.grants or planned.waive) or stands.single or task.id in state.train.doubted,
     }
+
+
+def _stays(state: State, entry: str) -> bool:
+    return entry in state.held or entry in state.train.refused
 
 
 def _needs(course: Course, state: State, task: TaskState) -> tuple[str, ...]:
@@ -119,16 +136,31 @@ class _Gate:
         if not self.line.entries:
             return []
         if landing is not None:
+            running = self._running()
             self.line.land(landing.intent.entries)
-        outcomes = self.state.train.outcomes
+            # What is tried of those that land goes on until they have landed.
+            slots -= running - self._running()
+        outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
+        policy = Policy(most_of_one=cap, later_passes=not self.state.train.doubted)
+        events: list[Event] = []
         for _ in range(_ROUNDS):
-            actions = plan(self.line.snapshot(slots=slots, policy=Policy(), surprise=surprise_rate(outcomes)))
-            events = [event for action in actions for event in self._events(action)]
+            actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))
+            events += [event for action in actions for event in self._events(action)]
             if landing is not None:
                 return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]
-            if events or not actions:
+            if not actions or (events and not self._makes_room(events)):
                 return events
         raise RuntimeError("the train's plan couples without end")
+
+    def _running(self) -> int:
+        return sum(trial.state == "running" for trial in self.line.trials.values())
+
+    def _makes_room(self, events: list[Event]) -> bool:
+        """
+        For a car that is kept nowhere before its trial is sent: without that in the same breath, what was cancelled
+        for it would be begun anew, and cancelled again, for ever.
+        """
+        return bool(self.coupled) and all(isinstance(one, CheckCancelled) for one in events)
 
     def _events(self, action: Action) -> list[Event]:
         match action:
@@ -139,9 +171,11 @@ class _Gate:
             case Start():
                 return [self._start(action)]
             case Cancel(trial=trial, why=why):
-                return [CheckCancelled(task=self.line.trials[trial].car[-1], message_id=trial, why=why)]
+                lead = self.line.trials[trial].car[-1]
+                self.line.forget(trial)
+                return [CheckCancelled(task=lead, message_id=trial, why=why)]
             case Land(trial=trial):
-                return self._land(self.line.trials[trial])
+                return self._land(self._apart(self.line.trials[trial]))
             case Return(entry=entry, trial=trial):
                 task, result = self.state.tasks[entry], self._result(trial)
                 reason = reason_of_check(result, task)
@@ -181,6 +215,19 @@ class _Gate:
         if wanting:
             return [ReviewAwaited(task=task.id) for task in wanting]
         return [self._landing(tasks, result, approvals)]
+
+    def _apart(self, trial: Trial) -> Trial:
+        """
+        What of a spec lands without those that the hub refused among others, or of these the first by itself.
+
+        Its trial is there: no car passes, while somebody is doubted, that was not green itself, and who is doubted has
+        a car of their own.
+        """
+        spec, doubted = trial.spec, self.state.train.doubted
+        first = next((at for at, one in enumerate(spec) if one in doubted), len(spec))
+        wanted = spec[: first or 1]
+        green = (one for one in self.line.trials.values() if one.spec == wanted and one.state == "green")
+        return trial if wanted == spec else next(one for one in green if not one.stale)
 
     def _approval(self, task: TaskState, result: CheckResult, at: int) -> Approval | None:
         return task.approval(result, at) if self.course.wants_review(task) else None

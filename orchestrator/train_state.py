@@ -50,6 +50,14 @@ class TrainState:
     """Of the entries decided last, the latest last: whether each was returned."""
     apart: set[str] = field(default_factory=set)
     """Entries that change the gate itself: nobody is tried behind them."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Entries of a gate that the hub did not take, and its words: each waits for a person, and nobody for it."""
+    refusals_in_a_row: Ids = ()
+    """Those of them after which nobody was taken."""
+    given_another_chance: set[str] = field(default_factory=set)
+    """They were in such a row, and the gate was opened again: what the hub says of them now, it says of no others."""
+    doubted: set[str] = field(default_factory=set)
+    """Entries of a landing of several that the hub did not take: each lands by itself, which shows whose it was."""
 
     def messages(self) -> tuple[Outstanding, ...]:
         """What is owed to it."""
@@ -79,6 +87,9 @@ class TrainState:
         if task in self.line.entries:
             self.line.leave([task])
             self.apart.discard(task)
+            self.doubted.discard(task)
+            self.given_another_chance.discard(task)
+            self.let_go(task)
             self._forget_lost()
 
     def sent(self, event: e.CheckSent) -> None:
@@ -144,9 +155,36 @@ class TrainState:
         )
         self.landing = LandingState(message=message, intent=event.model_copy(update={"entries": entries}))
 
+    def not_taken(self, ids: Ids, words: str) -> None:
+        """By the hub."""
+        if len(ids) == 1:
+            self.refused[ids[0]] = words
+            if not self.given_another_chance.issuperset(ids):
+                self.refusals_in_a_row = (*self.refusals_in_a_row, *ids)
+            return
+        self.doubted.update(ids)
+        for car in [one for one in self.line.cars if len(one) > 1 and set(one) & set(ids)]:
+            self.dissolve(car, [(one,) for one in car])
+
+    def let_go(self, task: str) -> None:
+        """What the hub said of it is of no account any more."""
+        self.refused.pop(task, None)
+        self.refusals_in_a_row = tuple(one for one in self.refusals_in_a_row if one != task)
+
+    def reopen(self) -> None:
+        """After the hub had refused one after the other, which may have been nobody's doing: they are let in anew."""
+        row = self.refusals_in_a_row
+        if len(row) > 1:
+            self.given_another_chance.update(row)
+            for one in row:
+                self.let_go(one)
+
     def landed(self, ids: Ids, tip: str) -> None:
         """Trials that began with these go on from there."""
+        self.refusals_in_a_row = ()
         self.line.land(ids)
+        self.doubted.difference_update(ids)
+        self.given_another_chance.difference_update(ids)
         for key, one in self.out.items():
             if key in self.line.trials and not self.line.trials[key].stale:
                 one.base = tip

@@ -1,58 +1,69 @@
-"""`forgepool gate serve`, and what is said to a gate: `submit`, `status`, `explain`, and a person's words."""
+"""`forgepool gate serve`, and what it is asked: `submit`, `status`, `explain`."""
 
-import getpass
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator import inbox, runs
+from orchestrator.cli import gatewords
+from orchestrator.cli.gatewords import Entry, Gate, Json
 from orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
 from orchestrator.cli.say import complain, out, printable, say, say_json, table
-from orchestrator.events import Event
 from orchestrator.forges.protocol import LABEL
 from orchestrator.gatekeeper.api.service import api_beside
 from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, overload, refusal, standing_of, standings
-from orchestrator.gatekeeper.intake import asked
-from orchestrator.gatekeeper.serving import Beside, posted, with_people
+from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
+from orchestrator.gatekeeper.freezes import BadFreeze, freezes
+from orchestrator.gatekeeper.keeping import GateLoop
+from orchestrator.gatekeeper.naming import found, gates_called
+from orchestrator.gatekeeper.rules import GateRules
+from orchestrator.gatekeeper.serving import Beside, posts
 from orchestrator.gatekeeper.serving import serve as keep
-from orchestrator.gatekeeper.submissions import CLASSES, entry_name
+from orchestrator.gatekeeper.submissions import CLASSES
 from orchestrator.gatekeeper.submitting import Wish
 from orchestrator.gatekeeper.submitting import submit as give
 from orchestrator.gatekeeper.telling import gate_sentence
 from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.journal import JournalBusy, Recorded
+from orchestrator.journal import Recorded
+from orchestrator.loop import Wishes
 from orchestrator.runs import KeptRun
 from orchestrator.state import State
 from orchestrator.telling import telling_line
 from workers.settings import Settings
 
-Gate = Annotated[str | None, typer.Option("--gate", metavar="NAME", help="Which gate, where this home keeps several.")]
-Entry = Annotated[str, typer.Argument(help="The entry's name.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")]
 Words = list[str] | None
 
 
 def register(gate: typer.Typer) -> None:
-    for command in (serve, submit, status, explain, withdraw, pause, retry, hold, release, priority):
+    for command in (serve, submit, status, explain):
         gate.command()(command)
-    gate.command("resume")(resume)
+    gatewords.register(gate)
 
 
 def serve(
     repo: Annotated[str, typer.Option(metavar="HUB", help="Path or URL of the repository the target lives in.")] = ".",
-    target: Annotated[str, typer.Option(metavar="BRANCH", help="The branch to be gated.")] = "main",
-    trials: Annotated[int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine.")] = 1,
+    target: Annotated[
+        Words, typer.Option(metavar="BRANCH", help="The branch to be gated; may be given again. Default: main.")
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine, of all branches.")
+    ] = 1,
     people: Annotated[
         PeoplesReview, typer.Option(help="What entries that no model wrote want besides green checks.")
     ] = "none",
+    freeze: Annotated[
+        Words,
+        typer.Option(metavar="FROM - TO", help="Nothing but hotfixes lands then; may be given again."),
+    ] = None,
+    freeze_zone: Annotated[str, typer.Option(metavar="ZONE", help="Of --freeze; default: the machine's.")] = "",
+    most_of_one: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Entries of one submitter tested at once while others wait.")
+    ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the gate's HTTP API there.")] = None,
@@ -66,23 +77,73 @@ def serve(
     every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Between looks at the forge.")] = EVERY_S,
 ) -> int:
     """
-    Keep the gate in front of a branch until Ctrl-C: what is submitted is tested, and lands or is returned.
+    Keep the gate in front of a branch, or of several of one repository, until Ctrl-C: what is submitted is tested, and
+    lands or is returned.
 
-    What is checked is what the branch's own forgepool.yaml says. Killed and started again, it goes on where it was.
+    What is checked is what each branch's own forgepool.yaml says. Killed and started again, it goes on where it was.
     """
-    settings = settings_with(broker, sandbox)
-    post = with_people(posted(repo, target, settings), people, trials)
+    settings, targets = settings_with(broker, sandbox), target or ["main"]
+    for option, given in (("--http", http), ("--forge", forge)):
+        if given is not None and len(targets) > 1:
+            raise CannotRun(
+                f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own"
+            )
+    rules = _rules(freeze or (), freeze_zone, most_of_one)
+    stands = [replace(one, people=people, trials=trials, rules=rules) for one in posts(repo, targets, settings)]
     beside: list[Beside] = []
     if forge is not None:
         wanted = Connection(forge=forge, url=forge_url, commits=forge_git, label=label, every_s=every)
-        beside.append(bot_beside(wanted, target, settings, _note))
+        beside.append(bot_beside(wanted, targets[0], settings, _note))
     if http is not None:
-        beside.append(api_beside(http, token_file, target, settings, _note))
+        beside.append(api_beside(http, token_file, targets[0], settings, _note))
     wishes = listen_to_ctrl_c()
-    say(f"the gate of {target} in {post.hub.facts.url} is open; to be let in: forgepool gate submit BRANCH")
-    kept, _ = keep(post, settings, wishes=wishes, listener=heard(_tell, wishes, settings), beside=beside)
+    say(
+        f"{_gates(targets)} in {stands[0].hub.facts.url} {'are' if len(targets) > 1 else 'is'} open; {_way_in(targets)}"
+    )
+    told = heard(partial(_tell, _column(targets)), wishes, settings)
+    kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
+    return max(_close(one, wishes, alone=len(kept) == 1) for one in kept)
+
+
+def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRules:
+    """As they are given, where they can be read."""
+    try:
+        freezes(tuple(freeze), zone)
+    except BadFreeze as bad:
+        raise CannotRun(str(bad)) from bad
+    return GateRules(freezes=tuple(freeze), zone=zone, most_of_one=most_of_one)
+
+
+def _gates(targets: Sequence[str]) -> str:
+    return (
+        f"the gate of {targets[0]}"
+        if len(targets) == 1
+        else f"the gates of {', '.join(targets[:-1])} and {targets[-1]}"
+    )
+
+
+def _way_in(targets: Sequence[str]) -> str:
+    where = " --target TARGET" if len(targets) > 1 else ""
+    return f"to be let in: forgepool gate submit BRANCH{where}"
+
+
+def _column(targets: Sequence[str]) -> int:
+    """How wide the targets' names are, where there are several to be told apart."""
+    return max(map(len, targets)) if len(targets) > 1 else 0
+
+
+def _left(targets: Sequence[str], loop: GateLoop, trouble: Exception) -> None:
+    if len(targets) > 1:
+        said = str(trouble).strip().splitlines()
+        why = said[0] if said else type(trouble).__name__
+        _note(f"the gate of {loop.state.target} is left, the others go on; {why}")
+
+
+def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:
+    """Says how a gate is left; its exit status."""
     waiting = len(kept.state().train.line.entries)
-    say(f"the gate is left; {waiting} in line go on when it is kept again" if waiting else "the gate is left")
+    name = "the gate" if alone else f"the gate of {kept.options.target}"
+    say(f"{name} is left; {waiting} in line go on when it is kept again" if waiting else f"{name} is left")
     return 130 if wishes.stop and waiting else 0
 
 
@@ -90,13 +151,15 @@ def _note(said: str) -> None:
     complain(printable(said), 0)
 
 
-def _tell(state: State, recorded: Sequence[Recorded]) -> None:
+def _tell(column: int, state: State, recorded: Sequence[Recorded]) -> None:
+    """With a column of the target's name where there are several."""
+    target = f"{state.target:<{column}}  " if column else ""
     for one in recorded:
         said = gate_sentence(one.event, run=state.run)
         if said is not None:
-            say(f"{time.strftime('%H:%M:%S', time.localtime(one.at))} {printable(said)}")
+            say(f"{time.strftime('%H:%M:%S', time.localtime(one.at))} {target}{printable(said)}")
         if (more := telling_line(one)) != "":
-            say(f"         | {printable(more)}")
+            say(f"         {' ' * len(target)}| {printable(more)}")
 
 
 def submit(
@@ -139,33 +202,47 @@ def submit(
 
 
 def status(gate: Gate = None, as_json: Json = False) -> int:
-    """How the entries stand: those in line in its order, then the latest of what has ended."""
-    kept = _gate(gate)
-    state = kept.state()
-    found = standings(state, time.time())
+    """How the entries stand: those in line in its order, then the latest of what has ended; of one gate or of all."""
+    kept = gates_called(Settings(), gate)
     if as_json:
-        say_json(
-            {
-                "gate": state.run,
-                "target": state.target,
-                "tip": state.tip,
-                "paused": state.paused,
-                "shut": state.halted,
-                "overload": overload(state, time.time(), kept.options.trials),
-                "entries": [asdict(one) for one in found],
-            }
-        )
+        told = [_status(one) for one in kept]
+        say_json(told[0] if len(told) == 1 else {"gates": told})
         return 0
+    for at, one in enumerate(kept):
+        if at:
+            say("")
+        _tell_status(one)
+    return 0
+
+
+def _status(kept: KeptRun) -> dict[str, object]:
+    state, now = kept.state(), time.time()
+    return {
+        "gate": state.run,
+        "target": state.target,
+        "tip": state.tip,
+        "paused": state.paused,
+        "shut": state.halted,
+        "frozen_until": state.rules.frozen_until(now),
+        "overload": overload(state, now, kept.options.trials),
+        "entries": [asdict(one) for one in standings(state, now)],
+    }
+
+
+def _tell_status(kept: KeptRun) -> None:
+    state, now = kept.state(), time.time()
+    rows = standings(state, now)
     say(f"{state.target} of {state.hub} at {state.tip[:12]}, {len(state.train.line.entries)} in line")
-    if (warning := overload(state, time.time(), kept.options.trials)) is not None:
+    if (warning := overload(state, now, kept.options.trials)) is not None:
         say(warning)
+    if (frozen := frozen_words(state, now)) is not None:
+        say(frozen)
     for word, why in (("paused", state.paused), ("shut", state.halted)):
         if why:
-            say(f"the gate is {word}: {why}; open it with: forgepool gate resume")
-    out().print(table(("entry", "state", "rev", "class", "by", "why"), [_row(one) for one in found[:_MOST_ROWS]]))
-    if len(found) > _MOST_ROWS:
-        say(f"and {len(found) - _MOST_ROWS} more, which --json has")
-    return 0
+            say(f"the gate is {word}: {why}; open it with: forgepool gate resume --gate {state.target}")
+    out().print(table(("entry", "state", "rev", "class", "by", "why"), [_row(one) for one in rows[:_MOST_ROWS]]))
+    if len(rows) > _MOST_ROWS:
+        say(f"and {len(rows) - _MOST_ROWS} more, which --json has")
 
 
 _MOST_ROWS = 60
@@ -177,109 +254,11 @@ def _row(one: EntryStanding) -> tuple[str, ...]:
 
 def explain(entry: Entry, gate: Gate = None, as_json: Json = False) -> int:
     """Say in one paragraph why an entry waits or was returned, with the command that shows it again."""
-    kept = _gate(gate)
-    state = kept.state()
-    task = state.tasks[_named(kept, state, entry)]
+    one = found(Settings(), entry, gate)
+    state, task = one.state, one.state.tasks[one.name]
     if as_json:
         reasons = [one.model_dump(mode="json") for one in task.reasons]
         say_json({**asdict(standing_of(state, task, time.time())), "reasons": reasons})
     else:
         say(explained(state, task, time.time()))
     return 0
-
-
-def withdraw(entry: Entry, gate: Gate = None) -> int:
-    """Take an entry out of line. What is landing lands."""
-    return _ask(gate, entry, Request(do="cancel", task=entry_name(entry)), "withdraw")
-
-
-def retry(entry: Entry, gate: Gate = None) -> int:
-    """Try the same commit of an entry again that was returned or withdrawn, or waits for a person."""
-    return _ask(gate, entry, Request(do="retry", task=entry_name(entry), by=_person()), "try again")
-
-
-def hold(entry: Entry, gate: Gate = None) -> int:
-    """Keep an entry where it is: it is not tested and does not land, and nobody waits for it."""
-    return _ask(gate, entry, Request(do="hold", task=entry_name(entry), by=_person()), "hold")
-
-
-def release(entry: Entry, gate: Gate = None) -> int:
-    """Let an entry go on that was held."""
-    return _ask(gate, entry, Request(do="release", task=entry_name(entry), by=_person()), "release")
-
-
-def priority(
-    entry: Entry,
-    klass: Annotated[str, typer.Argument(metavar="CLASS", help=f"{', '.join(CLASSES)}.")],
-    gate: Gate = None,
-) -> int:
-    """Put an entry into another class of the line."""
-    if klass not in CLASSES:
-        raise CannotRun(f"there is no class '{klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}")
-    request = Request(do="reclass", task=entry_name(entry), text=klass, by=_person())
-    return _ask(gate, entry, request, f"make {klass}")
-
-
-def pause(
-    why: Annotated[str, typer.Argument(help="Why, for those who wait; in quotes.")] = "",
-    gate: Gate = None,
-) -> int:
-    """Let nothing be tested and nothing land until `gate resume`; what runs may finish, and all keep their places."""
-    return _ask(gate, None, Request(do="pause", text=why.strip(), by=_person()), "pause")
-
-
-def resume(gate: Gate = None) -> int:
-    """End a pause, or open a gate again that a red target had shut."""
-    return _ask(gate, None, Request(do="go", by=_person()), "go on")
-
-
-def _gate(name: str | None) -> KeptRun:
-    """The gate of this home; of several the one that is named."""
-    settings = Settings()
-    gates = [one for one in runs.run_names(settings) if one.startswith("gate-")]
-    found = gates if name is None else [one for one in gates if one == name or one.startswith((name, f"gate-{name}"))]
-    if len(found) == 1:
-        return runs.open_run(settings, found[0], with_course=False)
-    if not gates:
-        raise CannotRun("this home keeps no gate; open one with: forgepool gate serve --repo HUB --target BRANCH")
-    raise CannotRun(f"name the gate with --gate; there are: {', '.join(sorted(gates))}")
-
-
-def _named(kept: KeptRun, state: State, entry: str) -> str:
-    name = entry_name(entry)
-    if name not in state.submitted and (why := refusal(state, name)) is not None:
-        raise CannotRun(why)
-    if name not in state.submitted:
-        latest = ", ".join([*state.submitted][-8:]) or "none yet"
-        raise CannotRun(f"no entry '{entry}' has been taken in by {kept.options.run}; the latest are: {latest}")
-    return name
-
-
-def _ask(gate: str | None, entry: str | None, request: Request, wish: str) -> int:
-    kept = _gate(gate)
-    state = kept.state()
-    if entry is not None:
-        _named(kept, state, entry)
-    if not asked(state, request):
-        where = f"'{entry}' is {state.tasks[entry_name(entry)].phase}" if entry else "it stands so already"
-        raise CannotRun(f"there is nothing to {wish}: {where}")
-    try:
-        _, changes = kept.amend(partial(_decided, request))
-    except JournalBusy:
-        inbox.leave(kept.folder, request)
-        say(f"asked the gate to {wish}{f' {entry}' if entry else ''}")
-        return 0
-    for change in changes:
-        say(gate_sentence(change, run=kept.options.run) or "")
-    return 0
-
-
-def _decided(request: Request, state: State) -> list[Event]:
-    return asked(state, request) or []
-
-
-def _person() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

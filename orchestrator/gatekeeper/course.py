@@ -82,6 +82,8 @@ def _task(entry: EntrySubmitted) -> Task:
             **_BLANK,
             "id": entry.task,
             "title": entry.title,
+            "grants": entry.grants,
+            "waive": entry.waive,
             "needs": (),
             **_said(entry.card),
         }

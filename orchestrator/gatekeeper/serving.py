@@ -1,27 +1,32 @@
-"""A gate from its outside: what is refused before anything is started, its journal, and what it works with."""
+"""Gates from their outside: what is refused before anything is started, their journals, and what they work with."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from orchestrator import embedded, runs
 from orchestrator.aside import Aside, mirror_aside
 from orchestrator.embedded import Embedded
-from orchestrator.events import RunResumed, RunStarted
+from orchestrator.events import GateRuled, RunResumed, RunStarted
 from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
 from orchestrator.gatekeeper.keeping import GateLoop
+from orchestrator.gatekeeper.places import Places
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.gatekeeper.together import Leave, keep_together, shared
 from orchestrator.hub import CannotRun, Hub, open_hub
 from orchestrator.journal import Journal
 from orchestrator.link import Link
-from orchestrator.loop import Ending, Wishes
+from orchestrator.loop import WAIT_S, Wishes
 from orchestrator.refusals import prove_home, prove_sandbox, prove_transport, prove_writable
 from orchestrator.runs import KeptRun, Options
 from orchestrator.session import Listener, begin
+from orchestrator.state import State
 from orchestrator.through.publishing import Notices
 from supervisor.definitions import read_gate_file
 from supervisor.demands import GATE_FILE
+from workers.sandbox.confinement import Level
 from workers.settings import Settings
 from workers.wire import connect, ping, use_broker
 from worktrees.changes import read_file
@@ -41,6 +46,7 @@ class Post:
     trials: int = 1
     """Cars that are checked at once on this machine."""
     people: PeoplesReview = "none"
+    rules: GateRules = field(default_factory=GateRules)
 
 
 def gate_name(hub: str, target: str) -> str:
@@ -80,48 +86,101 @@ def _prove_gate_file(hub: Hub, target: str) -> None:
         raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
 
 
+def posts(where: str, targets: Sequence[str], settings: Settings) -> list[Post]:
+    """A post for each target, or none at all. Raises as `posted`."""
+    twice = next((one for one in targets if targets.count(one) > 1), None)
+    if twice is not None:
+        raise CannotRun(f"--target {twice} is given twice; give each branch once")
+    return [posted(where, one, settings) for one in targets]
+
+
 def serve(
-    post: Post, settings: Settings, *, wishes: Wishes, listener: Listener, beside: Sequence[Beside] = ()
-) -> tuple[KeptRun, Ending]:
-    """Keeps the gate until a person stops it. Raises JournalBusy where this home keeps it already."""
-    name = gate_name(post.hub.facts.url, post.target)
-    plan = gate_plan(name, post.target)
-    level = prove_sandbox(plan, settings)
+    stands: Sequence[Post],
+    settings: Settings,
+    *,
+    wishes: Wishes,
+    listener: Listener,
+    left: Leave,
+    beside: Sequence[Beside] = (),
+) -> list[KeptRun]:
+    """
+    Keeps the gates, all of one hub, until a person stops them. What serves `beside` is given the first of them.
+
+    Nothing is begun where one of them cannot be. What nobody foresaw ends the gate that it happens to, of which `left`
+    is told, and is raised once the others have ended, too. Raises JournalBusy where this home keeps one already.
+    """
+    names = [gate_name(one.hub.facts.url, one.target) for one in stands]
+    level = prove_sandbox(gate_plan(names[0], stands[0].target), settings)
     prove_transport(settings)
     prove_home(settings)
-    prove_writable(post.hub.mirror, name)
-    tip = post.hub.heads[post.target]
-    post.hub.mirror.ensure(tip)
-    kept = _kept(settings, name, post)
-    journal = Journal(kept.folder)
-    try:
-        state, earlier = kept.replay()
-        has_file = found_at(post.hub.mirror.git, tip, GATE_FILE).get(GATE_FILE) is not None
-        url = post.hub.facts.url
-        fresh = RunStarted(
-            run=name, plan_digest="", hub=url, target=post.target, tip=tip, gate_file=has_file, sandbox=level
-        )
-        begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener)
-        with _transport(post, settings, kept) as (broker, parts), ExitStack() as others:
-            use_broker(broker)
-            loop = GateLoop(
-                course=gate_course(plan, state, post.people),
-                state=state,
-                journal=journal,
-                folder=kept.folder,
-                mirror=post.hub.mirror,
-                link=Link(connect(broker), name, settings.lease_ttl_s),
-                parts=parts,
+    for post, name in zip(stands, names, strict=True):
+        prove_writable(post.hub.mirror, name)
+        post.hub.mirror.ensure(post.hub.heads[post.target])
+    with ExitStack() as held:
+        journals = [_journal(held, settings, name) for name in names]
+        kept = [_kept(settings, name, post) for name, post in zip(names, stands, strict=True)]
+        begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
+        broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
+        use_broker(broker)
+        places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+        loops = [
+            GateLoop(
+                course=gate_course(one.kept.plan, one.state, one.post.people),
+                state=one.state,
+                journal=one.journal,
+                folder=one.kept.folder,
+                mirror=one.post.hub.mirror,
+                link=Link(connect(broker), one.state.run, settings.lease_ttl_s),
+                parts=part,
                 wishes=wishes,
                 listener=listener,
+                wait_s=WAIT_S / len(begun),
+                places=places,
                 notices=Notices(host=settings.host),
             )
-            mirror = mirror_aside(post.hub.mirror, parts.aside if parts is not None else Aside())
-            for one in beside:
-                others.enter_context(one(kept, mirror))
-            return kept, loop.run(resumed=bool(earlier))
-    finally:
-        journal.close()
+            for one, part in zip(begun, shared(parts, len(begun)), strict=True)
+        ]
+        mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else Aside())
+        for serves in beside:
+            held.enter_context(serves(kept[0], mirror))
+        for one, loop in zip(begun, loops, strict=True):
+            loop.begin(resumed=one.is_resumed)
+        if troubles := keep_together(loops, left):
+            raise troubles[0]
+    return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    kept: KeptRun
+    post: Post
+    journal: Journal
+    state: State
+    is_resumed: bool
+
+
+def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
+    journal = Journal(runs.runs_folder(settings) / name)
+    held.callback(journal.close)
+    return journal
+
+
+def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
+    state, earlier = kept.replay()
+    tip = post.hub.heads[post.target]
+    fresh = RunStarted(
+        run=kept.options.run,
+        plan_digest="",
+        hub=post.hub.facts.url,
+        target=post.target,
+        tip=tip,
+        gate_file=found_at(post.hub.mirror.git, tip, GATE_FILE).get(GATE_FILE) is not None,
+        sandbox=level,
+    )
+    begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener)
+    if post.rules != state.rules:
+        begin(state, journal, GateRuled(rules=post.rules), listener)
+    return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 
 def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
@@ -151,7 +210,3 @@ def _transport(post: Post, settings: Settings, kept: KeptRun) -> Iterator[tuple[
         yield parts.url, parts
     finally:
         parts.stop()
-
-
-def with_people(post: Post, people: PeoplesReview, trials: int) -> Post:
-    return replace(post, people=people, trials=trials)

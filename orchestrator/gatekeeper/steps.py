@@ -33,6 +33,7 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
         token="",
         outcome="candidate",
         commit=event.commit,
+        paths=event.paths,
         planned=event.card.planned if event.card is not None else (),
         claimed_summary=event.card.claims if event.card is not None else "",
     )
@@ -61,6 +62,7 @@ def held(state: "State", event: e.EntryHeld, at: float) -> None:
         state.held.add(task.id)
     else:
         state.held.discard(task.id)
+        state.train.let_go(task.id)
 
 
 def reclassed(state: "State", event: e.EntryReclassed, at: float) -> None:
@@ -74,6 +76,11 @@ def paused(state: "State", event: e.GatePaused, at: float) -> None:
 
 def resumed(state: "State", event: e.GateResumed, at: float) -> None:
     state.paused, state.halted, state.halted_by_infrastructure = "", "", False
+    state.train.reopen()
+
+
+def ruled(state: "State", event: e.GateRuled, at: float) -> None:
+    state.rules = event.rules
 
 
 def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
@@ -81,6 +88,8 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
     if state.train.landing is not None:
         raise IllegalStep("a landing is under way, whose answer tells where the target is")
     state.tip, state.halted = event.tip, ""
+    state.lost = frozenset(event.lost)
+    state.train.reopen()
     state.train.moved()
     settle_phases(state, at)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from kit import Machine, Ran, Repository, Started, T, events_of, make_repository
 from processes import Found, kill_all, processes
@@ -28,6 +28,7 @@ from orchestrator.gatekeeper.serving import gate_name
 from orchestrator.inbox import Request, leave
 from orchestrator.journal import JournalUnreadable, Recorded, read
 from orchestrator.state import State
+from orchestrator.task_state import Phase
 
 _LOOK_S = 0.03
 CHECK = """
@@ -120,6 +121,8 @@ class GateOf:
 
     def stand(self, entry: str) -> EntryStanding:
         state = self.state()
+        if entry not in state.tasks:
+            self.phase(entry, *get_args(Phase))
         return standing_of(state, state.tasks[entry], time.time())
 
     def paragraph(self, entry: str) -> str:
@@ -227,7 +230,7 @@ class GateOf:
         head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
         return self.feed("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
-    def asks(self, do: str, entry: str | None = None, **more: str) -> None:
+    def asks(self, do: str, entry: str | None = None, **more: str | tuple[str, ...]) -> None:
         """A person's word, left where the commands leave it."""
         leave(self.folder, Request.model_validate({"do": do, "task": entry, "by": "someone", **more}))
 

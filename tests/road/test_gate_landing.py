@@ -114,7 +114,7 @@ def test_a_stack_whose_upper_branch_brings_the_lower_one_lands_once(gate: GateOf
 
 def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
     """46: what was taken out stays out, and is not the next one's fault."""
-    before = gate.tip()
+    before, mark = gate.tip(), gate.mark()
     gate.push("rewound")
     gate.wait_landed("rewound")
     gate.hub.git("update-ref", "refs/heads/main", before)
@@ -122,18 +122,46 @@ def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
     gate.wait_landed("after-it")
     assert gate.landed(after=before) == ["after-it"]
     assert "rewound" not in gate.here()
+    assert gate.wait_for(e.TipMoved, since=mark).lost == ("rewound",)
+    assert "somebody has taken that out since" in gate.stand("rewound").why
 
 
-def test_a_hub_that_refuses_shuts_the_gate_with_its_words(gate: GateOf) -> None:
+def test_a_hub_that_refuses_one_after_the_other_shuts_the_gate_with_its_words(gate: GateOf) -> None:
     """47: nobody is returned for it, and all go on once it is mended."""
     before = gate.tip()
     with gate.hook(says="main is frozen until Monday", waits=False):
         gate.push("refused")
+        gate.wait(lambda: gate.stand("refused").code == "refused", "the refusal")
+        gate.push("refused-too")
         gate.wait(lambda: gate.state().halted, "a gate that is shut")
-        assert "main is frozen until Monday" in gate.stand("refused").why
-        assert (gate.stand("refused").state, gate.tip()) == ("waits", before)
+        for name in ("refused", "refused-too"):
+            assert "main is frozen until Monday" in gate.stand(name).why
+            assert (gate.stand(name).state, gate.tip()) == ("waits", before)
     gate.asks("go")
-    gate.wait_landed("refused")
+    gate.wait_landed("refused", "refused-too")
+
+
+def test_a_hub_that_refuses_one_entry_keeps_nobody_else_from_landing(gate: GateOf) -> None:
+    """Three that would land together, one of which a hook does not take: it waits for a person, with its words."""
+    script = gate.hub.path / "hooks" / "pre-receive"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(
+        "#!/bin/sh\nwhile read -r old new ref; do\n"
+        'case $ref in refs/heads/*) git cat-file -e "$new:e/secret" 2>/dev/null || continue ;; *) continue ;; esac\n'
+        'echo "no secrets here" >&2; exit 1\ndone\nexit 0\n'
+    )
+    script.chmod(0o755)
+    mark = gate.mark()
+    with gate.held("one", unless="three"):
+        for name in ("one", "secret", "three"):
+            gate.push(name)
+            gate.phase(name, "queued", "testing")
+    gate.wait_landed("one", "three", since=mark)
+    gate.wait(lambda: gate.stand("secret").code == "refused", "its refusal")
+    assert "no secrets here" in gate.stand("secret").why and not gate.state().halted
+    script.unlink()
+    gate.asks("retry", "secret")
+    gate.wait_landed("secret", since=mark)
 
 
 def test_target_and_markers_move_together_or_not_at_all(gate: GateOf) -> None:
@@ -141,9 +169,9 @@ def test_target_and_markers_move_together_or_not_at_all(gate: GateOf) -> None:
     before = gate.tip()
     with gate.hook(name="update", ref="refs/forgepool/*/landed/*", says="no markers here", waits=False):
         gate.push("atomic")
-        gate.wait(lambda: gate.state().halted, "a gate that is shut")
+        gate.wait(lambda: gate.stand("atomic").code == "refused", "the refusal")
         assert gate.tip() == before
-    gate.asks("go")
+    gate.asks("retry", "atomic")
     gate.wait_landed("atomic")
 
 
@@ -153,12 +181,12 @@ def test_a_target_that_somebody_checks_out_is_not_moved_beneath_them(gate: GateO
     gate.hub.git("worktree", "add", "-q", str(tree), "main")
     try:
         gate.push("outside")
-        gate.wait(lambda: gate.state().halted, "a gate that is shut")
+        gate.wait(lambda: gate.stand("outside").code == "refused", "the refusal")
         said = gate.machine.run("gate", "serve", "--repo", gate.hub.path)
         assert (said.status, "is checked out in" in said.err.replace("\n", " ")) == (2, True), said.err
     finally:
         gate.hub.git("worktree", "remove", "--force", str(tree))
-    gate.asks("go")
+    gate.asks("retry", "outside")
     gate.wait_landed("outside")
 
 

@@ -207,6 +207,7 @@ def _gate(state: State) -> Fields:
         "in_line": len(state.train.line.entries),
         "paused": state.paused,
         "shut": state.halted,
+        "frozen_until": state.rules.frozen_until(time.time()),
     }
 
 

@@ -179,6 +179,7 @@ def test_a_pause_is_told_with_its_reason_and_ends(api: Caller, gate: KeptGate) -
         "in_line": 0,
         "paused": "",
         "shut": "",
+        "frozen_until": None,
     }
 
 

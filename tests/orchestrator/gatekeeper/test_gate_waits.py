@@ -8,14 +8,19 @@ from gate_world import RUN, after, commit, decided, green, landing, opened, subm
 from orchestrator.dispatch import author_in
 from orchestrator.events import (
     CheckAnswered,
+    CheckCancelled,
     CheckSent,
     EntryHeld,
+    Event,
     GateHalted,
+    GateRuled,
     LandingIntended,
+    MessageLost,
     ReviewAwaited,
     TaskFailed,
 )
 from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.submissions import entry_name
 from orchestrator.hub import CannotRun
 from orchestrator.loop import Wishes
@@ -91,6 +96,39 @@ def test_what_changes_the_gate_holds_nobody_up_while_a_person_holds_it() -> None
     assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("b",)]
 
 
+def test_a_hotfix_that_finds_all_slots_taken_is_begun_and_what_makes_room_for_it_is_cancelled_once() -> None:
+    """71: its place before the others stands in the journal with its trial alone, so that both come at once."""
+    state, said = opened(*(submitted(one) for one in "abc")), list[Event]()
+    while events := decided(state):
+        after(state, *events)
+    after(state, submitted("urgent").model_copy(update={"klass": "hotfix"}))
+    for _ in range(20):
+        said += (events := decided(state))
+        after(state, *events)
+    assert not events, "the gate cancels and begins without end"
+    sent = [one.car for one in said if isinstance(one, CheckSent)]
+    cancelled = [one.message_id for one in said if isinstance(one, CheckCancelled)]
+    assert sent[0] == ("urgent",) and len(set(cancelled)) == len(cancelled) == len(sent)
+    assert state.train.line.cars[0] == ("urgent",)
+
+
+@pytest.mark.parametrize(("slots", "begun"), [(2, []), (3, [("d",)])])
+def test_what_is_tried_of_those_that_land_holds_its_slots_until_they_have(slots: int, begun: list[object]) -> None:
+    """Beside a landing, too, as many checks are out as may be, and no more."""
+    state = opened(*(submitted(one) for one in "abcd"))
+    while events := decided(state, slots=4):
+        after(state, *events)
+    out = {one.car: state.train.out[one.id].message for one in state.train.line.trials.values()}
+    sent, lost = out["c",], out["d",]
+    assert sent is not None and lost is not None
+    told = {"commit": commit("abc"), "tree": commit("tree"), "commits": [commit("a"), commit("ab"), commit("abc")]}
+    found = {"request_id": sent.message_id, "token": sent.token, "verdict": "green", **told}
+    after(state, CheckAnswered(task="c", result=CheckResult.model_validate(found), ahead=("a", "b"), car=("c",)))
+    after(state, *decided(state, slots=4), MessageLost(message_id=lost.message_id, why="its worker is gone"))
+    assert state.train.landing is not None and state.train.landing.intent.entries == ("a", "b", "c")
+    assert [one.car for one in decided(state, slots=slots) if isinstance(one, CheckSent)] == begun
+
+
 def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:
     plan = gate_plan(RUN, "main")
     told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
@@ -110,3 +148,17 @@ def test_names_that_would_be_called_the_same_are_told_apart() -> None:
     names = {entry_name(text) for text in ("fix.1", "fix-1", "ä", "ö", "ü", "a b", "a-b", "", "x" * 300, "x" * 301)}
     assert len(names) == 10
     assert all(entry_name(name) == name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("cap", "cars"), [(None, [("a0", "a1"), ("a2",)]), (1, [("a0", "b")]), (2, [("a0", "a1"), ("b",)])]
+)
+def test_of_one_submitter_no_more_are_in_cars_than_may_be_while_others_wait(
+    cap: int | None, cars: list[tuple[str, ...]]
+) -> None:
+    many = [submitted(f"a{n}").model_copy(update={"by": "Ann"}) for n in range(4)]
+    other = submitted("b").model_copy(update={"by": "Bob"})
+    state = opened(GateRuled(rules=GateRules(most_of_one=cap)), *many, other)
+    while (begun := decided(state)) and len(state.train.line.cars) < len(cars):
+        after(state, *begun)
+    assert state.train.line.cars == cars

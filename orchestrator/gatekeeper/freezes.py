@@ -1,0 +1,160 @@
+"""
+Times within which nothing lands, as a person writes them: `fri 16:00 - mon 08:00`, `2026-12-20 - 2027-01-04`. Pure.
+
+They are of the clock on the wall. An hour that the clock shows twice, or leaves out, belongs to the freeze in any case:
+of two moments that a time may be read as, a freeze begins with the earlier and ends with the later.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_EXAMPLE = 'say, for instance, "fri 16:00 - mon 08:00" or "2026-12-20 - 2027-01-04"'
+_SIDE = re.compile(r"([a-z]{3}|\d{4}-\d\d-\d\d)(?: (\d?\d):(\d\d))?")
+_BETWEEN = re.compile(r"\s+(?:-|–|to)\s+")
+_DAY = timedelta(days=1)
+_CHAINED = 100
+"""Freezes that follow upon one another without a gap: beyond so many it is not asked when they end."""
+
+
+class BadFreeze(Exception):
+    """It cannot be read as a time. One sentence, with one that can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Of the wall's clock; the end is no part of it."""
+
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly:
+    """Each week from one day and time of day to another, of the same week or the next."""
+
+    day: int
+    at: time
+    lasts: timedelta
+
+    def near(self, day: date) -> Iterator[Span]:
+        """Those that may have the day in them."""
+        for back in range(8):
+            if (day - back * _DAY).weekday() == self.day:
+                begin = datetime.combine(day - back * _DAY, self.at)
+                yield Span(begin, begin + self.lasts)
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    span: Span
+
+    def near(self, day: date) -> Iterator[Span]:
+        yield self.span
+
+
+@dataclass(frozen=True, slots=True)
+class Freezes:
+    """All of a gate's."""
+
+    windows: tuple[Weekly | Once, ...] = ()
+    zone: ZoneInfo | None = None
+    """None: the machine's."""
+
+    def until(self, now: float) -> float | None:
+        """
+        When what lasts now will end, with all that follows upon it without a gap (Unix seconds); None where nothing
+        does. One without an end that could be told ends when it was last looked.
+        """
+        end = now
+        for _ in range(_CHAINED):
+            later = self._end(end)
+            if later is None:
+                break
+            end = later
+        return end if end > now else None
+
+    def _end(self, now: float) -> float | None:
+        day = datetime.fromtimestamp(now, self.zone).date()
+        spans = (span for window in self.windows for span in window.near(day))
+        ends = (self._last(span.end) for span in spans if self._first(span.begin) <= now)
+        return max((end for end in ends if end > now), default=None)
+
+    def _first(self, clock: datetime) -> float:
+        return min(self._moments(clock))
+
+    def _last(self, clock: datetime) -> float:
+        return max(self._moments(clock))
+
+    def _moments(self, clock: datetime) -> tuple[float, float]:
+        first, second = (clock.replace(tzinfo=self.zone, fold=fold).timestamp() for fold in (0, 1))
+        return first, second
+
+
+@lru_cache(maxsize=64)
+def freezes(texts: tuple[str, ...], zone: str) -> Freezes:
+    """
+    As a person wrote them; an empty zone is the machine's.
+
+    Raises:
+        BadFreeze: one of them is no time, or there is no such zone.
+    """
+    return Freezes(tuple(_window(text) for text in texts), _zone(zone))
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ValueError, OSError, KeyError) as unknown:
+        raise BadFreeze(f"there is no time zone '{name}'; say, for instance, Europe/Berlin or UTC") from unknown
+
+
+def _window(text: str) -> Weekly | Once:
+    sides = [_SIDE.fullmatch(" ".join(side.split())) for side in _BETWEEN.split(text.strip().lower())]
+    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+        raise BadFreeze(f"'{text}' is no time from which and to which nothing lands; {_EXAMPLE}")
+    begin, end = sides[0], sides[1]
+    try:
+        if begin[1] in _DAYS and end[1] in _DAYS:
+            return _weekly(text, begin, end)
+        if begin[1] not in _DAYS and end[1] not in _DAYS:
+            return _once(text, begin, end)
+    except ValueError as wrong:
+        raise BadFreeze(f"'{text}' has what is no day or no time of day; {_EXAMPLE}") from wrong
+    raise BadFreeze(f"'{text}' is of a day of the week and of a date; give two of one kind: {_EXAMPLE}")
+
+
+def _weekly(text: str, begin: re.Match[str], end: re.Match[str]) -> Weekly:
+    first, at = _DAYS.index(begin[1]), _time(begin)
+    from_, to = timedelta(hours=at.hour, minutes=at.minute), _DAYS.index(end[1]) * _DAY + _end_of(end)
+    lasts = to - first * _DAY - from_
+    if not lasts:
+        raise BadFreeze(f"'{text}' ends where it begins; {_EXAMPLE}")
+    return Weekly(first, at, lasts if lasts > timedelta(0) else lasts + 7 * _DAY)
+
+
+def _once(text: str, begin: re.Match[str], end: re.Match[str]) -> Once:
+    first = datetime.combine(date.fromisoformat(begin[1]), _time(begin))
+    last = datetime.combine(date.fromisoformat(end[1]), time()) + _end_of(end)
+    if last <= first:
+        raise BadFreeze(f"'{text}' ends before it begins; {_EXAMPLE}")
+    return Once(Span(first, last))
+
+
+def _time(side: re.Match[str]) -> time:
+    return time(int(side[2]), int(side[3])) if side[2] else time()
+
+
+def _end_of(side: re.Match[str]) -> timedelta:
+    """Since the beginning of the day: a day without a time ends when it does."""
+    at = _time(side)
+    return timedelta(hours=at.hour, minutes=at.minute) if side[2] else _DAY
+
+
+def told(texts: Sequence[str]) -> str:
+    """`fri 16:00 - mon 08:00 and ...`, as it was written."""
+    return " and ".join(" ".join(text.split()) for text in texts)

@@ -1,0 +1,80 @@
+"""The places of one machine go evenly to those gates that want them; who was alone gives up what it has too much of."""
+
+from collections.abc import Callable
+
+from gate_world import after, decided, opened, submitted
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.events import CheckSent
+from orchestrator.gatekeeper.places import Claim, Places, places_for
+from orchestrator.gatekeeper.together import shared
+
+CLAIM = st.builds(Claim, running=st.integers(0, 5), wants=st.integers(0, 5), served=st.integers(0, 9))
+
+
+def _claim(running: int, wants: int = 0, served: int = 0) -> Claim:
+    return Claim(running=running, wants=wants, served=served)
+
+
+def test_who_is_alone_has_all() -> None:
+    assert places_for("a", 4, {"a": _claim(0)}) == 4
+    assert places_for("a", 4, {"a": _claim(1), "b": _claim(0)}) == 4
+
+
+def test_nobody_takes_the_place_that_another_has_waited_for() -> None:
+    busy = {"a": _claim(3), "b": _claim(0, wants=2)}
+    assert places_for("a", 4, busy) == 3
+    assert places_for("b", 4, busy) == 1
+
+
+def test_one_place_goes_round() -> None:
+    """With fewer places than gates each has its turn."""
+    turns = {"a": _claim(0, wants=5, served=2), "b": _claim(0, wants=5, served=1)}
+    assert (places_for("a", 1, turns), places_for("b", 1, turns)) == (0, 1)
+
+
+@given(st.integers(0, 8), st.dictionaries(st.sampled_from("abcd"), CLAIM, min_size=1))
+def test_all_together_never_have_more_than_there_are(total: int, claims: dict[str, Claim]) -> None:
+    running = sum(claim.running for claim in claims.values())
+    given_ = {name: places_for(name, total, claims) - claim.running for name, claim in claims.items()}
+    for name, more in given_.items():
+        assert 0 <= more <= max(0, total - running)
+        if all(not claim.wants for other, claim in claims.items() if other != name):
+            assert more == max(0, total - running), "a place that nobody else wants"
+
+
+def test_what_a_gate_wants_is_forgotten_once_it_is_asked_anew_or_gone() -> None:
+    """Trouble that keeps it from saying so must not keep places from others."""
+    places = Places(states={"a": opened(), "b": opened()})
+    places.want("b", 1)
+    places.serve("a")
+    assert (places.of("a", 1), places.of("b", 1), places.of("a", 1)) == (0, 1, 1)
+    places.want("b", 1)
+    places.leave("b")
+    assert places.of("a", 1) == 1
+
+
+def test_trials_that_run_are_counted() -> None:
+    state = opened(submitted("one"))
+    (sent,) = decided(state)
+    assert isinstance(sent, CheckSent)
+    places = Places(states={"a": after(state, sent), "b": opened()})
+    assert (places.of("b", 3), places.of("a", 3)) == (2, 3)
+
+
+class _Dying:
+    """A Redis that has died twice."""
+
+    def __init__(self) -> None:
+        self.told = [["redis"], [], ["gate"]]
+
+    def mend(self) -> list[str]:
+        return self.told.pop() if self.told else []
+
+
+def test_each_gate_hears_of_all_that_was_started_again() -> None:
+    first, second = shared(_Dying(), 2)
+    assert first is not None and second is not None
+    heard: list[Callable[[], list[str]]] = [first.mend, second.mend, first.mend, second.mend]
+    assert [hear() for hear in heard] == [["gate"], ["gate"], ["redis"], ["redis"]]
