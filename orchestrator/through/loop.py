@@ -23,7 +23,11 @@ LOOK_S = 1.0
 
 @dataclass(slots=True)
 class ThroughLoop(Loop):
-    """A run at work whose candidates land by another's train."""
+    """
+    A run at work whose candidates land by another's train.
+
+    A method of a slotted dataclass has no `__class__` cell that `super()` could find: what is a `Loop`'s is named.
+    """
 
     exchange: Exchange = field(init=False)
     _looked: float = float("-inf")
@@ -41,7 +45,6 @@ class ThroughLoop(Loop):
                 self.exchange.put(self.course, self.state)
             except (GitFailed, MissingCommit) as trouble:
                 log.warning("hub.away", run=self.state.run, why=str(trouble))
-        # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)
 
     def _stopped(self) -> Ending | None:
