@@ -305,6 +305,23 @@ def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
     assert len([one for one in gate.journal if isinstance(one, EntrySubmitted) and one.task == entry]) == 1
 
 
+def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> None:
+    """What it demands is not known: taken for a person's, a model's work would land unseen."""
+    entry, run, gate = f"{RUN}-a", pair.run, pair.gate
+    run.works()
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    ref = f"refs/forgepool/for/main/{entry}"
+    text = pair.hub.text("cat-file", "tag", ref)
+    strange = "\n".join("Card: bm90IGEgY2FyZA==" if one.startswith("Card: ") else one for one in text.splitlines())
+    pair.hub.run("update-ref", ref, pair.hub.text("mktag", stdin=f"{strange}\n".encode()))
+    gate.takes_in()
+    assert entry not in gate.state.submitted
+    gate.answers()
+    run.looks()
+    assert "cannot be read here" in run.state.tasks["a"].reasons[-1].summary
+
+
 def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pair: Pair) -> None:
     run, gate = pair.run, pair.gate
     run.works()
