@@ -19,6 +19,6 @@ def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
     return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on)))
 
 
-def joint_patch_id(git: Git, on: CommitId, tree: TreeId, steps: Sequence[Step]) -> str:
-    """Of the one step, or, of several or none, that of all that the tree changes."""
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step], tree: TreeId) -> str:
+    """Of several, or of a tree that was put together by others, that of all that is changed together."""
     return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, tree)
