@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orchestrator.outstanding import is_pausing
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.telling import advice_words, clock
@@ -207,7 +208,7 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
         return "waits", "refused", "", f"{words}; it is kept back for that, alone", f"forgepool gate retry {task.id}"
     if task.id in state.held:
         return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
-    if task.not_before > now:
+    if is_pausing(task.not_before, now):
         again = clock(task.not_before, now)
         return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}, and nobody is blamed", ""
     needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
