@@ -13,6 +13,9 @@ else is **work** for the slots, by the odds of what will land:
   comes behind goes around the likeliest culprit, and a path that is hardly likely is not funded at all.
 - What is risky is tried alone first, off the critical path. Such a trial is kept when the tip moves: it can land
   nothing any more, and still tells whether its entry is good. So is the decisive trial of one that was passed by.
+- Entries may have **scopes**: what checks look at of what they change. A car is tried behind those alone with which it
+  shares one, and behind whom it needs. When others land, a trial goes on *behind* the tip: its red is a red still, its
+  green is tried anew on the tip, where nothing of it has to be run, and only that lands.
 - Cars are no longer than backlog and slots ask for. A longer one spares runs, and its red costs all in it a round.
 
 Why not a window that grows with landings and halves with rejects: rejects come by themselves, not by congestion, and
