@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,6 +53,8 @@ from orchestrator.review_state import MOST_REVIEWS
 from orchestrator.reviewing import PlanReview
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from supervisor.definitions import CheckDefinition
+from supervisor.lanes import ONE_LANE, Lanes
 from supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
 from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
 
@@ -99,7 +102,7 @@ def courses(draw: st.DrawFn) -> Course:
     wave = Wave(every=draw(st.sampled_from([None, 1, 3]))) if draw(_RARELY) else None
     order_at_gate = draw(st.sampled_from(["cheap_first", "side_by_side", "review_first"]))
     whole = draw(st.sampled_from(["never", "end", "each", "each"])) if wave is not None else "never"
-    return course(
+    made = course(
         *tasks,
         review=draw(st.sampled_from(["none", None, review, review])),
         gate=Gate.model_validate({"order": order_at_gate, "wave": wave, "integration_review": whole}),
@@ -108,6 +111,11 @@ def courses(draw: st.DrawFn) -> Course:
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
         reads=draw(st.sampled_from(["block", "ignore"])),
     )
+    return replace(made, lanes=draw(st.sampled_from([ONE_LANE, LANES])))
+
+
+LANES = Lanes([CheckDefinition(name=one.replace("/", "-"), run="x", paths=(one,)) for one in FILES])
+"""A check for each file."""
 
 
 class Run(RuleBasedStateMachine):
