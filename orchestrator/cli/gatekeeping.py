@@ -23,6 +23,7 @@ from orchestrator.gatekeeper.freezes import BadFreeze, freezes
 from orchestrator.gatekeeper.intake import asked
 from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.naming import found, gate_called, gates_called
+from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import Beside, posts
 from orchestrator.gatekeeper.serving import serve as keep
@@ -325,6 +326,8 @@ def _ask(gate: str | None, entry: str | None, request: Request, wish: str) -> in
         one = found(Settings(), entry, gate)
         kept, state, where = one.kept, one.state, f"'{entry}' is {one.state.tasks[one.name].phase}"
         request = request.model_copy(update={"task": one.name})
+        if request.do == "retry":
+            refuse_forgotten(state, one.name)
     if not asked(state, request):
         raise CannotRun(f"there is nothing to {wish}: {where}")
     try:
@@ -336,6 +339,14 @@ def _ask(gate: str | None, entry: str | None, request: Request, wish: str) -> in
     for change in changes:
         say(gate_sentence(change, run=kept.options.run) or "")
     return 0
+
+
+def refuse_forgotten(state: State, entry: str) -> None:
+    if state.tasks[entry].phase != "landed" and entry in forgettable(state, time.time()):
+        raise CannotRun(
+            f"'{entry}' was given back more than {KEPT_DAYS} days ago, or before {MOST_KEPT} others, and is kept no "
+            f"more; submit it again: forgepool gate submit BRANCH --name {entry}"
+        )
 
 
 def _decided(request: Request, state: State) -> list[Event]:

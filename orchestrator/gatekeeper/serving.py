@@ -13,7 +13,7 @@ from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
 from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.places import Places
 from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.gatekeeper.submissions import earlier_name
 from orchestrator.gatekeeper.together import Leave, keep_together, shared
 from orchestrator.hub import CannotRun, Hub, open_hub
 from orchestrator.journal import Journal
@@ -50,7 +50,7 @@ class Post:
 
 def gate_name(hub: str, target: str) -> str:
     """Of the one gate that this home has in front of a branch of a hub."""
-    return f"gate-{entry_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
+    return f"gate-{earlier_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
 
 
 def posted(where: str, target: str, settings: Settings) -> Post:
