@@ -21,7 +21,6 @@ from orchestrator.gatekeeper.course import PeoplesReview
 from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
 from orchestrator.gatekeeper.freezes import BadFreeze, freezes
 from orchestrator.gatekeeper.intake import asked
-from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.naming import found, gate_called, gates_called
 from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
 from orchestrator.gatekeeper.rules import GateRules
@@ -141,11 +140,11 @@ def _column(targets: Sequence[str]) -> int:
     return max(map(len, targets)) if len(targets) > 1 else 0
 
 
-def _left(targets: Sequence[str], loop: GateLoop, trouble: Exception) -> None:
+def _left(targets: Sequence[str], gate: State, trouble: Exception) -> None:
     if len(targets) > 1:
         said = str(trouble).strip().splitlines()
         why = said[0] if said else type(trouble).__name__
-        _note(f"the gate of {loop.state.target} is left, the others go on; {why}")
+        _note(f"the gate of {gate.target} is left, the others go on; {why}")
 
 
 def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from orchestrator.events import CheckSent
 from orchestrator.gatekeeper.places import Claim, Places, places_for
-from orchestrator.gatekeeper.together import shared
+from orchestrator.gatekeeper.together import keep_together, shared
+from orchestrator.loop import Ending
+from orchestrator.state import State
 
 CLAIM = st.builds(Claim, running=st.integers(0, 5), wants=st.integers(0, 5), served=st.integers(0, 9))
 
@@ -78,3 +80,33 @@ def test_each_gate_hears_of_all_that_was_started_again() -> None:
     assert first is not None and second is not None
     heard: list[Callable[[], list[str]]] = [first.mend, second.mend, first.mend, second.mend]
     assert [hear() for hear in heard] == [["gate"], ["gate"], ["redis"], ["redis"]]
+
+
+class _Gate:
+    """Goes on for so many turns, and ends, or falls over."""
+
+    def __init__(self, turns: int, trouble: Exception | None = None) -> None:
+        self.state, self.turns, self.trouble, self.is_left = opened(), turns, trouble, False
+
+    def step(self) -> Ending | None:
+        assert not self.is_left
+        self.turns -= 1
+        if self.turns < 0 and self.trouble is not None:
+            raise self.trouble
+        return "interrupted" if self.turns < 0 else None
+
+    def leave(self) -> None:
+        self.is_left = True
+
+
+def test_what_nobody_foresaw_ends_one_gate_and_is_told_and_raised_after_the_others() -> None:
+    fallen, others = _Gate(2, OSError("no disk")), [_Gate(5), _Gate(0)]
+    told: list[tuple[State, str, int]] = []
+    troubles = keep_together(
+        [others[0], fallen, others[1]],
+        lambda state, trouble: told.append((state, str(trouble), others[0].turns)),
+    )
+    assert [str(one) for one in troubles] == ["no disk"]
+    assert told == [(fallen.state, "no disk", 2)], "told at once, while the other goes on"
+    assert fallen.is_left and all(one.is_left for one in others)
+    assert keep_together([_Gate(1)], lambda state, trouble: None) == []
