@@ -138,7 +138,8 @@ class _Gate:
         if landing is not None:
             self.line.land(landing.intent.entries)
         outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
-        policy = Policy(most_of_one=cap, later_passes=not self.state.train.doubted)
+        doubted = (one for one in self.state.train.doubted if not _stays(self.state, one))
+        policy = Policy(most_of_one=cap, later_passes=not any(doubted))
         for _ in range(_ROUNDS):
             actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))
             events = [event for action in actions for event in self._events(action)]

@@ -2,7 +2,7 @@
 
 import getpass
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -91,11 +91,7 @@ def serve(
     What is checked is what each branch's own forgepool.yaml says. Killed and started again, it goes on where it was.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
-    for option, given in (("--http", http), ("--forge", forge)):
-        if given is not None and len(targets) > 1:
-            raise CannotRun(
-                f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own"
-            )
+    _refuse_together(targets, {"--http": http, "--forge": forge})
     rules = _rules(freeze or (), freeze_zone, most_of_one)
     stands = [replace(one, people=people, trials=trials, rules=rules) for one in posts(repo, targets, settings)]
     beside: list[Beside] = []
@@ -105,9 +101,7 @@ def serve(
     if http is not None:
         beside.append(api_beside(http, token_file, targets[0], settings, _note))
     wishes = listen_to_ctrl_c()
-    say(
-        f"{_gates(targets)} in {stands[0].hub.facts.url} {'are' if len(targets) > 1 else 'is'} open; {_way_in(targets)}"
-    )
+    say(_opening(targets, stands[0].hub.facts.url))
     told = heard(partial(_tell, _column(targets)), wishes, settings)
     kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
     return max(_close(one, wishes, alone=len(kept) == 1) for one in kept)
@@ -122,17 +116,17 @@ def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRul
     return GateRules(freezes=tuple(freeze), zone=zone, most_of_one=most_of_one)
 
 
-def _gates(targets: Sequence[str]) -> str:
-    return (
-        f"the gate of {targets[0]}"
-        if len(targets) == 1
-        else f"the gates of {', '.join(targets[:-1])} and {targets[-1]}"
-    )
+def _refuse_together(targets: Sequence[str], serving_one: Mapping[str, str | None]) -> None:
+    option = next((option for option, given in serving_one.items() if given is not None), None)
+    if option is not None and len(targets) > 1:
+        raise CannotRun(f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own")
 
 
-def _way_in(targets: Sequence[str]) -> str:
-    where = " --target TARGET" if len(targets) > 1 else ""
-    return f"to be let in: forgepool gate submit BRANCH{where}"
+def _opening(targets: Sequence[str], hub: str) -> str:
+    if len(targets) == 1:
+        return f"the gate of {targets[0]} in {hub} is open; to be let in: forgepool gate submit BRANCH"
+    which = f"{', '.join(targets[:-1])} and {targets[-1]}"
+    return f"the gates of {which} in {hub} are open; to be let in: forgepool gate submit BRANCH --target TARGET"
 
 
 def _column(targets: Sequence[str]) -> int:

@@ -121,23 +121,7 @@ def serve(
         begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
         broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
         use_broker(broker)
-        places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
-        loops = [
-            GateLoop(
-                course=gate_course(one.kept.plan, one.state, one.post.people),
-                state=one.state,
-                journal=one.journal,
-                folder=one.kept.folder,
-                mirror=one.post.hub.mirror,
-                link=Link(connect(broker), one.state.run, settings.lease_ttl_s),
-                parts=part,
-                wishes=wishes,
-                listener=listener,
-                wait_s=WAIT_S / len(begun),
-                places=places,
-            )
-            for one, part in zip(begun, shared(parts, len(begun)), strict=True)
-        ]
+        loops = _loops(begun, broker, parts, settings, wishes, listener)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else Aside())
         for serves in beside:
             held.enter_context(serves(kept[0], mirror))
@@ -155,6 +139,33 @@ class _Begun:
     journal: Journal
     state: State
     is_resumed: bool
+
+
+def _loops(
+    begun: Sequence[_Begun],
+    broker: str,
+    parts: Embedded | None,
+    settings: Settings,
+    wishes: Wishes,
+    listener: Listener,
+) -> list[GateLoop]:
+    places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+    return [
+        GateLoop(
+            course=gate_course(one.kept.plan, one.state, one.post.people),
+            state=one.state,
+            journal=one.journal,
+            folder=one.kept.folder,
+            mirror=one.post.hub.mirror,
+            link=Link(connect(broker), one.state.run, settings.lease_ttl_s),
+            parts=part,
+            wishes=wishes,
+            listener=listener,
+            wait_s=WAIT_S / len(begun),
+            places=places,
+        )
+        for one, part in zip(begun, shared(parts, len(begun)), strict=True)
+    ]
 
 
 def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
