@@ -54,6 +54,9 @@ class GateLoop(Loop):
         self.journal.close()
 
     def _turn(self) -> None:
+        if self.places is not None:
+            # Should this turn not come so far as to say anew what is wanted, nobody is to wait for it.
+            self.places.want(self.state.run, 0)
         self._tell_of_freezes()
         try:
             self._look_at_hub()
