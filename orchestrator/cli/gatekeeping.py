@@ -66,7 +66,10 @@ def serve(
     ] = "none",
     freeze: Annotated[
         Words,
-        typer.Option(metavar="FROM - TO", help="Nothing but hotfixes lands then; may be given again."),
+        typer.Option(
+            metavar="FROM - TO",
+            help='Nothing but hotfixes lands then, as in "fri 16:00 - mon 08:00"; may be given again.',
+        ),
     ] = None,
     freeze_zone: Annotated[str, typer.Option(metavar="ZONE", help="Of --freeze; default: the machine's.")] = "",
     most_of_one: Annotated[
