@@ -20,16 +20,18 @@ doubted and no more; somebody is given back only for what was red with nobody el
 What a model has made waits, once it is green, for its **review** (`reviewing`, without a slot at the gate). It lands
 with an **approval** alone: a reviewer's, bound to the diff that was checked, or a person's, bound to the candidate
 (`review_state`). Without one no landing can be journaled. A candidate that had been given up and is approved then
-waits for its lock, and goes on from there (`approvals`). A **wave** has the target itself checked as a whole (`waves`).
+waits for its lock, and goes on from there (`approvals`). A **wave** has the target itself checked as a whole
+(`waves`); then somebody of another family than all its authors may look at what has landed since (`wave_reviews`), and
+the run does not end before that was passed, by a reviewer or by a person.
 
 What a model may use is **reserved** of the run's **budget** when an order or a review is sent, and settled at its
 answer. What nobody waits for any more, as a review beside a check that is red, is fenced by the loop. An order that
 was interrupted is gone on with by the next one, on the base it had. An agent's question parks its task until a person
 has answered it.
 
-Deciding is pure (`decisions` with `starts`, `reviews`, `waves`, `locks`, `readiness`, `budget` and `retries`;
-`reception`; `requests` with `approvals`; `recovery` but for its questions to the hub): plan, state and clock in,
-events out. So the random-event tests ask the very functions a night's run asks. Acting is elsewhere: `journal`
+Deciding is pure (`decisions` with `starts`, `reviews`, `waves`, `wave_reviews`, `locks`, `readiness`, `budget` and
+`retries`; `reception`; `requests` with `approvals`; `recovery` but for its questions to the hub): plan, state and clock
+in, events out. So the random-event tests ask the very functions a night's run asks. Acting is elsewhere: `journal`
 (SQLite), `link` (Redis, by way of `workers`), `embedded` (the private Redis and workers of a one-machine run),
 `session` (what surrounds the loop), `cli` (words in, sentences out).
 

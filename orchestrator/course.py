@@ -3,9 +3,9 @@ A plan as decisions see it: indexed once, asked often.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from orchestrator.budget import Budget, Ledger
 from orchestrator.overlap import Globs
@@ -13,6 +13,7 @@ from orchestrator.plan import Plan, Task
 from orchestrator.readiness import Graph, TaskNeeds
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, TaskState
+from supervisor.lanes import ONE_LANE, Lanes
 from supervisor.messages import ReviewPolicy
 from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
@@ -27,6 +28,8 @@ class Course:
     plan: Plan
     learned_s: Mapping[str, float]
     """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
+    lanes: Lanes = field(default=ONE_LANE, kw_only=True)
+    """Which checks of the target a change can turn red."""
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -67,6 +70,11 @@ class Course:
     def review_policy(self) -> ReviewPolicy:
         review = self.plan.review
         return ReviewPolicy() if review is None or review == "none" else review.policy
+
+    @property
+    def integration_review(self) -> Literal["never", "end", "each"]:
+        """When what has landed is reviewed as a whole. A gate's never is: it has no end, and no waves."""
+        return "never" if self.serving else self.plan.gate.integration_review
 
     @cached_property
     def conversing(self) -> frozenset[str]:

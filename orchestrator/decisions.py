@@ -7,7 +7,7 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Sequence
 
-from orchestrator import reviews, waves
+from orchestrator import reviews, wave_reviews, waves
 from orchestrator.approvals import restored
 from orchestrator.course import Course
 from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
@@ -55,14 +55,16 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
             return started
-    if (
-        not course.serving
-        and all(task.phase in TERMINAL for task in state.tasks.values())
-        and not waves.is_due(course, state)
-    ):
-        landed = len(state.in_phase("landed"))
-        return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
-    return []
+    return _ended(course, state)
+
+
+def _ended(course: Course, state: State) -> list[Event]:
+    if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
+        return []
+    if waves.is_due(course, state) or wave_reviews.is_due(course, state):
+        return []
+    landed = len(state.in_phase("landed"))
+    return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
 
 
 def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
@@ -79,6 +81,7 @@ def _decided(course: Course, state: State) -> Sequence[Event]:
         or out_of_budget(course, state)
         or reviews.out_of_budget_for_review(course, state)
         or waves.given_up(state)
+        or wave_reviews.given_up(course, state)
     )
 
 

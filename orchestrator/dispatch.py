@@ -16,7 +16,16 @@ from orchestrator.proofs import checked_words
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, TaskState
 from supervisor.definitions import CheckDefinition
-from supervisor.messages import Author, CheckRequest, EntryRef, LandRequest, ReviewRequest, Sibling
+from supervisor.messages import (
+    Author,
+    CheckRequest,
+    EntryRef,
+    LandedTask,
+    LandRequest,
+    ReviewRequest,
+    Sibling,
+    WaveOf,
+)
 from workers.messages import CliAgent, CommandAgent, Limits, WorkOrder, WorkResult
 from workers.refs import candidate_ref
 
@@ -24,6 +33,8 @@ _MAY_LIE_S = 3600.0
 """Seconds a message may lie in a queue before it is stale. Counted from each sending."""
 _MOST_SIBLINGS = 100
 _MOST_FILES = 50
+_MOST_TOLD = 100
+"""Tasks of a wave of which its reviewer is told what they were to do."""
 _MOST_CLAIMED = 20_000
 
 
@@ -116,6 +127,51 @@ def review_request(course: Course, state: State, task: TaskState, sent: Outstand
     )
 
 
+def wave_review_request(course: Course, state: State, sent: Outstanding, *, now: float) -> ReviewRequest:
+    """What has landed since somebody passed it as a whole; of those that change more meanwhile, the names."""
+    own = state.wave_review
+    answer, use = own.against, own.use or Use()
+    return ReviewRequest(
+        **_train(course, state, sent, now),
+        base=own.review.base,
+        entries=(),
+        whole=True,
+        reviewed=True,
+        policy=course.review_policy,
+        wave=_wave_of(course, state),
+        known=answer if answer is not None and answer.outcome == "failed" else None,
+        siblings=tuple(_siblings(course, state, None)),
+        checked=checked_words(state.wave.green) if state.wave.green is not None else (),
+        cost_usd=use.reserved_usd,
+        tokens=use.reserved_tokens,
+    )
+
+
+def _wave_of(course: Course, state: State) -> WaveOf:
+    own = state.wave_review
+    tasks = [state.tasks[one] for one in own.tasks]
+    return WaveOf(
+        number=own.review.sent,
+        tip=own.tip,
+        tasks=tuple(_landed_task(course, task) for task in tasks[:_MOST_TOLD]),
+        more=own.tasks[_MOST_TOLD:],
+        authors=tuple(dict.fromkeys(author_in(course, state, task) for task in tasks)),
+        grants=tuple(dict.fromkeys(glob for task in tasks for glob in course.tasks[task.id].grants)),
+        waive=tuple(dict.fromkeys(rule for task in tasks for rule in course.tasks[task.id].waive)),
+    )
+
+
+def _landed_task(course: Course, task: TaskState) -> LandedTask:
+    planned = course.tasks[task.id]
+    return LandedTask(
+        task=task.id,
+        title=planned.title,
+        description=planned.description[:_MOST_CLAIMED],
+        acceptance=planned.acceptance,
+        commit=task.commit,
+    )
+
+
 def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[str, Any]:
     """What every request to the supervisor says."""
     return {
@@ -133,9 +189,9 @@ def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[
     }
 
 
-def _siblings(course: Course, state: State, task: TaskState) -> Iterator[Sibling]:
+def _siblings(course: Course, state: State, task: TaskState | None) -> Iterator[Sibling]:
     """The other tasks under way of which it is known what they change."""
-    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one is not task)
     for other in islice(others, _MOST_SIBLINGS):
         declared = course.tasks[other.id].files or ()
         files = tuple(dict.fromkeys((*declared, *other.extra)))

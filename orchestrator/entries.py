@@ -37,6 +37,8 @@ class Gate(Message):
     order: Literal["cheap_first", "side_by_side", "review_first"] = "cheap_first"
     wave: Wave | None = None
     """None: the target is not checked again as a whole."""
+    integration_review: Literal["never", "end", "each"] = "never"
+    """When what has landed is reviewed as a whole, after its checks: at the end of the run, or with each wave."""
 
 
 class ReviewEntry(Message):

@@ -174,6 +174,13 @@ class EntrySubmitted(Message):
     needs: tuple[str, ...] = ()
     """Entries that have to land before it."""
     style: LandingStyle | None = None
+    paths: tuple[str, ...] = ()
+    """What it changes; none where that is not known."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person lets this very commit change, protected or not."""
+    waive: tuple[str, ...] = ()
+    """Rules of the scans that a person does not apply to it."""
+    granted_by: str = ""
 
 
 class EntryRefused(Message):
@@ -244,6 +251,8 @@ class TipMoved(Message):
 
     kind: Literal["tip.moved"] = "tip.moved"
     tip: str
+    lost: tuple[str, ...] = ()
+    """Entries that have landed, and are not in its history: the target was taken back."""
 
 
 class EntryQueued(Message):
@@ -280,6 +289,13 @@ class CheckAnswered(Message):
     ahead: tuple[str, ...] = ()
     car: tuple[str, ...] = ()
     """What it is about, as far as it had not landed by then; empty for the task alone."""
+
+
+class CheckDoubted(Message):
+    """The first run of a decisive trial was red, and it is run again: who comes behind need not wait for the second."""
+
+    kind: Literal["check.doubted"] = "check.doubted"
+    message_id: str
 
 
 class CheckCancelled(Message):
@@ -467,6 +483,36 @@ class WaveAnswered(Message):
     result: CheckResult
 
 
+class WaveReviewSent(Message):
+    """What has landed is reviewed as a whole, once all checks were green on it; nothing is let in meanwhile."""
+
+    kind: Literal["wave_review.sent"] = "wave_review.sent"
+    number: int
+    message_id: str
+    token: str
+    base: str
+    """The target's commit before the first landing that nobody has passed as a whole yet."""
+    tip: str
+    tasks: tuple[str, ...]
+    """Those that have landed since, in that order."""
+    issued_at: float
+    reserved_usd: float | None = None
+    reserved_tokens: int | None = None
+
+
+class WaveReviewAnswered(Message):
+    kind: Literal["wave_review.answered"] = "wave_review.answered"
+    result: Review
+
+
+class WaveApproved(Message):
+    """A person has looked at what has landed up to this tip, and answers for it in a reviewer's place."""
+
+    kind: Literal["wave.approved"] = "wave.approved"
+    by: str
+    tip: str
+
+
 class ProfileChosen(Message):
     """A person chose another context profile for the task, from the next call to its model on."""
 
@@ -504,6 +550,8 @@ class GateHalted(Message):
     kind: Literal["gate.halted"] = "gate.halted"
     why: str
     infrastructure: bool = False
+    reviewed: bool = False
+    """It is the review of a wave that shut it: a person's word on that opens it."""
 
 
 class WorkersMissing(Message):
@@ -548,6 +596,7 @@ Event = Annotated[
     | TipMoved
     | CheckSent
     | CheckAnswered
+    | CheckDoubted
     | CheckCancelled
     | CarDissolved
     | ReviewAwaited
@@ -567,6 +616,9 @@ Event = Annotated[
     | CandidateRestored
     | WaveSent
     | WaveAnswered
+    | WaveReviewSent
+    | WaveReviewAnswered
+    | WaveApproved
     | ProfileChosen
     | ContextRebuilt
     | GateHalted

@@ -226,6 +226,7 @@ def _request(ready: Ready, *, reviewed: bool) -> CheckRequest:
         entries=(entry,),
         plan_checks=question.plan_checks,
         reviewed=reviewed,
+        private=True,
         issued_at=now,
         start_by=now + _PATIENCE_S,
     )

@@ -17,16 +17,35 @@ class Request(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
     do: Literal[
-        "cancel", "retry", "answer", "context", "approve", "reject", "pause", "go", "hold", "release", "reclass"
+        "cancel",
+        "retry",
+        "answer",
+        "context",
+        "approve",
+        "reject",
+        "pause",
+        "go",
+        "hold",
+        "release",
+        "reclass",
+        "grant",
     ]
-    """The last five of a gate alone: `go` ends a pause, or opens a gate that was shut."""
+    """The last six of a gate alone: `go` ends a pause, or opens a gate that was shut."""
     task: str | None = None
     text: str = ""
     """Of an answer; of `context`, the profile; of `reject` and `pause`, the reason; of `reclass`, the class."""
     by: str = ""
     """Who asks, where that is kept."""
+    grants: tuple[str, ...] = ()
+    waive: tuple[str, ...] = ()
+    """Of `grant`: what the entry may change, and rules that are not applied to it."""
     candidate: str = ""
-    """Of `approve` and `reject`: the commit that was the candidate when it was said; of no other does it hold."""
+    """
+    Of `approve` and `reject`: the commit that was the candidate when it was said, of a wave the target's tip; of no
+    other does it hold.
+    """
+    wave: bool = False
+    """Of `approve`: what has landed is meant, as a whole, and no task."""
 
 
 def leave(run_folder: Path, request: Request) -> None:

@@ -14,7 +14,7 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from orchestrator.reception import Answer
-from supervisor.messages import CheckResult, Landing, Review
+from supervisor.messages import CheckResult, Doubt, Landing, Review
 from workers import answers, asking, leases, presence, wire
 from workers.answers import Started
 from workers.asking import PathsAnswer, PathsAsked
@@ -27,7 +27,8 @@ log = structlog.get_logger()
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(
     Annotated[
-        Started | PathsAsked | ContextTold | WorkResult | CheckResult | Review | Landing, Field(discriminator="kind")
+        Started | PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing,
+        Field(discriminator="kind"),
     ]
 )
 _EPOCH_S = 30 * 24 * 3600

@@ -8,7 +8,7 @@ so whatever dies, and whenever, the journal knows at least as much as anybody el
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -17,7 +17,14 @@ import structlog
 from orchestrator import inbox, recovery
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
+from orchestrator.dispatch import (
+    check_request,
+    land_request,
+    order,
+    review_request,
+    wave_request,
+    wave_review_request,
+)
 from orchestrator.events import (
     CheckSent,
     Event,
@@ -32,6 +39,8 @@ from orchestrator.events import (
     ReviewSent,
     RunPaused,
     TaskCancelled,
+    WaveApproved,
+    WaveReviewSent,
     WaveSent,
     WorkersMissing,
 )
@@ -46,6 +55,7 @@ from orchestrator.state import State
 from orchestrator.task_state import IllegalStep, TaskState
 from orchestrator.watch import QUEUE, Watch
 from supervisor.entry import check, land, review
+from supervisor.lanes import TargetLanes
 from workers import faults
 from workers.asking import PathsAnswer, PathsAsked
 from workers.entry import run_order
@@ -58,7 +68,7 @@ log = structlog.get_logger()
 
 WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
-_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent)
+_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
 
 Ending = Literal["ended", "interrupted", "halted"]
 
@@ -99,6 +109,13 @@ class Loop:
     away: bool = False
     wait_s: float = WAIT_S
     """How long a turn waits for an answer."""
+    clock: Callable[[], float] = time.time
+    """Unix seconds; what is waited for after trouble is told by it."""
+    _lanes: TargetLanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        checks = self.course.plan.checks
+        self._lanes = TargetLanes(self.mirror.git, checks if isinstance(checks, tuple) else ())
 
     def run(self, *, resumed: bool) -> Ending:
         """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
@@ -129,7 +146,7 @@ class Loop:
 
         A message that is owed no more without having been answered is to be fenced.
         """
-        now = time.time()
+        now = self.clock()
         taken: list[Event] = []
         faults.reached(*(f"{event.kind}.unjournaled" for event in events))
         try:
@@ -224,6 +241,9 @@ class Loop:
         task = self.state.tasks.get(getattr(event, "task", ""))
         if task is not None and task.review.message is not None:
             self._note_holder(task.review.message)
+        of_wave = self.state.wave_review.review.message
+        if isinstance(event, WaveApproved) and of_wave is not None:
+            self._note_holder(of_wave)
 
     def _look_after_leases(self) -> None:
         findings = self.watch.look(self.state, self.link)
@@ -291,12 +311,13 @@ class Loop:
             self.record([MessageTaken(message_id=message.message_id, host=holder.host, pid=holder.pid)])
 
     def _decide(self) -> None:
+        self._meet_tip()
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
         check_slots = self._check_slots()
         while events := decide(
             self.course,
             self.state,
-            now=time.time(),
+            now=self.clock(),
             order_slots=order_slots,
             review_slots=review_slots,
             check_slots=check_slots,
@@ -313,6 +334,11 @@ class Loop:
                     self._send(self.state.outstanding()[event.message_id], resent=False)
                 elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
                     self._reply(self.state.tasks[event.task], event.number)
+
+    def _meet_tip(self) -> None:
+        lanes = self._lanes.at(self.state.tip)
+        if lanes is not self.course.lanes:
+            self.course = replace(self.course, lanes=lanes)
 
     def _check_slots(self) -> int:
         return slots(self.link.workers(), CHECKS, beside=LANDINGS)
@@ -331,20 +357,20 @@ class Loop:
     def _send(self, sent: Outstanding, *, resent: bool) -> None:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
-        now, course, state = time.time(), self.course, self.state
-        if sent.kind == "wave":
-            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
-            self.watch.sent(sent.message_id)
-            return
-        task = state.tasks[sent.task]
+        now, course, state = self.clock(), self.course, self.state
         match sent.kind:
             case "order":
-                message = order(course, state, task, sent, now=now, resent=resent)
+                message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
                 send(run_order, message, message_id=sent.message_id)
             case "check":
                 send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+            case "wave":
+                send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
             case "review":
-                send(review, review_request(course, state, task, sent, now=now), message_id=sent.message_id)
+                of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+                send(review, of_task, message_id=sent.message_id)
+            case "wave_review":
+                send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
             case "landing":
                 send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
         self.watch.sent(sent.message_id)
@@ -364,7 +390,7 @@ class Loop:
         return any(self.state.holder(sent) for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:
-        now = time.time()
+        now = self.clock()
         waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
         return all(until <= now for until in waiting) and not decide(
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-MessageKind = Literal["order", "check", "review", "landing", "wave"]
+MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

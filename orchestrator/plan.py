@@ -28,7 +28,7 @@ from orchestrator.entries import (
 from orchestrator.fanout import BuiltinEntry, TaskEntry
 from orchestrator.needs import check_cycles, needs_of_all
 from orchestrator.overlap import BadGlob, parse
-from orchestrator.reviewing import PlanReview, check_silences, review_of, script_in
+from orchestrator.reviewing import PlanReview, check_silences, gate_of, review_of, script_in
 from supervisor.definitions import CheckDefinition, check_mistakes, definitions
 from workers.documents import Located, read, read_text, validate
 from workers.messages import (
@@ -129,14 +129,14 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
-    review = review_of(reading, folder)
+    review, gate = review_of(reading, folder), gate_of(reading)
     agents = _agents(reading, written, folder)
     needs = needs_of_all(reading, written)
     check_cycles(reading, written, needs)
     if reading.wrong:
         raise PlanWrong(name, reading.wrong)
     tasks = tuple(_task(each.entry, agents[each.entry.id], needs[each.entry.id]) for each in written)
-    policy = {name: getattr(source, name) for name in Policy.model_fields}
+    policy = {name: getattr(source, name) for name in Policy.model_fields} | {"gate": gate}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
     return Plan(**policy, **target, checks=checks, review=review, tasks=tasks)

@@ -7,6 +7,7 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 from orchestrator.course import Course
 from orchestrator.events import (
     CheckAnswered,
+    CheckDoubted,
     ContextRebuilt,
     Event,
     GateHalted,
@@ -16,6 +17,7 @@ from orchestrator.events import (
     PathsAsked,
     ReviewAnswered,
     WaveAnswered,
+    WaveReviewAnswered,
 )
 from orchestrator.locks import beyond
 from orchestrator.outstanding import Outstanding
@@ -24,14 +26,14 @@ from orchestrator.reviews import unapproved
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.waves import landings_of
-from supervisor.messages import CheckResult, Landing, Review
+from supervisor.messages import CheckResult, Doubt, Landing, Review
 from supervisor.train.model import Ids
 from workers import asking
 from workers.answers import Started
 from workers.context.wishes import ContextTold
 from workers.messages import WorkResult
 
-Answer = Started | asking.PathsAsked | ContextTold | WorkResult | CheckResult | Review | Landing
+Answer = Started | asking.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
 
 
 def received(course: Course, state: State, answer: Answer) -> list[Event]:
@@ -45,6 +47,8 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
             return _rebuilt(state, answer)
         case WorkResult():
             return _worked(course, state, answer)
+        case Doubt():
+            return _doubted(state, answer)
         case CheckResult():
             return _checked(state, answer)
         case Review():
@@ -138,6 +142,15 @@ def _checked(state: State, result: CheckResult) -> list[Event]:
     return answered
 
 
+def _doubted(state: State, note: Doubt) -> list[Event]:
+    """Once, and of a trial only."""
+    message = _owed(state, note)
+    trial = state.train.line.trials.get(note.request_id)
+    if message is None or trial is None or trial.failing:
+        return []
+    return [CheckDoubted(message_id=note.request_id)]
+
+
 def _wave(state: State, result: CheckResult) -> list[Event]:
     """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
     answered: list[Event] = [WaveAnswered(result=result)]
@@ -148,10 +161,14 @@ def _wave(state: State, result: CheckResult) -> list[Event]:
 
 def _reviewed(state: State, result: Review) -> list[Event]:
     message = _owed(state, result)
-    return [] if message is None else [ReviewAnswered(task=message.task, result=result)]
+    if message is None:
+        return []
+    if message.kind == "wave_review":
+        return [WaveReviewAnswered(result=result)]
+    return [ReviewAnswered(task=message.task, result=result)]
 
 
-def _owed(state: State, result: CheckResult | Review | Landing) -> Outstanding | None:
+def _owed(state: State, result: Doubt | CheckResult | Review | Landing) -> Outstanding | None:
     message = state.outstanding().get(result.request_id)
     return message if message is not None and message.token == result.token else None
 
@@ -183,6 +200,8 @@ def answered_by(event: Event) -> str | None:
         case OrderAnswered(result=result):
             return result.order_id
         case CheckAnswered(result=result) | ReviewAnswered(result=result) | WaveAnswered(result=result):
+            return result.request_id
+        case WaveReviewAnswered(result=result):
             return result.request_id
         case LandingAnswered(result=result):
             return result.request_id

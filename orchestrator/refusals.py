@@ -190,8 +190,8 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
     Authors are known beforehand of the built-in agent alone; of others it is only asked whether there is a reviewer.
     """
     course = Course(plan, {})
-    policy = course.review_policy
-    if settings.broker_url is not None or policy.script is not None or not course.reviewed:
+    policy, whole = course.review_policy, course.integration_review != "never"
+    if settings.broker_url is not None or policy.script is not None or not (course.reviewed or whole):
         return None
     table = read_table(settings.models_file)
     reviewers = {one.family for one in _askable(table, "review", "review", policy.by or (None,))}
@@ -201,11 +201,24 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
         if task.id in course.reviewed and not reviewers - _families(table, task.agent, task.type)
     ]
     if not stuck:
-        return None
+        return _unreviewable_as_a_whole(plan, table, reviewers) if whole else None
     shown = ", ".join(stuck[:5]) + (f" and {len(stuck) - 5} more" if len(stuck) > 5 else "")
     return (
         f"nobody of another family than its author's can review {shown}: there is no key here for such a model; what "
         f"is green will wait for `forgepool approve`. Set another vendor's key, or say `review: none` in the plan"
+    )
+
+
+def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> str | None:
+    """Of a family that no task of the plan is of, be it each time another: of these one is wanted."""
+    families = {family for task in plan.tasks for family in _families(table, task.agent, task.type)}
+    if reviewers - families:
+        return None
+    of = f"of another family than {', '.join(sorted(families))}" if families else "at all"
+    return (
+        f"nobody {of} can review what lands as a whole: there is no key here for such a model; the end of the run will "
+        "wait for `forgepool approve --wave`. Set another vendor's key, or say `integration_review: never` in the "
+        "plan's `gate`"
     )
 
 

@@ -15,6 +15,7 @@ from orchestrator.seen_flakes import flake_lines
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.telling import answer_with, counted
+from orchestrator.wave_report import reviewed_as_whole, unpassed
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -25,6 +26,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    yield from unpassed(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
         for task in landed:
@@ -40,7 +42,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
             yield from _reasons(task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
-    yield from _target(state, recorded)
+    yield from _target(kept.course, recorded)
     yield from flake_lines(recorded)
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
@@ -64,12 +66,13 @@ def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
         yield f"  - approved by {person.by}, for {person.commit[:12]}"
 
 
-def _target(state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
+def _target(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
     """What is known of the target itself: tests that were red before us, and what it is as a whole."""
     checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
     red = dict.fromkeys(test for result in checked for test in result.red_base)
     waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
-    if not red and not waves:
+    as_a_whole = list(reviewed_as_whole(course, recorded))
+    if not red and not waves and not as_a_whole:
         return
     yield from ("", "## The target", "")
     if red:
@@ -80,6 +83,7 @@ def _target(state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
         landings = counted(len(wave.tasks), "landing")
         yield f"- all checks on {wave.base[:12]}, after {landings} since {wave.since[:12]}: {said}"
+    yield from as_a_whole
 
 
 def _used(task: TaskState) -> Iterator[str]:
@@ -100,6 +104,9 @@ def _bill(kept: KeptRun, state: State) -> Iterator[str]:
         yield from ("", "## Models", "")
     if said:
         yield f"- in all: {said}"
+    of_waves = bill(state.wave_review.review.uses.values())
+    if of_waves.counts:
+        yield f"  - of that, by reviews of what has landed as a whole: {bill_words(of_waves)}"
     if whole.unpriced_attempts:
         known = f"{counted(whole.unpriced_attempts, 'attempt')} by models without a known price"
         yield f"- {known}: each counts against a budget in USD with all that was reserved for it"
@@ -153,7 +160,7 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
                 held[result.host] |= {result.sandbox} if result.sandbox else set()
             case e.WaveAnswered(result=result):
                 did[result.host]["check run"] += 1
-            case e.ReviewAnswered(result=result):
+            case e.ReviewAnswered(result=result) | e.WaveReviewAnswered(result=result):
                 did[result.host]["review"] += 1
             case e.LandingAnswered(result=result):
                 did[result.host]["landing"] += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from orchestrator import wave_reviews
 from orchestrator.approvals import approve, reject
 from orchestrator.budget import Budget
 from orchestrator.course import Course
@@ -37,14 +38,18 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
         case "answer":
             return [*_answered(course, state, request)]
+        case "approve" if request.wave:
+            return wave_reviews.approve(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
-        case "pause" | "go" | "hold" | "release" | "reclass":
+        case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `gatekeeper.intake` grants them.
 
 
 def overtaken(state: State, request: Request) -> str | None:
     """Why a person's word holds no more: there is another candidate than the one it was said of. None where it does."""
+    if request.wave and request.candidate != state.tip:
+        return f"the wave up to {request.candidate[:12]} was approved, and {state.target} is at {state.tip[:12]} now"
     task = state.tasks.get(request.task or "")
     if request.do not in ("approve", "reject") or task is None or request.candidate in ("", task.candidate):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.entries import Reading, ReviewEntry
+from orchestrator.entries import Gate, Reading, ReviewEntry
 from supervisor.messages import ReviewPolicy
 from workers.documents import read_text
 from workers.messages import Limits, Message
@@ -36,6 +36,22 @@ def review_of(reading: Reading, folder: Path) -> PlanReview | Literal["none"] | 
     if written.scripted is not None and written.by:
         _refuse(reading, "by", "'review' has both 'by' and 'scripted'; a script takes the place of models: keep one")
     return PlanReview(policy=_policy(written, script), commands=written.commands)
+
+
+def gate_of(reading: Reading) -> Gate:
+    """The plan's `gate`. Who has written both a wave and a review has the whole reviewed at the end."""
+    gate, review = reading.source.gate, reading.source.review
+    if "integration_review" not in gate.model_fields_set:
+        both = gate.wave is not None and isinstance(review, ReviewEntry)
+        return gate.model_copy(update={"integration_review": "end" if both else "never"})
+    if gate.integration_review != "never" and gate.wave is None:
+        line = reading.document.line(("gate", "integration_review"))
+        sentence = (
+            f"'integration_review' of 'gate' is '{gate.integration_review}', and there is no 'wave', after whose "
+            "checks it comes; write 'wave: {}' beside it"
+        )
+        reading.wrong.append(Mistake(line, sentence))
+    return gate
 
 
 def script_in(folder: Path, name: str) -> str | DocumentWrong:

@@ -8,7 +8,7 @@ from orchestrator.budget import Reservation
 from orchestrator.course import Course
 from orchestrator.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from orchestrator.retries import again_or_stop, reason_of_review
-from orchestrator.review_state import MOST_REVIEWS
+from orchestrator.review_state import MOST_REVIEWS, ReviewState
 from orchestrator.starts import budget_question, cut_limits, may_come_back, token
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TaskState
@@ -21,7 +21,7 @@ def next_reviews(course: Course, state: State, now: float, slots: int) -> list[R
     First those that wait for nothing else, in the order in which they came to the gate; with `side_by_side` also those
     whose checks are still to be run.
     """
-    free = slots - sum(task.review.message is not None for task in state.tasks.values())
+    free = slots - sum(one.message is not None for one in (state.wave_review.review, *_all_reviews(state)))
     if free <= 0 or state.halted:
         return []
     able = [task for task in _wanting(course, state) if task.review.not_before <= now]
@@ -39,6 +39,10 @@ def next_reviews(course: Course, state: State, now: float, slots: int) -> list[R
             reserved, ledger, last = found, ledger.with_reserved(found), False
         sent.append(_review(state, task, now, reserved))
     return sent
+
+
+def _all_reviews(state: State) -> Iterator[ReviewState]:
+    return (task.review for task in state.tasks.values())
 
 
 def needs_money(course: Course) -> bool:

@@ -175,7 +175,8 @@ def _go(
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
         begin(state, journal, beginning, listener)
-        reviewed = bool(kept.course.reviewed) or wants_reviews(mirror, CommitId(beginning.tip))
+        asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
+        reviewed = asked or wants_reviews(mirror, CommitId(beginning.tip))
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)

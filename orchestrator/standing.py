@@ -11,11 +11,13 @@ from orchestrator.gatekeeper.explaining import place_words
 from orchestrator.locks import waits_for
 from orchestrator.proofs import author_words, finding_lines, flaky_words
 from orchestrator.readiness import Waiting, why_waiting
+from orchestrator.review_state import ReviewState
 from orchestrator.reviews import short_of_budget_for_review
 from orchestrator.starts import short_of_budget
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
 from orchestrator.telling import answer_with, clock, counted
+from orchestrator.wave_reviews import unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +67,31 @@ class ReviewStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeStanding:
+    """Who has looked at what has landed as a whole."""
+
+    review: ReviewStanding
+    since: str
+    """Of the difference that the last review was about, or is to be about; nothing as long as there was none."""
+    tip: str
+    tasks: tuple[str, ...]
+    """Those that have landed, and that nobody has passed as a whole."""
+    detail: str
+    used: Bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     run: str
     target: str
     tip: str
     outcome: str
     """`running`, `paused`, `landed` (all of it) or `incomplete`."""
+    shut: str
+    """Why nothing is let in; empty where the gate is open."""
     tasks: tuple[TaskStanding, ...]
+    whole: WholeStanding | None
+    """None where the plan has nothing reviewed as a whole."""
     used: Bill
     budget: Ledger
     """The cap, and what counts against it: spent, and reserved by orders under way or lost."""
@@ -89,9 +109,25 @@ def standing(course: Course, state: State, *, now: float, live: bool) -> Standin
         target=state.target,
         tip=state.tip,
         outcome=_outcome(state, live=live),
+        shut=state.halted,
         tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
+        whole=_whole(course, state),
         used=bill(state.uses()),
         budget=course.ledger(state),
+    )
+
+
+def _whole(course: Course, state: State) -> WholeStanding | None:
+    if course.integration_review == "never":
+        return None
+    own = state.wave_review
+    return WholeStanding(
+        review=_review_standing(course, own.review),
+        since=own.review.base or own.since,
+        tip=own.tip,
+        tasks=unseen(state),
+        detail=own.review.detail or (own.review.answer.detail if own.review.answer else ""),
+        used=bill(own.review.uses.values()),
     )
 
 
@@ -126,9 +162,15 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
 def _review(course: Course, task: TaskState) -> ReviewStanding | None:
     answer, person = task.review.answer, task.review.person
     if answer is None:
-        outcome = "approved" if person else ""
         wanted = course.wants_review(task) and bool(task.candidate)
-        return ReviewStanding(outcome=outcome, person=person.by if person else "") if wanted or person else None
+        return _review_standing(course, task.review) if wanted or person else None
+    return _review_standing(course, task.review)
+
+
+def _review_standing(course: Course, review: ReviewState) -> ReviewStanding:
+    answer, person = review.answer, review.person
+    if answer is None:
+        return ReviewStanding(outcome="approved" if person else "", person=person.by if person else "")
     lines = list(finding_lines(answer, course.review_policy.threshold))
     return ReviewStanding(
         outcome="approved" if person else answer.outcome,

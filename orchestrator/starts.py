@@ -210,7 +210,8 @@ def may_come_back(state: State) -> bool:
     """Whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
     reviews = (task.review.uses.get(task.review.sent) for task in state.tasks.values() if task.review.message)
-    return any(use is not None and use.open for use in (*orders, *reviews))
+    whole = state.wave_review.use if state.wave_review.review.message else None
+    return any(use is not None and use.open for use in (*orders, *reviews, whole))
 
 
 def budget_question(state: State, ledger: Ledger, kind: str) -> str:

@@ -17,6 +17,7 @@ from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.outstanding import Outstanding
 from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
 from orchestrator.train_state import TrainState
+from orchestrator.wave_review_state import WaveReviewState
 from orchestrator.wave_state import WaveState
 
 
@@ -34,9 +35,12 @@ class State:
     tip: str = ""
     train: TrainState = field(default_factory=TrainState)
     wave: WaveState = field(default_factory=WaveState)
+    wave_review: WaveReviewState = field(default_factory=WaveReviewState)
     budget: Budget | None = None
     """As a person has set it since; None is the plan's."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+    """Entries that have landed, and that somebody has taken out of the target since."""
     """Of a gate: its entries, as they were submitted last."""
     refused: dict[str, e.EntryRefused] = field(default_factory=dict)
     """Of a gate: what was submitted last under a name and not taken in."""
@@ -48,6 +52,8 @@ class State:
     """Of a gate, as a person has set them."""
     halted: str = ""
     halted_by_infrastructure: bool = False
+    halted_by_review: bool = False
+    """Of a wave: a person's word opens the gate again."""
     finished: bool = False
     number: int = 0
     at: float = 0.0
@@ -90,13 +96,15 @@ class State:
         """By message id, what somebody owes an answer to."""
         asked = (task for task in self.tasks.values() if task.message is not None or task.review.message is not None)
         owed = {one.message_id: one for task in asked for one in task.messages}
-        owed |= {one.message_id: one for one in self.train.messages()}
-        return owed if self.wave.message is None else owed | {self.wave.message.message_id: self.wave.message}
+        of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
+        return owed | {one.message_id: one for one in (*self.train.messages(), *of_waves)}
 
     def holder(self, message: Outstanding) -> str:
         """`host/pid` of the worker that has it, once one is seen to."""
         if message.kind == "wave":
             return self.wave.holder
+        if message.kind == "wave_review":
+            return self.wave_review.review.holder
         if message.kind in ("check", "landing"):
             return self.train.holder(message)
         task = self.tasks[message.task]
@@ -109,13 +117,15 @@ class State:
             return (*task.messages, *self.train.messages())
         if isinstance(event, e.CarDissolved | e.RunResumed | e.TipMoved):
             return self.train.messages()
-        return tuple(self.outstanding().values()) if isinstance(event, e.MessageLost) else ()
+        of_any = isinstance(event, e.MessageLost | e.WaveApproved)
+        return tuple(self.outstanding().values()) if of_any else ()
 
     def uses(self) -> Iterator[Use]:
         """What everything that models do in this run was promised, and has used."""
         for task in self.tasks.values():
             yield from task.uses.values()
             yield from task.review.uses.values()
+        yield from self.wave_review.review.uses.values()
 
     def in_phase(self, *phases: Phase) -> list[TaskState]:
         return [task for task in self.tasks.values() if task.phase in phases]
@@ -185,7 +195,7 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
-    state.wave.since = event.tip
+    state.wave.since = state.wave_review.anchor = event.tip
 
 
 def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
@@ -195,7 +205,8 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
         state.train.moved()
         train_steps.settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
-    state.halted_by_infrastructure = False
+    state.halted_by_infrastructure = state.halted_by_review = False
+    state.wave_review.resumed()
     state.train.reopen()
     state.wave.troubles, state.wave.not_before = 0, 0.0
 
@@ -205,6 +216,8 @@ def _run_ended(state: State, event: e.RunEnded, at: float) -> None:
         raise IllegalStep("a run does not end while a task may still go on")
     if state.wave.message is not None:
         raise IllegalStep("a run does not end while its target is checked")
+    if state.wave_review.review.message is not None:
+        raise IllegalStep("a run does not end while what has landed is reviewed")
     state.finished = True
 
 
@@ -241,6 +254,8 @@ def _message_taken(state: State, event: e.MessageTaken, at: float) -> None:
     message, holder = _owed(state, event.message_id), f"{event.host}/{event.pid}"
     if message.kind == "wave":
         state.wave.holder = holder
+    elif message.kind == "wave_review":
+        state.wave_review.review.holder = holder
     elif message.kind in ("check", "landing"):
         state.train.taken(message, holder)
     elif message.kind == "review":
@@ -253,6 +268,8 @@ def _message_lost(state: State, event: e.MessageLost, at: float) -> None:
     message = _owed(state, event.message_id)
     if message.kind == "wave":
         state.wave.lost(event, at)
+    elif message.kind == "wave_review":
+        state.wave_review.lost(event, at)
     elif message.kind == "review":
         review_steps.lost(state.tasks[message.task], event, at)
     elif message.kind == "check":
@@ -278,8 +295,27 @@ def _wave_answered(state: State, event: e.WaveAnswered, at: float) -> None:
     state.wave.answered(event, at)
 
 
+def _wave_review_sent(state: State, event: e.WaveReviewSent, at: float) -> None:
+    if event.tip != state.tip or event.tip != state.wave.since:
+        raise IllegalStep(f"{event.tip[:12]} is not reviewed as a whole before all checks are green on it")
+    state.wave_review.sent(event, state.number + 1)
+
+
+def _wave_review_answered(state: State, event: e.WaveReviewAnswered, at: float) -> None:
+    state.wave_review.answered(event, at)
+
+
+def _wave_approved(state: State, event: e.WaveApproved, at: float) -> None:
+    if event.tip != state.tip:
+        raise IllegalStep(f"the target is at {state.tip[:12]}, not at {event.tip[:12]} as {event.by} has seen it")
+    state.wave_review.approved(event, state.number + 1)
+    if state.halted_by_review:
+        state.halted, state.halted_by_review = "", False
+
+
 def _gate_halted(state: State, event: e.GateHalted, at: float) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
+    state.halted_by_review = event.reviewed
 
 
 def _noted(state: State, event: e.Event, at: float) -> None:
@@ -306,6 +342,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.TipMoved: gate_entries.tip_moved,
     e.CheckSent: train_steps.check_sent,
     e.CheckAnswered: train_steps.check_answered,
+    e.CheckDoubted: train_steps.check_doubted,
     e.CheckCancelled: train_steps.check_cancelled,
     e.CarDissolved: train_steps.car_dissolved,
     e.ReviewAwaited: _review_awaited,
@@ -317,6 +354,9 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.TaskRejected: _reopened,
     e.WaveSent: _wave_sent,
     e.WaveAnswered: _wave_answered,
+    e.WaveReviewSent: _wave_review_sent,
+    e.WaveReviewAnswered: _wave_review_answered,
+    e.WaveApproved: _wave_approved,
     e.MessageTaken: _message_taken,
     e.MessageLost: _message_lost,
     e.GateHalted: _gate_halted,

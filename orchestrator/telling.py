@@ -5,6 +5,7 @@ import time
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.proofs import reviewer_words
+from supervisor.messages import Review
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -62,7 +63,10 @@ def _of_gate(
         case e.GateResumed():
             return f"the gate is open again{f', by {event.by}' if event.by else ''}"
         case e.TipMoved():
-            return f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that"
+            lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
+            return (
+                f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that{lost}"
+            )
 
 
 def _of_waves(event: e.Event) -> str | None:
@@ -75,8 +79,29 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target is green as a whole ({names})"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked, {result.detail}"
+        case e.WaveReviewSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"a review of {landings} as a whole is asked for, {event.base[:12]}..{event.tip[:12]}"
+        case e.WaveReviewAnswered():
+            return _reviewed_as_whole(event.result)
+        case e.WaveApproved():
+            return f"{event.by} answers for what has landed up to {event.tip[:12]}, as a whole"
         case _:
             return None
+
+
+def _reviewed_as_whole(result: Review) -> str:
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"the review of what has landed waits for a model's limit, {result.detail}"
+        case "infrastructure":
+            return f"the review of what has landed could not be had, {result.detail}"
+        case _:
+            why = result.detail or "; ".join(result.voids)
+            return f"nobody has passed what has landed as a whole, and the run does not end before: {why}"
 
 
 def answer_with(run: str, task: str) -> str:
@@ -148,7 +173,7 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
         case e.EntrySubmitted():
             by = f", by {event.by}" if event.by else ""
             again = f", revision {event.revision}" if event.revision > 1 else ""
-            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}"
+            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}{_leave(event)}"
         case e.EntryRefused():
             return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
         case e.EntryHeld():
@@ -156,6 +181,14 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
             return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
         case e.EntryReclassed():
             return f"{event.task}: is {event.klass} from now on"
+
+
+def _leave(event: e.EntrySubmitted) -> str:
+    if not event.granted_by:
+        return ""
+    grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
+    return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
 
 
 def _of_review(

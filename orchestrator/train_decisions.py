@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from orchestrator import wave_reviews, waves
 from orchestrator.course import Course
 from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
 from orchestrator.retries import again_or_stop, reason_of_check
@@ -18,7 +19,6 @@ from orchestrator.starts import token
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.train_state import decorated
-from orchestrator.waves import is_due, next_wave
 from supervisor.messages import Approval, CheckResult
 from supervisor.train.line import Line
 from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
@@ -36,17 +36,17 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
     `slots` are how many checks may run at once. Through a gate that is shut, or to be, nothing is begun: what is known
     of those that stand there has its consequences all the same. Beside a wave nothing happens.
     """
-    if state.wave.message is not None:
+    if state.wave.message is not None or state.wave_review.review.message is not None:
         return []
-    due = is_due(course, state)
+    due = wave_reviews.is_due(course, state) or waves.is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
     if due or draining or state.halted:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
-        # As long as it has not been found green, it is due: nobody else comes to the gate.
-        return [*next_wave(state, now)]
+        # As long as it has not been found green, and well, it is due: nobody else comes to the gate.
+        return [*wave_reviews.next_look(course, state, now)]
     return events
 
 
@@ -136,18 +136,32 @@ class _Gate:
         if not self.line.entries:
             return []
         if landing is not None:
+            running = self._running()
             self.line.land(landing.intent.entries)
+            # What is tried of those that land goes on until they have landed.
+            slots -= running - self._running()
         outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
         doubted = (one for one in self.state.train.doubted if not _stays(self.state, one))
         policy = Policy(most_of_one=cap, later_passes=not any(doubted))
+        events: list[Event] = []
         for _ in range(_ROUNDS):
             actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))
-            events = [event for action in actions for event in self._events(action)]
+            events += [event for action in actions for event in self._events(action)]
             if landing is not None:
                 return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]
-            if events or not actions:
+            if not actions or (events and not self._makes_room(events)):
                 return events
         raise RuntimeError("the train's plan couples without end")
+
+    def _running(self) -> int:
+        return sum(trial.state == "running" for trial in self.line.trials.values())
+
+    def _makes_room(self, events: list[Event]) -> bool:
+        """
+        For a car that is kept nowhere before its trial is sent: without that in the same breath, what was cancelled
+        for it would be begun anew, and cancelled again, for ever.
+        """
+        return bool(self.coupled) and all(isinstance(one, CheckCancelled) for one in events)
 
     def _events(self, action: Action) -> list[Event]:
         match action:
@@ -158,7 +172,9 @@ class _Gate:
             case Start():
                 return [self._start(action)]
             case Cancel(trial=trial, why=why):
-                return [CheckCancelled(task=self.line.trials[trial].car[-1], message_id=trial, why=why)]
+                lead = self.line.trials[trial].car[-1]
+                self.line.forget(trial)
+                return [CheckCancelled(task=lead, message_id=trial, why=why)]
             case Land(trial=trial):
                 return self._land(self._apart(self.line.trials[trial]))
             case Return(entry=entry, trial=trial):

@@ -67,6 +67,12 @@ def _told(state: "State", task: TaskState, result: CheckResult, at: float) -> No
     _settle_phase(state, task, at)
 
 
+def check_doubted(state: "State", event: e.CheckDoubted, at: float) -> None:
+    if event.message_id not in state.train.line.trials:
+        raise IllegalStep(f"there is no trial {event.message_id} to doubt")
+    state.train.line.doubt(event.message_id)
+
+
 def check_cancelled(state: "State", event: e.CheckCancelled, at: float) -> None:
     trial = state.train.line.trials.get(event.message_id)
     if trial is None:
@@ -119,6 +125,7 @@ def landing_answered(state: "State", event: e.LandingAnswered, at: float) -> Non
         raise IllegalStep(f"a late answer to the landing of '{event.task}' that is not 'landed' changes nothing")
     else:
         task = state.step(event.task, *_MAY_TURN_OUT_LANDED)
+        state.wave_review.has_landed("", state.number + 1)
         _has_landed(state, task, event.result.commit or "", event, at)
         state.train.leave(event.task)
         state.train.moved()
@@ -133,6 +140,7 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
     state.train.landing = None
     commits = dict(zip(intent.entries, intent.commits or (intent.commit,), strict=True))
     if result.outcome == "landed" and result.commit == commits[event.task]:
+        state.wave_review.has_landed(intent.base, state.number + 1)
         for one, commit in commits.items():
             _has_landed(state, state.tasks[one], commit, event, at)
         state.train.landed(intent.entries, intent.commit)
@@ -158,6 +166,7 @@ def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None
 
 def _landed_before(state: "State", intent: e.LandingIntended, event: e.LandingAnswered, at: float) -> None:
     """One of them alone, by an earlier landing that was in doubt: this one comes to nothing."""
+    state.wave_review.has_landed("", state.number + 1)
     _has_landed(state, state.tasks[event.task], event.result.commit or "", event, at)
     state.train.leave(event.task)
     for one in intent.entries:

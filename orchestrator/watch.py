@@ -19,7 +19,14 @@ _SEND_AGAIN_S = 10.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
 _MISSED_S = 5.0
-QUEUE = {"order": ORDERS, "check": CHECKS, "wave": CHECKS, "review": REVIEWS, "landing": LANDINGS}
+QUEUE = {
+    "order": ORDERS,
+    "check": CHECKS,
+    "wave": CHECKS,
+    "review": REVIEWS,
+    "wave_review": REVIEWS,
+    "landing": LANDINGS,
+}
 
 
 @dataclass(slots=True)

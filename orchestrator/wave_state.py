@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from orchestrator import events as e
 from orchestrator.outstanding import Outstanding, pause_s
 from orchestrator.task_state import IllegalStep
+from supervisor.messages import CheckResult
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class WaveState:
     troubles: int = 0
     not_before: float = 0.0
     detail: str = ""
+    green: CheckResult | None = None
+    """What was said of the target when it was found green last."""
 
     def sent(self, event: e.WaveSent, number: int) -> None:
         if self.message is not None or event.number != self.number + 1:
@@ -53,7 +56,7 @@ class WaveState:
             case "infrastructure":
                 self._fall_into_trouble(result.detail, at)
             case "green":
-                self.upto, self.since, self.troubles = self.asked_at, self.base, 0
+                self.upto, self.since, self.troubles, self.green = self.asked_at, self.base, 0, result
             case _:
                 self.troubles = 0
 

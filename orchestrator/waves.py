@@ -4,6 +4,8 @@ When all checks are run on the target itself, and what follows: pure.
 A wave is due after every so many landings since one was green, and at the end of the run if anything has landed since.
 """
 
+from collections.abc import Sequence
+
 from orchestrator.course import Course
 from orchestrator.events import GateHalted, WaveSent
 from orchestrator.starts import token
@@ -35,7 +37,7 @@ def next_wave(state: State, now: float) -> list[WaveSent]:
         token=token(message_id, now),
         base=state.tip,
         since=wave.since,
-        tasks=landed_since(state),
+        tasks=landed_since(state) or landed_after(state, state.wave_review.upto),
         issued_at=now,
     )
     return [sent]
@@ -51,12 +53,22 @@ def given_up(state: State) -> list[GateHalted]:
 
 def landed_since(state: State) -> tuple[str, ...]:
     """Tasks that have landed since the target was found green as a whole, in their order."""
-    landed = [task for task in state.in_phase("landed") if task.landed_at > state.wave.upto]
+    return landed_after(state, state.wave.upto)
+
+
+def landed_after(state: State, number: int) -> tuple[str, ...]:
+    """Tasks that have landed after the event of that number, in their order."""
+    landed = [task for task in state.in_phase("landed") if task.landed_at > number]
     return tuple(task.id for task in sorted(landed, key=lambda task: task.landed_at))
 
 
 def landings_of(wave: WaveState) -> str:
     """`all checks on c7 after the landings of 'a', 'b' and 9 more since c3`, commits shortened."""
-    shown = ", ".join(f"'{task}'" for task in wave.tasks[:10])
-    more = f" and {len(wave.tasks) - 10} more" if len(wave.tasks) > 10 else ""
-    return f"all checks on {wave.base[:12]}, after the landings of {shown}{more} since {wave.since[:12]}"
+    return f"all checks on {wave.base[:12]}, after {of_landings(wave.tasks)} since {wave.since[:12]}"
+
+
+def of_landings(tasks: Sequence[str]) -> str:
+    """`the landings of 'a', 'b' and 9 more`."""
+    shown = ", ".join(f"'{task}'" for task in tasks[:10])
+    more = f" and {len(tasks) - 10} more" if len(tasks) > 10 else ""
+    return f"the landings of {shown}{more}"

@@ -45,7 +45,7 @@ def red_partner(
 
     def red_on(commit: CommitId, label: str) -> bool:
         """A base the entry cannot be composed on counts as green: the check never ran there."""
-        composed = compose(git, commit, [entry], request.style)
+        composed = compose(git, commit, [entry], request.style, runs.regeneration)
         if not isinstance(composed, Composed):
             return False
         return _is_red(runs.run(line, composed.commit, label=label, past=past)[-1], check, tests)

@@ -13,12 +13,14 @@ from supervisor.checks.trial import Found, Sample, try_checks
 from supervisor.demands import Demands
 from supervisor.findings import ScanFinding
 from supervisor.messages import CheckRequest, CheckResult, EntryRef
+from supervisor.regeneration.patches import joint_patch_id
+from supervisor.regeneration.remaking import Remaking
 from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
 from supervisor.verdicts import kept_out, out
 from worktrees.compose import Composed, tree_of
-from worktrees.diff import FileDiff, diff_tail, patch_id, tree_diff
+from worktrees.diff import FileDiff, diff_tail, tree_diff
 from worktrees.git import CommitId, Git
 
 
@@ -51,12 +53,30 @@ class Candidate:
         from supervisor.scans.scanning import scan
 
         subjects = self._subjects()
-        found = [(entry, scan(subject)) for entry, subject in zip(self.request.spec, subjects, strict=True)]
+        found = [
+            (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
+        ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        patch = patch_id(self._git, self._ground, self.composed.tree)
+        patch = joint_patch_id(self._git, self._ground, self.composed.steps[len(self.request.ahead) :])
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(self._files(subjects), told)
         return result if result.verdict == "green" else self._shown(result, subjects)
+
+    def _confirmed(
+        self, at: int, findings: tuple[ScanFinding, ...], subjects: list[Subject]
+    ) -> tuple[ScanFinding, ...]:
+        """What is found of an entry once it is known which of its made files the command would have made, too."""
+        from supervisor.scans.scanning import OF_PATHS, scan
+
+        held = {one.path for one in findings if one.rule in OF_PATHS and one.weight != "note"}
+        subject, made = subjects[at], self.runs.regeneration
+        if not isinstance(made, Remaking) or not held:
+            return findings
+        confirmed = made.confirmed(self._git, subject.base, subject.tree, held - subject.made)
+        if not confirmed:
+            return findings
+        subjects[at] = replace(subject, made=subject.made | confirmed)
+        return scan(subjects[at])
 
     def _scanned(
         self, found: Sequence[tuple[EntryRef, tuple[ScanFinding, ...]]], told: CheckResult
@@ -66,7 +86,7 @@ class Candidate:
 
         for entry, findings in found:
             if held := held_against(findings, reviewed=self._looked_at(entry)):
-                return kept_out(self._git, self.request, held, told.model_copy(update={"about": entry.task}))
+                return kept_out(self.request, self.composed, held, told.model_copy(update={"about": entry.task}))
         return None
 
     def _looked_at(self, entry: EntryRef) -> bool:
@@ -81,7 +101,10 @@ class Candidate:
         scans, checks = self.demands.scans, self.demands.checks
         before = (CommitId(self.request.base), *(step.commit for step in self.composed.steps))
         return [
-            subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive)
+            replace(
+                subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive),
+                made=frozenset(step.made.paths if step.made else ()),
+            )
             for on, step, entry in zip(before, self.composed.steps, self.request.spec, strict=False)
         ]
 
@@ -117,9 +140,9 @@ class Candidate:
             }
         )
         if found.unseen:
-            return kept_out(self._git, self.request, found.findings, told)
+            return kept_out(self.request, self.composed, found.findings, told)
         if found.out is not None:
-            return out(self.request, found, self.runs, told)
+            return out(self.request, self.composed, found, self.runs, told)
         return told.model_copy(update={"verdict": "green", "certificates": tuple(found.certificates.values())})
 
     def _sample(self, files: Sequence[FileDiff]) -> Sample:

@@ -4,20 +4,22 @@ The difference that would land is the entries' own: no path of it is one that no
 Composing sees to that; here it is asked once more, of the trees alone, before the target is moved.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from worktrees.changes import changes, renames, touched_paths
 from worktrees.compose import Entry
 from worktrees.git import CommitId, Git, TreeId
 
 
-def unowned(git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry]) -> tuple[str, ...]:
+def unowned(
+    git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry], made: Collection[str] = ()
+) -> tuple[str, ...]:
     """
-    Paths in which the tree differs from the base though no entry changed them.
+    Paths in which the tree differs from the base though no entry changed them, and no command made them anew (`made`).
 
     An entry changes a file under the name that it had when the entry left the target; it may have been renamed since.
     """
-    strange = set(touched_paths(changes(git, base, tree)))
+    strange = set(touched_paths(changes(git, base, tree))).difference(made)
     owns: list[tuple[CommitId, tuple[str, ...]]] = []
     for entry in entries:
         fork = CommitId(git.text("merge-base", base, entry.commit))

@@ -7,8 +7,9 @@ How a check is run lies elsewhere; here is only what a person can say about one.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from supervisor.scopes import Scope, Scopes, inside, outside, unknown
 from workers.documents import Located, read, validate
 from workers.globs import parse
 from workers.messages import CachedFolder, Message, Setup
@@ -18,6 +19,12 @@ from workers.policy.entries import RuleEntry
 from workers.sandbox.network.hosts import BadHost, read_rule
 from workers.scalars import Duration, Slug
 from workers.segments import BadGlob
+
+
+def _one_or_more(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
 
 
 class _CheckBody(Message):
@@ -34,7 +41,9 @@ class _CheckBody(Message):
     reports: tuple[str, ...] = ()
     """Globs of the JUnit XML files that it writes into the checkout. pytest's is asked for without this."""
     paths: tuple[str, ...] = ()
-    """Globs of what its outcome depends on; none of them: the whole tree."""
+    """Globs of what its outcome depends on; none of them, and no scope: the whole tree."""
+    scope: Annotated[tuple[Slug, ...], BeforeValidator(_one_or_more)] = ()
+    """The target's scopes that it is about: with all that they need they belong to `paths`."""
     uses: tuple[Slug, ...] = ()
     """Checks whose leavings it needs: it runs in their checkout, after them. Any other check finds a clean one."""
     cost_s: Duration | None = None
@@ -43,10 +52,17 @@ class _CheckBody(Message):
     """What is accepted of it: that no test runs, that its command cannot fail."""
 
 
-class CheckDefinition(_CheckBody):
-    """One command a tree must pass before it may land."""
+class WrittenCheck(_CheckBody):
+    """A check as it is written in a list."""
 
     name: Slug
+
+
+class CheckDefinition(WrittenCheck):
+    """One command a tree must pass before it may land."""
+
+    elsewhere: tuple[str, ...] = ()
+    """Globs of scopes that it is not about. Nobody writes it: it comes of the target's `scopes`."""
 
     @property
     def needs(self) -> Setup | None:
@@ -70,7 +86,7 @@ _Command = Annotated[str, Field(min_length=1)]
 _NamedBody = Annotated[
     Annotated[_Command, Tag("a command")] | Annotated[_CheckBody, Tag("a body")], Discriminator(_body_form)
 ]
-_CheckList = Annotated[tuple[CheckDefinition, ...], Tag("a list")]
+_CheckList = Annotated[tuple[WrittenCheck, ...], Tag("a list")]
 _CheckMapping = Annotated[dict[Slug, _NamedBody], Tag("a mapping")]
 
 WrittenChecks = Annotated[_CheckList | _CheckMapping, Discriminator(_checks_form)]
@@ -79,6 +95,27 @@ WrittenChecksOrNone = Annotated[
     _CheckList | _CheckMapping | Annotated[Literal["none"], Tag("none")], Discriminator(_checks_form)
 ]
 """The same, or the word `none`."""
+
+
+class RegenerateDefinition(Message):
+    """Files that a command makes of others: merged by running it, not line by line."""
+
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Globs of the files that it makes; what else it touches is nobody's."""
+    of: tuple[str, ...] = Field(default=(), alias="from")
+    """Globs of what it makes them of; none of them: of all the rest of the tree."""
+    run: str = Field(min_length=1)
+    """A shell command, run in a clean checkout of the merged tree."""
+    timeout_s: Duration = 900.0
+    setup: str | None = Field(default=None, min_length=1)
+    """A shell command run before, outside the command's own time."""
+    cache: tuple[CachedFolder, ...] = ()
+    network: tuple[str, ...] = ()
+    """Hosts that the command and its set-up may reach; none of them: no network."""
+
+    @property
+    def named(self) -> str:
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and the like"
 
 
 class ScanRules(Message):
@@ -93,9 +130,14 @@ class ScanRules(Message):
 class _Demands(Message):
     """What a gate file says besides its checks."""
 
+    scopes: dict[Slug, Scope] = Field(default_factory=dict)
+    """Parts of the repository, by name."""
+
     policy: tuple[RuleEntry, ...] = ()
     """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
     scans: ScanRules = ScanRules()
+    regenerate: tuple[RegenerateDefinition, ...] = ()
+    """Files that are made by commands, in the order in which they are made."""
     review: Literal["required"] | None = None
     """Nothing lands here without an approval, whatever a plan says."""
 
@@ -127,18 +169,47 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
         *(Mistake(_line(document, check, "uses"), said) for check, said in unknown_uses(checks)),
         *mistakes_in(document, source.policy, ("policy",)),
         *_scans_wrong(document, source.scans),
+        *_scopes_wrong(document, source.scopes),
+        *(Mistake(_line(document, check, "scope"), said) for check, said in unknown_scopes(checks, source.scopes)),
+        *_regenerate_wrong(document, source.regenerate),
     )
     if wrong:
         raise DocumentWrong(name, wrong)
-    return GateFile(checks=checks, policy=source.policy, scans=source.scans, review=source.review)
+    return GateFile(
+        checks=scoped(checks, source.scopes),
+        scopes=source.scopes,
+        policy=source.policy,
+        scans=source.scans,
+        regenerate=source.regenerate,
+        review=source.review,
+    )
+
+
+def scoped(checks: Sequence[CheckDefinition], scopes: Scopes) -> tuple[CheckDefinition, ...]:
+    """The checks, with what their scopes make of what they depend on; again changes nothing."""
+    return tuple(_scoped(check, scopes) for check in checks)
+
+
+def _scoped(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
+    if not scopes or not (check.scope or check.paths):
+        return check
+    paths = tuple(dict.fromkeys((*check.paths, *inside(check.scope, scopes))))
+    return check.model_copy(update={"paths": paths, "elsewhere": outside(paths, scopes)})
+
+
+def unknown_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> Iterator[tuple[CheckDefinition, str]]:
+    """Each check that is about a scope which is none, and a sentence about it."""
+    for check in checks:
+        for name, mend in unknown(check.scope, scopes):
+            yield check, f"check '{check.name}' is about scope '{name}', which is none; {mend}"
 
 
 def definitions(
-    written: tuple[CheckDefinition, ...] | dict[str, str | _CheckBody],
+    written: tuple[WrittenCheck, ...] | dict[str, str | _CheckBody],
 ) -> tuple[CheckDefinition, ...]:
     """Both forms in which checks are written, as the one that is used."""
     if isinstance(written, tuple):
-        return written
+        return tuple(CheckDefinition(**dict(one)) for one in written)
     return tuple(
         CheckDefinition(name=name, run=body) if isinstance(body, str) else CheckDefinition(name=name, **dict(body))
         for name, body in written.items()
@@ -146,7 +217,7 @@ def definitions(
 
 
 def check_mistakes(
-    document: Located, written: tuple[CheckDefinition, ...] | dict[str, str | _CheckBody]
+    document: Located, written: tuple[WrittenCheck, ...] | dict[str, str | _CheckBody]
 ) -> tuple[Mistake, ...]:
     """
     What is wrong with the document's `checks` beside their forms: none at all, one name for two, hosts, globs, circles.
@@ -237,6 +308,37 @@ def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
             meant = nearest(rule, RULES)
             mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
             yield Mistake(document.line(("scans", "waive", at)), f"'waive' of 'scans' has no rule '{rule}'; {mend}")
+
+
+def _scopes_wrong(document: Located, scopes: Scopes) -> Iterator[Mistake]:
+    for name, scope in scopes.items():
+        for at, glob in enumerate(scope.paths):
+            if wrong := _glob_wrong(glob):
+                yield Mistake(document.line(("scopes", name, "paths", at)), f"scope '{name}' has the {wrong}")
+        for need, mend in unknown(scope.needs, scopes):
+            line = document.line(("scopes", name, "needs"))
+            yield Mistake(line, f"scope '{name}' needs '{need}', which is none; {mend}")
+
+
+def _regenerate_wrong(document: Located, regenerate: Sequence[RegenerateDefinition]) -> Iterator[Mistake]:
+    for index, one in enumerate(regenerate):
+        for key, globs in (("paths", one.paths), ("from", one.of)):
+            for at, glob in enumerate(globs):
+                if wrong := _glob_wrong(glob) or (_covers_gate(glob) if key == "paths" else None):
+                    line = document.line(("regenerate", index, key, at))
+                    yield Mistake(line, f"'{key}' of regenerate {index + 1} has the {wrong}")
+        for at, host in enumerate(one.network):
+            try:
+                read_rule(host)
+            except BadHost as bad:
+                line = document.line(("regenerate", index, "network", at))
+                yield Mistake(line, f"'network' of regenerate {index + 1} has the {bad}")
+
+
+def _covers_gate(glob: str) -> str | None:
+    """No command writes what says which commands there are."""
+    own = next((name for name in ("forgepool.yaml", ".gitattributes") if parse(glob).matches(name)), None)
+    return f"glob '{glob}', which covers {own}; name only what the command makes" if own else None
 
 
 def _glob_wrong(glob: str) -> str | None:

@@ -5,8 +5,19 @@ What the target demands of whatever lands on it: read from its tip, never from a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.definitions import CheckDefinition, GateFile, ScanRules, effective_checks, read_gate_file, unknown_uses
+from supervisor.definitions import (
+    CheckDefinition,
+    GateFile,
+    RegenerateDefinition,
+    ScanRules,
+    effective_checks,
+    read_gate_file,
+    scoped,
+    unknown_scopes,
+    unknown_uses,
+)
 from supervisor.messages import Train
+from supervisor.scopes import Scopes
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
@@ -29,6 +40,7 @@ class Demands:
     """Nothing lands without an approval: the plan or the target wants one."""
     of_everybody: bool = False
     """The target wants one of each entry."""
+    regenerate: tuple[RegenerateDefinition, ...] = ()
 
 
 def demands_of(mirror: Mirror, request: Train) -> Demands:
@@ -43,19 +55,38 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     name = f"{request.target}:{GATE_FILE}"
     text = _gate_file(mirror, request)
     of_target = read_gate_file(text.decode(errors="replace"), name) if text is not None else GateFile(checks=())
-    checks = effective_checks(of_target.checks, request.plan_checks)
+    checks = scoped(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
-    _refuse_worthless(checks)
+    _refuse_worthless(checks, of_target.scopes)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
-    return Demands(checks=checks, scans=of_target.scans, reviewed=reviewed, of_everybody=required)
+    return Demands(
+        checks=checks,
+        scans=of_target.scans,
+        reviewed=reviewed,
+        of_everybody=required,
+        regenerate=of_target.regenerate,
+    )
 
 
-def _refuse_worthless(checks: Sequence[CheckDefinition]) -> None:
+def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, ...]:
+    """
+    What of the target is made by commands, whatever else it demands.
+
+    Raises:
+        NotConfigured, DocumentWrong: as `demands_of`.
+    """
+    text = _gate_file(mirror, request)
+    if text is None:
+        return ()
+    return read_gate_file(text.decode(errors="replace"), f"{request.target}:{GATE_FILE}").regenerate
+
+
+def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None:
     from supervisor.checks.unfailing import why_unfailing
 
-    for _, said in unknown_uses(checks):
+    for _, said in (*unknown_uses(checks), *unknown_scopes(checks, scopes)):
         raise NotConfigured(said)
     for check in checks:
         if "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:

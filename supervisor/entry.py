@@ -5,12 +5,14 @@ The Celery tasks are dispatched by importing them, never by name.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest, Review, ReviewRequest, Train
+from supervisor.messages import CheckRequest, CheckResult, Doubt, Landing, LandRequest, Review, ReviewRequest, Train
+from workers.answers import tell
 from workers.delivery import Delivery, Failed, deliver
 from workers.messages import Message
 from workers.settings import Settings
-from workers.wire import app
+from workers.wire import BrokerAway, app, connect
 
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
@@ -20,7 +22,7 @@ def check(encoded: str) -> None:
     def work(stop: Callable[[], bool]) -> Message:
         from supervisor.gate import examine
 
-        return examine(request, Settings(), stop=stop)
+        return examine(request, Settings(), stop=stop, doubt=lambda: _tell_doubt(request))
 
     def failed(why: str) -> Message:
         return CheckResult(
@@ -32,6 +34,14 @@ def check(encoded: str) -> None:
         )
 
     deliver(_delivery(request, failed), work, apart=False)
+
+
+def _tell_doubt(request: CheckRequest) -> None:
+    """It spares others some waiting, and is not missed where Redis is away."""
+    broker = Settings().broker_url
+    if broker is not None:
+        with suppress(*BrokerAway), connect(broker) as client:
+            tell(client, request.run, Doubt(request_id=request.request_id, token=request.token))
 
 
 @app.task(name="supervisor.entry.review")  # type: ignore[untyped-decorator]  # celery has no types

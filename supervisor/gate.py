@@ -23,6 +23,9 @@ from supervisor.checks.whole import whole_set
 from supervisor.demands import GATE_FILE as GATE_FILE
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.messages import CheckRequest, CheckResult, Train
+from supervisor.regeneration.kept import CannotKeep
+from supervisor.regeneration.patches import own_patch_id
+from supervisor.regeneration.remaking import Remaking, remaking
 from supervisor.verdicts import composable, conflicting
 from workers.mistakes import DocumentWrong
 from workers.policy.network import HostsRefused
@@ -30,7 +33,6 @@ from workers.sandbox.layers import NoSandbox, chosen
 from workers.settings import Settings
 from worktrees.checkout import Unusable
 from worktrees.compose import Composed, Conflict, Entry, compose, tree_of
-from worktrees.diff import patch_id
 from worktrees.git import CommitId, Git, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
@@ -39,8 +41,14 @@ from worktrees.paths import found_at
 Stop = Callable[[], bool]
 
 
-def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckResult:
-    """The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody."""
+def examine(
+    request: CheckRequest, settings: Settings, *, stop: Stop, doubt: Callable[[], None] = lambda: None
+) -> CheckResult:
+    """
+    The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
+
+    `doubt` is called where the first red is not the answer yet.
+    """
     started = time.monotonic()
     blank = CheckResult(
         request_id=request.request_id,
@@ -50,10 +58,10 @@ def examine(request: CheckRequest, settings: Settings, *, stop: Stop) -> CheckRe
     )
     try:
         blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
-        result = _examine(request, settings, blank, stop)
+        result = _examine(request, settings, blank, stop, doubt)
     except (NotConfigured, HostsRefused, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
-    except (Untold, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
+    except (Untold, CannotKeep, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
         result = blank.model_copy(update={"detail": str(trouble)})
     return result.model_copy(update={"seconds": time.monotonic() - started})
 
@@ -92,14 +100,19 @@ def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     return None
 
 
-def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop) -> CheckResult:
+def _examine(
+    request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop, doubt: Callable[[], None]
+) -> CheckResult:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
     blank = blank.model_copy(update={"reviewed": demands.reviewed})
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
-    composed = compose(mirror.git, CommitId(request.base), entries, request.style)
+    logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
+    place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
+    made = remaking(mirror, request, demands.regenerate, place)
+    composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
     match composed:
         case Conflict():
             return conflicting(mirror, request, composed, blank)
@@ -107,11 +120,9 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, stop
             if (first := gate_changed_by(mirror.git, request, composed)) is not None:
                 why = f"'{first}' changes {GATE_FILE}, and lands before others are checked behind it"
                 return blank.model_copy(update={"verdict": "apart", "about": first, "detail": why})
-            logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
             logs.mkdir(parents=True, exist_ok=True)
-            place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
             whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
-            runs = _runs(request, demands, composed, place)
+            runs = replace(_runs(request, demands, composed, place, made), doubt=doubt)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
             return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
@@ -142,10 +153,10 @@ def _composed_words(git: Git, request: CheckRequest, composed: Composed, demands
 def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
     """Of what each entry changes, where it stands."""
     before = (base, *(one.commit for one in composed.steps))
-    return tuple(patch_id(git, on, step.tree) for on, step in zip(before, composed.steps, strict=False))
+    return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
 
 
-def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place) -> Runs:
+def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place, made: Remaking | None) -> Runs:
     """
     Judged by what the entries are composed on; or by the target itself, where nothing is known yet of those ahead.
     """
@@ -161,6 +172,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
         at_tip=Inputs(git=git, tree=tree_of(git, ground), checks=demands.checks),
         anew=request.whole,
         hasty=not request.decisive,
+        regeneration=made,
     )
     if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in demands.checks):
         return runs

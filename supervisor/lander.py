@@ -5,7 +5,8 @@ compare-and-swap.
 Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
 tip again; each needs a certificate that fits check, definition and inputs. Where review is wanted, by the request or by
 the target itself, an approval of each entry is demanded as well (`approvals`). The composed diff may touch nothing that
-the entries themselves did not change. The push moves target and markers together or not at all. Asked twice, it finds
+the entries themselves did not change, save what a declared command made: of that only what is kept is taken, and no
+command is run (`regeneration`). The push moves target and markers together or not at all. Asked twice, it finds
 its own marker and answers `landed`.
 
 What is taken on trust: that a certificate or an approval was earned. They are not signed; they guard against mistakes,
@@ -28,11 +29,12 @@ from supervisor.conservation import unowned
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
 from supervisor.messages import Landing, LandRequest
+from supervisor.regeneration.remaking import NotKept, remaking
 from workers import faults
 from workers.mistakes import DocumentWrong
 from workers.refs import marker_ref
 from workers.settings import Settings
-from worktrees.compose import Composed, compose
+from worktrees.compose import Composed, Conflict, compose
 from worktrees.git import CommitId, Git, GitFailed, TreeId
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
@@ -47,6 +49,8 @@ class _Objection:
     said: str
     unapproved: str = ""
     """All that is wanting is an approval of this task that holds."""
+    untested: bool = False
+    """All that is wanting is another test of what it composes to by now."""
 
 
 def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) -> Landing:
@@ -62,7 +66,7 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
         ready = _composed(mirror, request)
         if isinstance(ready, _Objection):
             told = {"detail": ready.said, "unapproved": ready.unapproved}
-            return blank.model_copy(update={"outcome": "refused", **told})
+            return blank.model_copy(update={"outcome": "untested" if ready.untested else "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
         faults.reached("landing.before-push")
@@ -107,20 +111,27 @@ def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
     entries = entries_in(mirror, request)
     if (gone := taken_out(mirror, request)) is not None:
         return _Objection(said=gone.said)
-    composed = compose(mirror.git, CommitId(request.base), entries, request.style)
-    if not isinstance(composed, Composed) or composed.commit != request.commit:
-        return _Objection(said=f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}")
-    if composed.tree != request.tree:
-        return _Objection(said=f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}")
-    if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries):
-        changed = ", ".join(strange[:5])
-        return _Objection(said=f"the composed tree changes {changed}, which none of the entries changes")
-    if (task := gate_changed_by(mirror.git, request, composed)) is not None:
-        return _Objection(said=f"'{task}' changes what the target demands, and lands alone")
     try:
         demands = demands_of(mirror, request)
     except (NotConfigured, DocumentWrong) as missing:
         return _Objection(said=str(missing))
+    made = remaking(mirror, request, demands.regenerate)
+    composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
+    if isinstance(composed, Conflict) and isinstance(composed.unmade, NotKept):
+        files = ", ".join(composed.paths[:5])
+        said = f"what was made of {files} for '{composed.entry}' is not kept any more; it is made and tested again"
+        return _Objection(said=said, untested=True)
+    if not isinstance(composed, Composed) or composed.commit != request.commit:
+        said = f"{request.commit[:12]} is not what the entries compose to on {request.base[:12]}"
+        return _Objection(said=said, untested=any(step.made for step in composed.steps))
+    if composed.tree != request.tree:
+        return _Objection(said=f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}")
+    remade = [path for step in composed.steps if step.made for path in step.made.paths]
+    if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries, remade):
+        changed = ", ".join(strange[:5])
+        return _Objection(said=f"the composed tree changes {changed}, which none of the entries changes")
+    if (task := gate_changed_by(mirror.git, request, composed)) is not None:
+        return _Objection(said=f"'{task}' changes what the target demands, and lands alone")
     return _unproven(mirror.git, request, composed, demands) or composed
 
 

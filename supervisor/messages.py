@@ -131,6 +131,8 @@ class Train(Message):
     Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
     is, and a single entry is whenever its request is.
     """
+    private: bool = False
+    """It lets nothing in: the hub is read, and nothing is written to it."""
     issued_at: float
     start_by: float
 
@@ -155,6 +157,14 @@ class CheckRequest(Train):
 
     decisive: bool = True
     """A red is somebody's: it must come twice, the tip is asked anew, a partner looked for. Else the first is told."""
+
+
+class Doubt(Message):
+    """Said of a decisive check that goes on: its first run was red, and it is run again before that is its answer."""
+
+    kind: Literal["doubt"] = "doubt"
+    request_id: str
+    token: str
 
 
 class CheckResult(Message):
@@ -231,10 +241,45 @@ class Sibling(Message):
     files: tuple[str, ...] = ()
 
 
+class LandedTask(Message):
+    """A task that has landed, as it was set to its author."""
+
+    task: str
+    title: str = ""
+    description: str = ""
+    acceptance: tuple[str, ...] = ()
+    commit: str
+    """With which it is in the target."""
+
+
+class WaveOf(Message):
+    """What a review of the target itself is about: all that lies between the request's `base` and its tip."""
+
+    number: int
+    """Of the run's reviews of waves."""
+    tip: str
+    tasks: tuple[LandedTask, ...]
+    more: tuple[str, ...] = ()
+    """Tasks that landed in it besides, of which there is no room to tell more than the names."""
+    authors: tuple[Author, ...]
+    """Of all of them, each once."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person let any of them change or take away."""
+    waive: tuple[str, ...] = ()
+    """Rules of scans that a person waived for any of them."""
+
+
 class ReviewRequest(Train):
-    """Compose these entries on this tip, and have the diff reviewed by another family than the author's."""
+    """
+    Compose these entries on this tip, and have the diff reviewed by another family than the author's.
+
+    With a `wave`, and no entries: what has landed is reviewed as a whole.
+    """
 
     policy: ReviewPolicy
+    wave: WaveOf | None = None
+    known: "Review | None" = None
+    """A verdict that failed this wave; it holds as long as the diff is the one that it was given on."""
     title: str = ""
     description: str = ""
     acceptance: tuple[str, ...] = ()
@@ -246,6 +291,16 @@ class ReviewRequest(Train):
     cost_usd: float | None = None
     """The most that it may cost in all; None is no limit."""
     tokens: int | None = None
+
+    @property
+    def authors(self) -> tuple[Author, ...]:
+        """Of all that is under review."""
+        return tuple(entry.author for entry in self.entries) if self.wave is None else self.wave.authors
+
+    @property
+    def attempt(self) -> int:
+        """By which a scripted reviewer tells one time from another: of the task, or the number of the wave's review."""
+        return self.entries[-1].attempt if self.wave is None else self.wave.number
 
 
 class Review(Message):
@@ -331,7 +386,8 @@ class Landing(Message):
     kind: Literal["landing"] = "landing"
     request_id: str
     token: str
-    outcome: Literal["landed", "moved", "refused", "infrastructure"]
+    outcome: Literal["landed", "moved", "untested", "refused", "infrastructure"]
+    """`untested`: what is to land can no longer be composed as it was; it has to be tested again."""
     unapproved: str = ""
     """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
     by_hub: bool = False

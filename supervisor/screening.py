@@ -5,6 +5,7 @@ import time
 from supervisor.demands import NotConfigured, demands_of
 from supervisor.gate import entries_in, taken_out
 from supervisor.messages import CheckRequest, CheckResult
+from supervisor.regeneration.remaking import Unrun
 from supervisor.scans.scanning import kept_out as held_of
 from supervisor.scans.scanning import scan, subject_of
 from supervisor.verdicts import conflicting, kept_out
@@ -40,7 +41,7 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
     entries, demands, base = entries_in(mirror, request), demands_of(mirror, request), CommitId(request.base)
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "detail": gone})
-    composed = compose(mirror.git, base, entries, request.style)
+    composed = compose(mirror.git, base, entries, request.style, Unrun(definitions=demands.regenerate))
     match composed:
         case Conflict():
             return conflicting(mirror, request, composed, blank)
@@ -54,4 +55,4 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
                 update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}
             )
             held = held_of(findings, reviewed=demands.reviewed)
-            return kept_out(mirror.git, request, held, told) if held else told
+            return kept_out(request, composed, held, told) if held else told

@@ -2,8 +2,9 @@
 The verdicts that let nothing in, in words: what was found, red or in conflict, with what, and how to see it again.
 """
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from supervisor.blame import conflict_partner, red_partner
 from supervisor.checks.failures import named, said
@@ -12,19 +13,21 @@ from supervisor.checks.runs import Runs
 from supervisor.checks.trial import Found, Out
 from supervisor.findings import ScanFinding, Weight
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
-from worktrees.compose import Composed, Conflict, Entry, compose
-from worktrees.git import CommitId, Git, without_password
+from supervisor.regeneration.remaking import CommandFailed
+from worktrees.compose import Composed, Conflict, Entry, Step
+from worktrees.git import CommitId, without_password
 from worktrees.mirror import Mirror
 
 _WEIGHTS: tuple[Weight, ...] = ("blocks", "attention", "note")
 _SHOWN = 5
+_PLAIN = re.compile(r"(?!exit\b|exec\b)[\w./@%+=:, -]+")
 
 
 def composable(entry: EntryRef) -> Entry:
     return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message, style=entry.style)
 
 
-def kept_out(git: Git, request: CheckRequest, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
+def kept_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
     """Of findings that are held against the entry; the worst is told first."""
     worst = min(held, key=lambda finding: _WEIGHTS.index(finding.weight))
     place = f"{worst.path}:{worst.line}" if worst.line else worst.path
@@ -33,7 +36,9 @@ def kept_out(git: Git, request: CheckRequest, held: Sequence[ScanFinding], blank
     return blank.model_copy(
         update={
             "verdict": "findings",
-            "reproduce": _reproduce(git, request, shlex.join(["git", "diff", ground_of(git, request), "HEAD"])),
+            "reproduce": _reproduce(
+                request, composed, shlex.join(["git", "diff", ground_of(request, composed), "HEAD"])
+            ),
             "detail": f"{at}{worst.said} ({worst.rule}){more}",
         }
     )
@@ -50,7 +55,7 @@ def base_red(request: CheckRequest, failures: Sequence[CheckFailure], blank: Che
     )
 
 
-def out(request: CheckRequest, found: Found, runs: Runs, blank: CheckResult) -> CheckResult:
+def out(request: CheckRequest, composed: Composed, found: Found, runs: Runs, blank: CheckResult) -> CheckResult:
     """Of the check that keeps the entry out."""
     assert found.out is not None
     match found.out.judgement.verdict:
@@ -62,10 +67,12 @@ def out(request: CheckRequest, found: Found, runs: Runs, blank: CheckResult) -> 
                 update={"verdict": "not_configured", "failures": (found.out.failure,), "detail": words}
             )
         case _:
-            return _red(request, found, found.out, runs, blank)
+            return _red(request, composed, found, found.out, runs, blank)
 
 
-def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: CheckResult) -> CheckResult:
+def _red(
+    request: CheckRequest, composed: Composed, found: Found, out: Out, runs: Runs, blank: CheckResult
+) -> CheckResult:
     failure = out.failure
     partner = None
     if request.decisive and out.judgement.verdict == "red" and not failure.protected:
@@ -81,7 +88,7 @@ def _red(request: CheckRequest, found: Found, out: Out, runs: Runs, blank: Check
         update={
             "verdict": "red",
             "failures": (failure,),
-            "reproduce": _reproduce(runs.place.mirror.git, request, *commands),
+            "reproduce": _reproduce(request, composed, *commands),
             "partner": partner,
             "detail": f"{named(failure)} {said(failure, f' on {ground}{together}')}",
         }
@@ -92,37 +99,78 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
     entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
     with_whom = f"'{partner}'" if partner else request.target
-    return blank.model_copy(
-        update={
-            "verdict": "conflict",
-            "about": entry.task,
-            "reproduce": _reproduce(mirror.git, request),
-            "conflict_paths": conflict.paths,
-            "partner": partner,
-            "detail": f"'{entry.task}' conflicts with {with_whom} in {', '.join(conflict.paths[:_SHOWN])}",
-        }
-    )
+    files = ", ".join(conflict.paths[:_SHOWN])
+    told: dict[str, object] = {
+        "verdict": "conflict",
+        "about": entry.task,
+        "reproduce": _reproduce(request, conflict),
+        "conflict_paths": conflict.paths,
+        "partner": partner,
+        "detail": f"'{entry.task}' conflicts with {with_whom} in {files}",
+    }
+    if isinstance(conflict.unmade, CommandFailed):
+        detail = f"{told['detail']}: {conflict.unmade.said}"
+        told |= {"failures": (conflict.unmade.failure,), "detail": detail}
+    return blank.model_copy(update=told)
 
 
-def ground_of(git: Git, request: CheckRequest) -> CommitId:
+def ground_of(request: CheckRequest, composed: Composed | Conflict) -> CommitId:
     """What the entries are composed on: the tip, with those ahead of them, where these go together."""
-    base = CommitId(request.base)
-    ahead = compose(git, base, [composable(entry) for entry in request.ahead], request.style)
-    return ahead.commit if isinstance(ahead, Composed) else base
+    base, ahead = CommitId(request.base), len(request.ahead)
+    return composed.steps[ahead - 1].commit if 0 < ahead <= len(composed.steps) else base
 
 
-def _reproduce(git: Git, request: CheckRequest, *commands: str) -> str:
+def _reproduce(request: CheckRequest, composed: Composed | Conflict, *commands: str) -> str:
     """
     What makes the composed commit again in any clone, for it is in this host's mirror alone; then the commands.
 
     Those ahead have landed by the time at which anybody is told of a red, just as they were composed: the target has
-    them, and nothing else of theirs is there any more.
+    them, and nothing else of theirs is there any more. Files that a command has made are made by it again.
     """
     refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
     steps = [
         shlex.join(["git", "fetch", without_password(request.hub), *refs]),
-        shlex.join(["git", "checkout", "--detach", ground_of(git, request)]),
-        *(shlex.join(["git", "merge", "--no-edit", entry.commit]) for entry in request.entries),
+        shlex.join(["git", "checkout", "--detach", ground_of(request, composed)]),
+        *_merges(request, composed),
         *commands,
     ]
     return " && ".join(steps)
+
+
+def _merges(request: CheckRequest, composed: Composed | Conflict) -> Iterator[str]:
+    """One for each entry, with what was made anew; behind one that could not be, nothing more is to be seen."""
+    done = composed.steps[len(request.ahead) :]
+    for at, entry in enumerate(request.entries):
+        merge = shlex.join(["git", "merge", "--no-edit", entry.commit])
+        if at < len(done):
+            yield from _remade(merge, done[at])
+            continue
+        unmade = composed.unmade if isinstance(composed, Conflict) and composed.entry == entry.task else None
+        if not isinstance(unmade, CommandFailed):
+            yield merge
+            continue
+        yield _put_back(merge, unmade.put_back)
+        yield from map(_runnable, unmade.commands)
+        return
+
+
+def _remade(merge: str, step: Step) -> Iterator[str]:
+    yield _put_back(merge, step.put_back)
+    if step.made is not None:
+        yield from map(_runnable, step.made.commands)
+    if step.made is not None or step.put_back:
+        yield "git add -A && git commit -q --allow-empty -m made"
+
+
+def _runnable(command: str) -> str:
+    """A command of several, or one that ends its shell, is one link of a chain all the same."""
+    return command if _PLAIN.fullmatch(command) else shlex.join(["sh", "-c", command])
+
+
+def _put_back(merge: str, paths: Sequence[str]) -> str:
+    """The merge; of files that a command makes with those that were there before, for a start."""
+    if not paths:
+        return merge
+    named = shlex.join(paths)
+    open_ended = merge.replace(" --no-edit ", " --no-ff --no-commit ")
+    return f"{{ {open_ended} || :; }} && git reset -q -- {named} && git checkout-index -qfa && git clean -qf -- {named}"

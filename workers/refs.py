@@ -35,3 +35,8 @@ def submissions_of(target: str) -> str:
 def progress_ref(run: str, task: str, attempt: int) -> str:
     """Work under way: the files of an attempt and its transcript, as they were after a turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"
+
+
+def made_ref(run: str, key: str) -> str:
+    """What a command has made of a merged tree: a commit of these files alone. Created once, by who comes first."""
+    return f"refs/forgepool/{run}/made/{key}"

@@ -3,14 +3,20 @@ Entries put on top of a base, in memory: no checkout, no lock, a few millisecond
 
 Always chained from the base: two branches merged pairwise against their own merge base show conflicts that
 the real tip does not have. The same base, entries and style give the same commit, on any host, at any time.
+
+Some files are made by commands from others, and merging them line by line makes no sense. Who composes may give a
+`Regeneration` that knows them: two versions of such a file are no conflict, and what it says is made of a merged tree
+is part of the entry's step. How they are made is nothing to this module; that it is the same everywhere, and at any
+time, is up to who gives it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 from worktrees.candidate import write_commit
 from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from worktrees.overlay import files_of, with_files
 from worktrees.replay import as_child, branch_commits, made_again
 
 LandingStyle = Literal["merge", "squash", "rebase"]
@@ -48,6 +54,10 @@ class Step:
 
     commit: CommitId
     tree: TreeId
+    made: "Made | None" = None
+    """What of it was made anew; None where merging alone gave it."""
+    put_back: tuple[str, ...] = ()
+    """Made files of which the tip's version was taken, though the entry has another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +66,60 @@ class Conflict:
 
     entry: str
     paths: tuple[str, ...]
+    unmade: "Unmade | None" = None
+    """Of what merges, and could not be made anew."""
+    steps: tuple[Step, ...] = field(default=(), compare=False)
+    """Of the entries before it."""
 
 
-def compose(git: Git, base: CommitId, entries: Sequence[Entry], style: LandingStyle = "merge") -> Composed | Conflict:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """One entry on top of the tip, as git puts them together."""
+
+    tip: CommitId
+    entry: CommitId
+    tree: TreeId
+    conflicts: tuple[str, ...] = ()
+    """Made files of which both have another version: the tree has the tip's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A merged tree in which files were made anew."""
+
+    tree: TreeId
+    paths: tuple[str, ...]
+    """The files, those included that are gone."""
+    put_back: tuple[str, ...] = ()
+    """Of these, those of which the entry had a version of its own: the tip's was the start for making them."""
+    commands: tuple[str, ...] = ()
+    """What makes them, for who wants to see it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmade:
+    """Files that would have to be made anew, and are not; whoever knows why says it in a class of its own."""
+
+    paths: tuple[str, ...]
+
+
+class Regeneration(Protocol):
+    """Knows which files are made by commands, and what is made of a merged tree."""
+
+    def is_made(self, path: str) -> bool: ...
+
+    def remade(self, git: Git, merged: Merged) -> Made | Unmade | None:
+        """None where the tree stands as it was merged. The same answer for the same tree, whoever asks."""
+        ...
+
+
+def compose(
+    git: Git,
+    base: CommitId,
+    entries: Sequence[Entry],
+    style: LandingStyle = "merge",
+    regeneration: Regeneration | None = None,
+) -> Composed | Conflict:
     """
     The entries merged onto the base, one after the other. Without entries, the base.
 
@@ -71,36 +132,59 @@ def compose(git: Git, base: CommitId, entries: Sequence[Entry], style: LandingSt
     steps: list[Step] = []
     dates = _dates(bare, entries)
     for entry in entries:
-        step = _put(bare, tip, entry, entry.style or style, dates[entry.commit])
+        step = _put(bare, tip, entry, entry.style or style, dates[entry.commit], regeneration)
         if isinstance(step, Conflict):
-            return step
+            return replace(step, steps=tuple(steps))
         tip = step.commit
         steps.append(step)
     return Composed(commit=tip, tree=steps[-1].tree if steps else tree_of(bare, base), steps=tuple(steps))
 
 
-def _put(git: Git, tip: CommitId, entry: Entry, style: LandingStyle, at: int) -> Step | Conflict:
+def _put(
+    git: Git, tip: CommitId, entry: Entry, style: LandingStyle, at: int, regeneration: Regeneration | None
+) -> Step | Conflict:
     own = branch_commits(git, tip, entry.commit) if style == "rebase" else None
-    if own:
-        return _replayed(git, tip, entry, own)
-    merged = _merge(git, tip, entry.commit, entry.name)
+    before = _all_but_last(git, tip, entry, own or (), regeneration)
+    if isinstance(before, Conflict):
+        return before
+    ground, conflicts = before
+    start = as_child(git, ground, own[-1]) if own else tip
+    merged = _merge(git, start, entry.commit, entry.name, regeneration)
     if isinstance(merged, Conflict):
         return merged
-    parents = (tip, entry.commit) if style == "merge" else (tip,)
-    commit = write_commit(git, tree=merged, parents=parents, message=entry.message, at=at)
-    return Step(commit=commit, tree=merged)
+    merged = replace(merged, tip=tip, conflicts=tuple(sorted({*conflicts, *merged.conflicts})))
+    made = None if regeneration is None else regeneration.remade(git, merged)
+    if isinstance(made, Unmade):
+        return Conflict(entry=entry.name, paths=made.paths, unmade=made)
+    tree = merged.tree if made is None else made.tree
+    if merged.conflicts and tree == tree_of(git, tip):
+        # All that it changed was what a command makes, and the command makes nothing of it.
+        return Conflict(entry=entry.name, paths=merged.conflicts)
+    if own:
+        ending = entry.message.rstrip("\n").rpartition("\n\n")[2] + "\n"
+        commit = made_again(git, own[-1], on=ground, tree=tree, ending=ending)
+    else:
+        parents = (tip, entry.commit) if style == "merge" else (tip,)
+        commit = write_commit(git, tree=tree, parents=parents, message=entry.message, at=at)
+    put_back = merged.conflicts if made is None else made.put_back
+    return Step(commit=commit, tree=tree, made=made, put_back=put_back)
 
 
-def _replayed(git: Git, tip: CommitId, entry: Entry, own: Sequence[CommitId]) -> Step | Conflict:
-    """Its own commits, the last with the trailers of the entry; a branch with merges in it becomes one commit."""
-    tree = tree_of(git, tip)
-    for commit in own:
-        merged = _merge(git, as_child(git, tip, commit), commit, entry.name)
+def _all_but_last(
+    git: Git, tip: CommitId, entry: Entry, own: Sequence[CommitId], regeneration: Regeneration | None
+) -> tuple[CommitId, set[str]] | Conflict:
+    """
+    A branch's own commits made again, save the last, which bears the trailers of the entry and what is made anew: that
+    is done once for all of them; and the made files that did not merge. A branch with merges in it becomes one commit.
+    """
+    conflicts = set[str]()
+    for commit in own[:-1]:
+        merged = _merge(git, as_child(git, tip, commit), commit, entry.name, regeneration)
         if isinstance(merged, Conflict):
             return merged
-        ending = entry.message.rstrip("\n").rpartition("\n\n")[2] + "\n" if commit == own[-1] else ""
-        tree, tip = merged, made_again(git, commit, on=tip, tree=merged, ending=ending)
-    return Step(commit=tip, tree=tree)
+        conflicts.update(merged.conflicts)
+        tip = made_again(git, commit, on=tip, tree=merged.tree)
+    return tip, conflicts
 
 
 def conflicting_commits(
@@ -122,18 +206,23 @@ def tree_of(git: Git, commit: CommitId) -> TreeId:
     return TreeId(git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
 
 
-def _merge(git: Git, tip: CommitId, commit: CommitId, name: str) -> TreeId | Conflict:
+def _merge(
+    git: Git, tip: CommitId, commit: CommitId, name: str, regeneration: Regeneration | None
+) -> Merged | Conflict:
     said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit, ok=(0, 1))
     tree, *paths = said.fields or [""]
     if said.stderr:
         # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
         raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr)
+    merged = Merged(tip=tip, entry=commit, tree=TreeId(tree))
     if said.status == 0 and is_object_id(tree):
-        return TreeId(tree)
+        return merged
     named = tuple(sorted({path for path in paths if path}))
-    if said.status == 1 and is_object_id(tree) and named:
+    if not (said.status == 1 and is_object_id(tree) and named):
+        raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr or "it answered neither way")
+    if regeneration is None or not all(regeneration.is_made(path) for path in named):
         return Conflict(entry=name, paths=named)
-    raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr or "it answered neither way")
+    return replace(merged, tree=with_files(git, merged.tree, named, files_of(git, tip)), conflicts=named)
 
 
 def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:

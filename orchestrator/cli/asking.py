@@ -59,6 +59,8 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
         return
     say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
     tell_table(now)
+    if now.shut:
+        say(f"the gate is shut: {now.shut}")
     tell_use(now)
     if kept.plan_file_changed():
         say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")

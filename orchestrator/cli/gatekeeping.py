@@ -1,6 +1,5 @@
-"""`forgepool gate serve`, and what is said to a gate: `submit`, `status`, `explain`, and a person's words."""
+"""`forgepool gate serve`, and what it is asked: `submit`, `status`, `explain`."""
 
-import getpass
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -10,19 +9,17 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import inbox
+from orchestrator.cli import gatewords
+from orchestrator.cli.gatewords import Entry, Gate, Json
 from orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
 from orchestrator.cli.say import complain, out, printable, say, say_json, table
-from orchestrator.events import Event
 from orchestrator.forges.protocol import LABEL
 from orchestrator.gatekeeper.api.service import api_beside
 from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
 from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
 from orchestrator.gatekeeper.freezes import BadFreeze, freezes
-from orchestrator.gatekeeper.intake import asked
-from orchestrator.gatekeeper.naming import found, gate_called, gates_called
-from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
+from orchestrator.gatekeeper.naming import found, gates_called
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import Beside, posts
 from orchestrator.gatekeeper.serving import serve as keep
@@ -31,26 +28,20 @@ from orchestrator.gatekeeper.submitting import Wish
 from orchestrator.gatekeeper.submitting import submit as give
 from orchestrator.gatekeeper.telling import gate_sentence
 from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.journal import JournalBusy, Recorded
+from orchestrator.journal import Recorded
 from orchestrator.loop import Wishes
 from orchestrator.runs import KeptRun
 from orchestrator.state import State
 from orchestrator.telling import telling_line
 from workers.settings import Settings
 
-Gate = Annotated[
-    str | None, typer.Option("--gate", metavar="NAME", help="Which gate, by its branch, where there are several.")
-]
-Entry = Annotated[str, typer.Argument(help="The entry's name.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")]
 Words = list[str] | None
 
 
 def register(gate: typer.Typer) -> None:
-    for command in (serve, submit, status, explain, withdraw, pause, retry, hold, release, priority):
+    for command in (serve, submit, status, explain):
         gate.command()(command)
-    gate.command("resume")(resume)
+    gatewords.register(gate)
 
 
 def serve(
@@ -267,90 +258,3 @@ def explain(entry: Entry, gate: Gate = None, as_json: Json = False) -> int:
     else:
         say(explained(state, task, time.time()))
     return 0
-
-
-def withdraw(entry: Entry, gate: Gate = None) -> int:
-    """Take an entry out of line. What is landing lands."""
-    return _ask(gate, entry, Request(do="cancel"), "withdraw")
-
-
-def retry(entry: Entry, gate: Gate = None) -> int:
-    """Try the same commit of an entry again that was returned or withdrawn, or waits for a person."""
-    return _ask(gate, entry, Request(do="retry", by=_person()), "try again")
-
-
-def hold(entry: Entry, gate: Gate = None) -> int:
-    """Keep an entry where it is: it is not tested and does not land, and nobody waits for it."""
-    return _ask(gate, entry, Request(do="hold", by=_person()), "hold")
-
-
-def release(entry: Entry, gate: Gate = None) -> int:
-    """Let an entry go on that was held."""
-    return _ask(gate, entry, Request(do="release", by=_person()), "release")
-
-
-def priority(
-    entry: Entry,
-    klass: Annotated[str, typer.Argument(metavar="CLASS", help=f"{', '.join(CLASSES)}.")],
-    gate: Gate = None,
-) -> int:
-    """Put an entry into another class of the line."""
-    if klass not in CLASSES:
-        raise CannotRun(f"there is no class '{klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}")
-    request = Request(do="reclass", text=klass, by=_person())
-    return _ask(gate, entry, request, f"make {klass}")
-
-
-def pause(
-    why: Annotated[str, typer.Argument(help="Why, for those who wait; in quotes.")] = "",
-    gate: Gate = None,
-) -> int:
-    """Let nothing be tested and nothing land until `gate resume`; what runs may finish, and all keep their places."""
-    return _ask(gate, None, Request(do="pause", text=why.strip(), by=_person()), "pause")
-
-
-def resume(gate: Gate = None) -> int:
-    """End a pause, or open a gate again that a red target had shut."""
-    return _ask(gate, None, Request(do="go", by=_person()), "go on")
-
-
-def _ask(gate: str | None, entry: str | None, request: Request, wish: str) -> int:
-    if entry is None:
-        kept = gate_called(Settings(), gate)
-        state, where = kept.state(), "it stands so already"
-    else:
-        one = found(Settings(), entry, gate)
-        kept, state, where = one.kept, one.state, f"'{entry}' is {one.state.tasks[one.name].phase}"
-        request = request.model_copy(update={"task": one.name})
-        if request.do == "retry":
-            refuse_forgotten(state, one.name)
-    if not asked(state, request):
-        raise CannotRun(f"there is nothing to {wish}: {where}")
-    try:
-        _, changes = kept.amend(partial(_decided, request))
-    except JournalBusy:
-        inbox.leave(kept.folder, request)
-        say(f"asked the gate to {wish}{f' {entry}' if entry else ''}")
-        return 0
-    for change in changes:
-        say(gate_sentence(change, run=kept.options.run) or "")
-    return 0
-
-
-def refuse_forgotten(state: State, entry: str) -> None:
-    if state.tasks[entry].phase != "landed" and entry in forgettable(state, time.time()):
-        raise CannotRun(
-            f"'{entry}' was given back more than {KEPT_DAYS} days ago, or before {MOST_KEPT} others, and is kept no "
-            f"more; submit it again: forgepool gate submit BRANCH --name {entry}"
-        )
-
-
-def _decided(request: Request, state: State) -> list[Event]:
-    return asked(state, request) or []
-
-
-def _person() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

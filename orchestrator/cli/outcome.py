@@ -47,6 +47,8 @@ def tell_table(now: Standing) -> None:
 def tell_use(now: Standing) -> None:
     """Who is asked what, which models were used, and how the budget stands; in lines that can be copied."""
     tell_wanted(now)
+    for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
+        say(f"held against what has landed, as a whole: {held}")
     if said := bill_words(now.used):
         say(f"models: {said}")
     for one in budget_words(now.budget):

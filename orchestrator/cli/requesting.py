@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import inbox, runs
+from orchestrator import inbox, runs, wave_reviews
 from orchestrator.approvals import why_not_approve, why_not_reject
 from orchestrator.cli.running import Run, tell_changes
 from orchestrator.cli.say import printable, say
@@ -64,16 +64,35 @@ def answer(
 
 def approve(
     run: Run,
-    task: Task,
-    by: Annotated[str | None, typer.Option("--by", help="Who has looked at the candidate.")] = None,
+    task: Annotated[str | None, typer.Argument(help="A task of the plan; none with --wave.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who has looked at it.")] = None,
+    wave: Annotated[bool, typer.Option("--wave", help="What has landed, as a whole, in place of a task.")] = False,
 ) -> None:
-    """Let a task's candidate land without a reviewer's word, if its checks are green, since you have looked at it."""
+    """
+    Let a task's candidate land without a reviewer's word, if its checks are green, since you have looked at it; or
+    answer for what has landed as a whole.
+    """
     kept = kept_with(run, task)
+    if wave == (task is not None):
+        raise CannotRun(f"approve one thing: forgepool approve {kept.options.run} TASK, or --wave in place of TASK")
+    if task is None:
+        _approve_wave(kept, by)
+        return
     name = _named_person(by, f"forgepool approve {kept.options.run} {task} --by NAME")
     state = kept.state()
     if (wrong := why_not_approve(kept.course, state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
     ask(run, Request(do="approve", task=task, by=name, candidate=state.tasks[task].candidate))
+
+
+def _approve_wave(kept: KeptRun, by: str | None) -> None:
+    run = kept.options.run
+    name = _named_person(by, f"forgepool approve {run} --wave --by NAME", what="what has landed")
+    state = kept.state()
+    if (wrong := wave_reviews.why_not_approve(kept.course, state)) is not None:
+        raise CannotRun(f"run {run} {wrong}")
+    said = Request(do="approve", wave=True, by=name, candidate=state.tip)
+    ask(run, said, wish=f"approve what has landed up to {state.tip[:12]}")
 
 
 def reject(
@@ -92,7 +111,7 @@ def reject(
     ask(run, Request(do="reject", task=task, text=reason.strip(), by=name, candidate=state.tasks[task].candidate))
 
 
-def _named_person(by: str | None, command: str) -> str:
+def _named_person(by: str | None, command: str, *, what: str = "the candidate") -> str:
     """
     Nobody is put down as having looked at something without having said so.
 
@@ -100,7 +119,7 @@ def _named_person(by: str | None, command: str) -> str:
         CannotRun: no name is given, or none that can be read.
     """
     if by is None or not by.strip():
-        raise CannotRun(f"it is not said who has looked at the candidate; give a name: {command}")
+        raise CannotRun(f"it is not said who has looked at {what}; give a name: {command}")
     _prove_text(by, "the name given with --by")
     return printable(by.strip())
 

@@ -62,6 +62,8 @@ def _task(entry: EntrySubmitted) -> Task:
             **_BLANK,
             "id": entry.task,
             "title": entry.title,
+            "grants": entry.grants,
+            "waive": entry.waive,
             "needs": (),
         }
     )

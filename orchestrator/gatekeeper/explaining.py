@@ -1,5 +1,6 @@
 """Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from supervisor.train.surprise import admission
 
 _ENOUGH = 8
 """Submissions within an hour, below which nothing is said of how many there are."""
+
+_MOST_SHOWN = 5
+"""Paths in a command that is proposed."""
 
 Places = Mapping[str, int]
 """By entry, its place in line, from 1."""
@@ -141,7 +145,7 @@ Stand = tuple[str, str, str, str, str]
 def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
     match task.phase:
         case "landed":
-            return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+            return _landed(state, task)
         case "landing":
             return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
         case "reviewing" | "reviewed":
@@ -161,15 +165,35 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
             return _in_line(state, task, now, places)
 
 
+def _landed(state: State, task: TaskState) -> Stand:
+    if task.id in state.lost:
+        why = f"it was {task.commit[:12]} in {state.target}, and somebody has taken that out since"
+        return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
+    return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+
+
 def _returned(state: State, task: TaskState) -> Stand:
     reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
     kind = reason.kind if reason is not None else "need"
     by = (reason.conflicting_entry or "") if reason is not None else ""
-    return "returned", kind, by, reason.summary if reason is not None else task.detail, _again(task)
+    todo = _again(task) + (_leave_for(task) if kind == "findings" else "")
+    return "returned", kind, by, reason.summary if reason is not None else task.detail, todo
 
 
 def _again(task: TaskState) -> str:
     return f"push a better commit, then: forgepool gate submit BRANCH --name {task.id}"
+
+
+def _leave_for(task: TaskState) -> str:
+    """What lets it in as it is. Secrets are nothing that anybody lets in."""
+    from supervisor.scans.scanning import leave_for
+
+    held = [one for one in (task.verdict.findings if task.verdict else ()) if one.weight != "note"]
+    paths, rules = leave_for(held)
+    if not held or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+        return ""
+    words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
+    return f"; or, where it is meant so: forgepool gate grant {task.id} {' '.join(words)}"
 
 
 def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:

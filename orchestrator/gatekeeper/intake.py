@@ -20,9 +20,11 @@ from orchestrator.gatekeeper.steps import withdrawn_with
 from orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
 from orchestrator.inbox import Request
 from orchestrator.state import State
-from orchestrator.task_state import IN_TRAIN
+from orchestrator.task_state import IN_TRAIN, Phase
 from supervisor.messages import Author, LandingStyle
 from supervisor.train.model import EntryClass
+
+_ENDED: tuple[Phase, ...] = ("failed", "blocked", "cancelled", "needs_human")
 
 
 def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
@@ -141,6 +143,8 @@ def asked(state: State, request: Request) -> list[Event] | None:
             return list(_reclassed(state, _named(state, request), request))
         case "retry":
             return list(_again(state, request))
+        case "grant":
+            return list(_granted(state, request))
         case "cancel":
             named = _named(state, request) if request.task is not None else []
             return [TaskCancelled(task=one) for one in named if _may_go(state, one)]
@@ -178,5 +182,18 @@ def _again(state: State, request: Request) -> Iterator[Event]:
         task = state.tasks[one]
         if one in state.train.refused:
             yield EntryHeld(task=one, by=request.by, held=False)
-        if task.phase in ("failed", "blocked", "cancelled", "needs_human") and one in state.submitted:
+        if task.phase in _ENDED and one in state.submitted:
             yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})
+
+
+def _granted(state: State, request: Request) -> Iterator[Event]:
+    """As another revision of the same commit: what was found of it without a person's leave says nothing any more."""
+    for one in _named(state, request):
+        task, entry = state.tasks[one], state.submitted.get(one)
+        if entry is None or task.landing_in_doubt or task.phase not in (*IN_TRAIN, *_ENDED) or task.phase == "landing":
+            continue
+        grants = tuple(dict.fromkeys((*entry.grants, *request.grants)))
+        waive = tuple(dict.fromkeys((*entry.waive, *request.waive)))
+        if (grants, waive) != (entry.grants, entry.waive):
+            told = {"grants": grants, "waive": waive, "granted_by": request.by}
+            yield entry.model_copy(update={"revision": task.attempt + 1, **told})

@@ -4,21 +4,24 @@ The gate's loop: a run's, which also looks at the hub, takes in what was submitt
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from orchestrator.decisions import decide
 from orchestrator.events import CheckSent, EntrySubmitted, Event, GateFrozen, GateThawed, LandingAnswered, TipMoved
-from orchestrator.gatekeeper.course import GateCourse, gate_course
+from orchestrator.gatekeeper.course import GateCourse
 from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.pins import forgettable, pin, pin_again, pin_missing, sweep
+from orchestrator.gatekeeper.pins import forgettable, pin, pin_again, pin_missing, pins_of, remove
 from orchestrator.gatekeeper.places import Places
 from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
+from supervisor.lanes import MOST_PATHS
 from supervisor.messages import Landing
+from workers.refs import made_ref, run_refs
+from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import MissingCommit
 from worktrees.push import RefUpdate
@@ -27,6 +30,8 @@ log = structlog.get_logger()
 
 LOOK_S = 1.0
 """Seconds between two looks at the hub."""
+MADE_KEPT_S = 3 * 24 * 3600.0
+"""How long what a command has made is kept for those in line; what is green for longer is tested again."""
 _MOST_TAKEN_IN = 25
 """Submissions at one look: each costs some processes, and answers wait meanwhile."""
 
@@ -42,6 +47,10 @@ class GateLoop(Loop):
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
     """Entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    _made: dict[str, float] = field(default_factory=dict)
+    """When refs of what commands have made were first seen here."""
+    _bare: bool = False
+    """Nobody stands in line, and what was made for those who did is gone."""
     _frozen: float | None = None
     """When the freeze ends of which was told last."""
     places: Places | None = None
@@ -123,7 +132,7 @@ class GateLoop(Loop):
 
     def _meet_entries(self) -> None:
         assert isinstance(self.course, GateCourse)
-        self.course = gate_course(self.course.plan, self.state, self.course.people)
+        self.course = replace(self.course, entries=dict(self.state.submitted))
 
     def _look_at_hub(self) -> None:
         now = time.monotonic()
@@ -134,8 +143,9 @@ class GateLoop(Loop):
         refs = self.mirror.hub_refs(branch, pattern(self.state.target))
         tip = refs.pop(branch, None)
         if tip is not None and self.state.train.landing is None:
-            if tip != self.state.tip:
-                self.record([TipMoved(tip=tip)])
+            lost = self._lost_at(tip)
+            if tip != self.state.tip or lost != self.state.lost:
+                self.record([TipMoved(tip=tip, lost=tuple(sorted(lost)))])
             if tip != self._searched:
                 self._find_contained(tip)
         if refs and not self.wishes.drain:
@@ -154,6 +164,17 @@ class GateLoop(Loop):
                 self.record([LandingAnswered(task=one, result=found)])
         self._searched = tip
 
+    def _lost_at(self, tip: CommitId) -> frozenset[str]:
+        """Whoever has landed, and is not in the history of this tip: somebody has taken the target back."""
+        if tip == self._searched:
+            return self.state.lost
+        self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
+        if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self._searched)):
+            return frozenset()
+        landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
+        ahead = self._ahead_of(tip, [*landed.values()])
+        return frozenset(one for one, commit in landed.items() if commit in ahead)
+
     def _ahead_of(self, tip: CommitId, commits: Sequence[CommitId]) -> set[str]:
         """Those of the commits that are not in the history of the tip, be it that they are not here at all."""
         missing = set(self.mirror.missing(*commits))
@@ -164,8 +185,10 @@ class GateLoop(Loop):
         )
 
     def _contains(self, commit: CommitId) -> bool:
-        git = self.mirror.git
-        return git.run("merge-base", "--is-ancestor", commit, self.state.tip, ok=(0, 1, 128)).status == 0
+        return self._contains_at(CommitId(self.state.tip), commit)
+
+    def _contains_at(self, tip: CommitId, commit: CommitId) -> bool:
+        return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
     def _take_in(self, refs: Mapping[str, CommitId]) -> None:
         """A submission's own ref goes last: whatever dies before that, it is still there to be taken in."""
@@ -182,9 +205,17 @@ class GateLoop(Loop):
             contained = not one.wrong and self._contains(one.commit)
             for event in taken_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
+                    event = event.model_copy(update={"paths": self._paths(one.commit)})
                     pin(self.mirror, self.state.run, event)
                 self.record([event])
             self._drop(one)
+
+    def _paths(self, commit: CommitId) -> tuple[str, ...]:
+        """What it changes of what it was made on; none where it shares no history with the target, or in huge ones."""
+        git = self.mirror.git
+        made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
+        found = touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
+        return found if len(found) <= MOST_PATHS else ()
 
     def _is_landing(self, name: str) -> bool:
         """What is submitted under the name waits, for it may be too late for it or not."""
@@ -199,6 +230,20 @@ class GateLoop(Loop):
         if self._swept is None:
             pin_missing(self.mirror, self.state)
             self._swept = set()
-        if gone := forgettable(self.state, time.time()) - self._swept:
-            sweep(self.mirror, self.state.run, gone)
-            self._swept |= gone
+        gone = forgettable(self.state, time.time()) - self._swept
+        self._bare = self._bare and not self.state.train.line.entries
+        if not gone and (self._bare or self.state.train.line.entries):
+            return
+        there = self.mirror.hub_refs(run_refs(self.state.run))
+        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._needless(there)])
+        self._swept |= gone
+
+    def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
+        """What commands have made of trees that nobody can come to land any more, or not for long now."""
+        made = [ref for ref in there if ref.startswith(made_ref(self.state.run, ""))]
+        if not self.state.train.line.entries:
+            self._bare = True
+            return made
+        now = time.monotonic()
+        self._made = {ref: self._made.get(ref, now) for ref in made}
+        return [ref for ref, seen in self._made.items() if now - seen > MADE_KEPT_S]

@@ -5,7 +5,7 @@ Of an entry in line it is tested and landed from there. Of one that was returned
 (`gate retry`, `see it again`): the last 500 are kept, and none for longer than 30 days.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
@@ -70,16 +70,19 @@ def pin_missing(mirror: Mirror, state: State) -> None:
             pin_again(mirror, state.run, event)
 
 
-def sweep(mirror: Mirror, run: str, gone: Collection[str]) -> None:
-    """Nothing of these entries is in the hub any more, where it lets us."""
-    there = mirror.hub_refs(run_refs(run))
-    markers = {marker_ref(run, one) for one in gone}
-    mine = [ref for ref in there if ref in markers or _entry_of(ref) in gone]
-    for start in range(0, len(mine), _MOST_SWEPT):
-        part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in mine[start : start + _MOST_SWEPT]]
+def pins_of(run: str, there: Collection[str], entries: Collection[str]) -> list[str]:
+    """Of the hub's refs those that are of these entries, their markers among them."""
+    markers = {marker_ref(run, one) for one in entries}
+    return [ref for ref in there if ref in markers or _entry_of(ref) in entries]
+
+
+def remove(mirror: Mirror, there: Mapping[str, CommitId], refs: Sequence[str]) -> None:
+    """Where the hub lets us; `there` says where they are."""
+    for start in range(0, len(refs), _MOST_SWEPT):
+        part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in refs[start : start + _MOST_SWEPT]]
         said = mirror.push(part)
         if not isinstance(said, Pushed):
-            log.warning("refs.kept", run=run, why=str(said))
+            log.warning("refs.kept", hub=mirror.hub, why=str(said))
 
 
 def _entry_of(ref: str) -> str:

@@ -33,6 +33,7 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
         token="",
         outcome="candidate",
         commit=event.commit,
+        paths=event.paths,
     )
     task.queued_at = task.queued_at or state.number + 1
     task.first_started = task.first_started or at
@@ -81,6 +82,7 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
     if state.train.landing is not None:
         raise IllegalStep("a landing is under way, whose answer tells where the target is")
     state.tip, state.halted = event.tip, ""
+    state.lost = frozenset(event.lost)
     state.train.reopen()
     state.train.moved()
     settle_phases(state, at)

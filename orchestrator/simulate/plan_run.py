@@ -11,14 +11,23 @@ from typing import Literal, Protocol
 
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.events import CheckSent, Event, LandingIntended, OrderSent, ReviewSent, RunStarted, WaveSent
+from orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    OrderSent,
+    ReviewSent,
+    RunStarted,
+    WaveReviewSent,
+    WaveSent,
+)
 from orchestrator.reception import received
 from orchestrator.simulate.plan_world import PlanWorld, Said, Sent, Terms
 from orchestrator.state import State
 
 RUN = "simulated"
 Place = Literal["worker", "check", "review", "landing", "wave"]
-_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent)
+_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
 _MOST_TURNS_EACH = 400
 """Moments of a run, for each task; more of them would be a run that never ends."""
 
@@ -189,6 +198,10 @@ class _Run:
                 return world.land(sent)
             case WaveSent():
                 return world.wave(sent)
+            case WaveReviewSent():
+                if self.course.review_policy.script is None:
+                    self.bills.append((world.review_usd(sent), sent.reserved_usd))
+                return world.wave_review(sent)
 
     def _close(self, answer: Said, *, in_vain: bool) -> None:
         span = self.open.pop(answer.order_id if answer.kind == "work" else answer.request_id, None)
@@ -206,6 +219,9 @@ class _Run:
         """An attempt, a review or a wave; what is owed to a task is seen without a look at all others."""
         if span.place == "wave":
             return self.state.wave.message is not None
+        of_wave = self.state.wave_review.review.message
+        if of_wave is not None and of_wave.message_id == message_id:
+            return True
         return any(one.message_id == message_id for one in self.state.tasks[span.tasks[-1]].messages)
 
     def _end(self, span: Span, how: Literal["good", "red", "cancelled"]) -> None:
@@ -232,6 +248,7 @@ _PLACES: dict[type, Place] = {
     ReviewSent: "review",
     LandingIntended: "landing",
     WaveSent: "wave",
+    WaveReviewSent: "review",
 }
 
 
@@ -241,7 +258,7 @@ def _tasks_of(sent: Sent) -> tuple[str, ...]:
             return sent.car or (sent.task,)
         case LandingIntended():
             return sent.entries or (sent.task,)
-        case WaveSent():
+        case WaveSent() | WaveReviewSent():
             return sent.tasks
         case _:
             return (sent.task,)

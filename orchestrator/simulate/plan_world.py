@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from orchestrator.events import CheckSent, LandingIntended, OrderSent, ReviewSent, WaveSent
+from orchestrator.events import CheckSent, LandingIntended, OrderSent, ReviewSent, WaveReviewSent, WaveSent
 from supervisor.messages import Certificate, CheckResult, Landing, Review
 from workers.messages import Outcome, Spent, WorkResult
 
-Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent
+Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing
 Seconds = tuple[float, ...]
 """One of these, each as likely as the others; a single one is always taken."""
@@ -136,10 +136,25 @@ class PlanWorld:
         )
         return takes, answer
 
-    def review_usd(self, sent: ReviewSent) -> float | None:
+    def wave_review(self, sent: WaveReviewSent) -> tuple[float, Review]:
+        """Never failed: what it would find is in no history."""
+        takes = self._one_of(self.terms.review_s, "wave-review", sent.number)
+        answer = Review(
+            request_id=sent.message_id,
+            token=sent.token,
+            outcome="passed",
+            families=(HOST,),
+            spent=Spent(seconds=takes, cost_usd=self.review_usd(sent) or 0.0),
+            seconds=takes,
+            host=HOST,
+        )
+        return takes, answer
+
+    def review_usd(self, sent: ReviewSent | WaveReviewSent) -> float | None:
         if not self.terms.review_usd:
             return None
-        drawn = self._one_of(self.terms.review_usd, "review-usd", sent.task, sent.number)
+        of = sent.task if isinstance(sent, ReviewSent) else "the whole"
+        drawn = self._one_of(self.terms.review_usd, "review-usd", of, sent.number)
         return drawn if sent.reserved_usd is None else min(drawn, sent.reserved_usd)
 
     def land(self, sent: LandingIntended) -> tuple[float, Landing]:

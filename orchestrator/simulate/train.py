@@ -22,6 +22,9 @@ class Train:
         for number in arrived:
             change = self.yard.world.changes[number]
             self.line.enter(Entry(id=str(number), accepted=number, risk=change.risk))
+        for trial, run in self.running.items():
+            if run.failing:
+                self.line.doubt(trial)
         for run in ended:
             trial = next(key for key, one in self.running.items() if one is run)
             del self.running[trial]

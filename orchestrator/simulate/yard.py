@@ -28,6 +28,8 @@ class Run:
     ends: float
     times: int
     green: bool
+    failing: bool = False
+    """Its first run was red, which is known, and it is run again."""
     state: str = "running"
 
 
@@ -54,6 +56,7 @@ class Yard:
     moves: list[Move] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     _due: list[tuple[float, int, Run]] = field(default_factory=list)
+    _count: int = 0
     _chance: random.Random = field(init=False)
     _clashes: Callable[[int, int], bool] = field(init=False)
 
@@ -74,7 +77,11 @@ class Yard:
                 policy.decide(tuple(arrived), [])
                 continue
             self.now, _, run = heapq.heappop(self._due)
-            if run.state == "running":
+            if run.state == "running" and self.now < run.ends:
+                run.failing = True
+                self._await(run, run.ends)
+                policy.decide((), [])
+            elif run.state == "running":
                 run.state = "green" if run.green else "red"
                 policy.decide((), [run])
 
@@ -88,17 +95,22 @@ class Yard:
 
         A red is run again as often as the world's terms have it, if it is run `again` at all.
         """
-        terms, good, times, spent, green = self.world.terms, self.is_good(spec), 0, 0.0, False
+        terms, good, times, spent, first, green = self.world.terms, self.is_good(spec), 0, 0.0, 0.0, False
         takes = max(self.world.changes[one].takes for one in car)
         flake = terms.flake if flake is None else flake
         while not green and times <= (terms.retries if again else 0):
             green = good and self._chance.random() >= flake
             spent += takes if green else takes * self._chance.uniform(0.3, 1)
+            first = first or spent
             times += 1
         run = Run(base=len(self.target), spec=spec, began=self.now, ends=self.now + spent, times=times, green=green)
         self.runs.append(run)
-        heapq.heappush(self._due, (run.ends, len(self.runs), run))
+        self._await(run, self.now + first if times > 1 else run.ends)
         return run
+
+    def _await(self, run: Run, until: float) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (until, self._count, run))
 
     def cancel(self, run: Run) -> None:
         if run.state == "running":

@@ -9,7 +9,7 @@ count those it uses, their definitions as well as their inputs.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from supervisor.checks.lines import line_of
@@ -36,14 +36,12 @@ class Inputs:
 
     def of(self, check: CheckDefinition) -> str:
         """The tree's id, or a digest of the part of it that the check depends on."""
-        line = line_of(check, self.checks)
-        if not all(each.paths for each in line):
+        counts = counted(check, self.checks)
+        if counts is None:
             return self.tree
-        mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
-        anybodys = [parse(glob) for each in self.checks for glob in each.paths]
         digest = hashlib.sha256()
         for path, record in self._paths():
-            if any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys):
+            if counts(path):
                 digest.update(b"%d:" % len(record) + record)
         return f"part-{digest.hexdigest()}"
 
@@ -52,6 +50,16 @@ class Inputs:
             listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.tree).stdout.split(b"\0")[:-1]
             self._listed.extend((os.fsdecode(record.partition(b"\t")[2]), record) for record in listed)
         return self._listed
+
+
+def counted(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callable[[str], bool] | None:
+    """Which paths are among the inputs of a check; None where all are."""
+    line = line_of(check, checks)
+    if not all(each.paths for each in line):
+        return None
+    mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
+    anybodys = [parse(glob) for each in checks for glob in (*each.paths, *each.elsewhere)]
+    return lambda path: any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys)
 
 
 def definition_digest(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> str:

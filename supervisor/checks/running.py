@@ -83,7 +83,7 @@ def run_line(
     is run. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
     """
     tried: list[Tried] = []
-    with _bench(commit, place, label, base) as bench:
+    with benched(commit, place, label, base) as bench:
         keep_folders(line, bench)
         for check in line:
             tried.append(_run_one(check, bench))
@@ -121,7 +121,8 @@ def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
 
 
 @contextmanager
-def _bench(commit: CommitId, place: Place, label: str, base: CommitId | None) -> Iterator[Bench]:
+def benched(commit: CommitId, place: Place, label: str, base: CommitId | None) -> Iterator[Bench]:
+    """A clean checkout of the commit, and what commands in it have for themselves."""
     cache = place.settings.cache
     with lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
         shelter = Shelter(

@@ -7,7 +7,7 @@ is run anew, every set-up included, whatever is remembered: the host may have ch
 kept folder grown old), and that is not the entry's failure.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from supervisor.checks.certificates import Inputs, certificate_key, definition_digest
@@ -17,6 +17,7 @@ from supervisor.checks.running import Place, Tried, label_of, run_line
 from supervisor.checks.store import Said, Store
 from supervisor.definitions import CheckDefinition
 from supervisor.results.judging import Ran
+from worktrees.compose import Regeneration
 from worktrees.git import CommitId
 
 
@@ -41,6 +42,10 @@ class Runs:
     """Of the tree one red is enough, and what is remembered of the tip: the verdict decides about nobody."""
     guessed: bool = False
     """Others are to land between the tip and the tree, and nothing is known of them: the tip's red excuses nobody."""
+    doubt: Callable[[], None] = lambda: None
+    """Called when the tree was red once, and is to be run again; it may be called more than once."""
+    regeneration: Regeneration | None = None
+    """By which the tree was composed, and by which it is composed on other landings."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
     """What was run on the tip for this very request."""
 

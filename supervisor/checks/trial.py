@@ -156,6 +156,8 @@ class _Trial:
         if self.runs.hasty:
             return self._settle_hastily(one)
         before = self.runs.remembered(check, self.runs.at_tip)
+        if one.failure is not None and before is not None and is_green(before.ran):
+            self.runs.doubt()
         on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
         if one.failure is not None and (why := missing_program(on_tip.failure, " on the target itself")) is not None:
             raise NotConfigured(why)
@@ -166,6 +168,7 @@ class _Trial:
             tip_again = self._tip_again(check) if before is None or is_green(before.ran) else before.ran
             judgement = self._judge(check, on_tip.ran, one.ran, None, tip_again)
         if judgement.verdict == "again":
+            self.runs.doubt()
             decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
             judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
         return decisive, judgement, on_tip

@@ -7,7 +7,7 @@ which the author's families are taken out before anybody is asked. Each has a **
 (`conversation`) on a checkout of the composed tree, with tools that look and change nothing. What it is told is its
 **brief** (`brief`); what others wrote is set apart in it by a mark that they could not know (`quoting`). It ends with a
 **verdict** (`form`) that counts only where enough was **read** before (`reading`). Several reviewers hold a **debate**
-(`debate`).
+(`debate`). What has landed is reviewed as a whole by the same road, on the target's own commits (`wave`).
 
 Nothing passes by absence. A verdict without reading, a pass beside a finding that must be mended, a fail without one,
 words in place of the tool: none of them counts. What is missing is told once; the second time the review is `void`, and

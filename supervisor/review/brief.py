@@ -12,6 +12,7 @@ from supervisor.findings import ReviewFinding
 from supervisor.messages import ReviewRequest, Sibling
 from supervisor.review.difference import Difference, Patch
 from supervisor.review.quoting import Quotation, clipped, one_line, plain
+from supervisor.review.wave import wave_card
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.git import CommitId, Git
 
@@ -70,6 +71,8 @@ class Brief:
 
     def _task(self) -> Iterator[str]:
         request, quoted = self.request, self.quotation.quoted
+        if request.wave is not None:
+            yield from wave_card(request.wave, self.quotation)
         for entry in request.entries:
             asked = "\n\n".join(filter(None, (request.title, clipped(request.description, _TASK_CHARACTERS))))
             task = one_line(entry.task)
@@ -87,7 +90,8 @@ class Brief:
         yield self.quotation.listed(f"the {len(patches)} changed files", map(_told, patches[:_MOST_LISTED]))
         whole = "".join(patch.text for patch in patches)
         if len(whole) <= WHOLE_DIFF_CHARACTERS:
-            yield self.quotation.quoted("the whole diff, against what it would land on", whole)
+            against = "what it would land on" if self.request.wave is None else "the target as it was before"
+            yield self.quotation.quoted(f"the whole diff, against {against}", whole)
             return
         room = WHOLE_DIFF_CHARACTERS // 2
         short: list[Patch] = []

@@ -11,14 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
+from supervisor.checks.running import Place
+from supervisor.checks.runs import Untold
+from supervisor.demands import NotConfigured, regenerated
 from supervisor.findings import blocking
 from supervisor.gate import Stop, entries_in, taken_out
 from supervisor.messages import Review, ReviewRequest
+from supervisor.regeneration.kept import CannotKeep
+from supervisor.regeneration.patches import joint_patch_id
+from supervisor.regeneration.remaking import CommandFailed, remaking
 from supervisor.review.brief import Brief
 from supervisor.review.conversation import Conversation, Position, Site
 from supervisor.review.debate import Debate, Heard, findings_of
 from supervisor.review.difference import Difference, difference
 from supervisor.review.panel import panel
+from supervisor.review.wave import landed, shrinkage
 from workers.concealing import hider
 from workers.context.choice import chosen as chosen_profile
 from workers.context.profiles.registry import UnknownProfile
@@ -30,6 +37,7 @@ from workers.meter import Meter, added
 from workers.mistakes import DocumentWrong
 from workers.policy.calls import judge_call
 from workers.policy.layers import Policy
+from workers.policy.network import HostsRefused
 from workers.policy.place import Ground
 from workers.policy.sources import REPOSITORY_FILE, policy_of
 from workers.sandbox.layers import NoSandbox
@@ -42,11 +50,11 @@ from workers.transcript import TranscriptWrong, read_transcript
 from worktrees.changes import FileTooLarge, read_file
 from worktrees.checkout import Checkout, Unusable, lease_checkout
 from worktrees.compose import Composed, Conflict, compose
-from worktrees.diff import patch_id
 from worktrees.git import CommitId, GitFailed
 from worktrees.hub import HubUnusable
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
 
+_TROUBLE = (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused)
 _LONGEST_WAIT_S = 35 * 86400.0
 
 
@@ -62,11 +70,11 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
     )
     try:
         review = _conduct(request, settings, blank, stop)
-    except (DocumentWrong, UnknownProfile, ModelFailed) as wrong:
+    except (DocumentWrong, NotConfigured, HostsRefused, UnknownProfile, ModelFailed) as wrong:
         said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
         spent = spent_on(request, settings)
         review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
-    except (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused, OSError) as trouble:
+    except (*_TROUBLE, CannotKeep, Untold, OSError) as trouble:
         spent = spent_on(request, settings)
         review = blank.model_copy(update={"detail": str(trouble), "spent": spent})
     return review.model_copy(update={"seconds": time.monotonic() - started})
@@ -74,28 +82,50 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
 
 def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    if request.wave is not None:
+        tip = landed(mirror, request, request.wave)
+        seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
+        told = request.model_copy(update={"findings": seen})
+        return _of_difference(told, settings, mirror, tip, blank, stop)
     entries, base = entries_in(mirror, request), CommitId(request.base)
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"outcome": "stale", "detail": gone})
-    composed = compose(mirror.git, base, entries, request.style)
+    made = remaking(mirror, request, regenerated(mirror, request), _place(request, settings, mirror, stop))
+    composed = compose(mirror.git, base, entries, request.style, made)
     match composed:
-        case Conflict(entry=entry, paths=paths):
+        case Conflict(entry=entry, paths=paths, unmade=unmade):
             detail = f"'{entry}' conflicts with {request.target} in {', '.join(paths[:5])}"
+            detail += f": {unmade.said}" if isinstance(unmade, CommandFailed) else ""
             return blank.model_copy(update={"outcome": "conflict", "detail": detail})
         case Composed():
-            found = difference(mirror.git, base, composed)
-            whole = blank.model_copy(
-                update={
-                    "tree": composed.tree,
-                    "patch_id": patch_id(mirror.git, base, composed.tree),
-                    "changed": found.paths,
-                }
-            )
-            if not found.patches:
-                return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
-            return _review(request, settings, mirror, found, whole, stop)
+            return _of_difference(request, settings, mirror, composed, blank, stop)
         case _:
             assert_never(composed)
+
+
+def _of_difference(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, composed: Composed, blank: Review, stop: Stop
+) -> Review:
+    base = CommitId(request.base)
+    found = difference(mirror.git, base, composed)
+    told = {
+        "tree": composed.tree,
+        "patch_id": joint_patch_id(mirror.git, base, composed.steps),
+        "changed": found.paths,
+    }
+    whole = blank.model_copy(update=told)
+    if not found.patches:
+        return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
+    if request.known is not None and request.known.patch_id == told["patch_id"]:
+        return request.known.model_copy(
+            update={"request_id": request.request_id, "token": request.token, "spent": blank.spent}
+        )
+    return _review(request, settings, mirror, found, whole, stop)
+
+
+def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> Place:
+    """Where commands are run that make files anew; their logs lie beside those of the conversation."""
+    return Place(mirror=mirror, settings=settings, logs=_folder(request, settings), stop=stop)
 
 
 def _review(
@@ -259,6 +289,8 @@ def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Revie
 
 
 def _nothing_changed(request: ReviewRequest) -> str:
+    if request.wave is not None:
+        return "what has landed in it comes to no difference: there is nothing to review"
     return f"the target {request.target} has all of it already: there is nothing to review"
 
 

@@ -75,7 +75,7 @@ def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | s
     Raises:
         ModelFailed: a model that the plan names is none, or a script is written wrongly.
     """
-    authors = author_families(entry.author for entry in request.entries)
+    authors = author_families(request.authors)
     if UNKNOWN in authors:
         why = "a model that had a hand in it is of no known family, so nobody can be shown to be of another"
         return f"{why}; give its model a `family` in models.yaml"
@@ -85,7 +85,7 @@ def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | s
 
 
 def _scripted(request: ReviewRequest, text: str, authors: Sequence[str]) -> Panel | str:
-    attempt = request.entries[-1].attempt
+    attempt = request.attempt
     models: list[ScriptedModel] = []
     scripts = scripts_in(text)
     for number, script in enumerate(scripts, start=1):

@@ -59,7 +59,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
             found = _reason(subject, path, run)
-            if found is not None and not granted(subject, path):
+            if found is not None and path not in subject.made and not granted(subject, path):
                 weight, why = found
                 yield finding("protected-path", weight, f"{why}; only a person may let a task change it", path)
 

@@ -35,7 +35,21 @@ _OF_CONTENT = (letters, secrets, markers, instructions, placeholders, bypasses)
 _OF_THE_GATE = (shape, protection, gate_settings, tampering, harness)
 RULES: dict[str, str] = {name: said for module in (*_OF_CONTENT, *_OF_THE_GATE) for name, said in module.RULES.items()}
 """Every rule's name, and in one sentence what it finds."""
+OF_PATHS = ("protected-path", "outside-lock")
+"""Rules about files as such, whatever is in them."""
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
+
+
+def leave_for(findings: Iterable[ScanFinding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a person would have to say to let these through: paths that may be changed, and rules to be waived."""
+    of_paths = {name for module in _OF_THE_GATE for name in module.RULES}
+    paths, rules = dict[str, None](), dict[str, None]()
+    for each in findings:
+        if each.rule in of_paths and each.path:
+            paths[each.path] = None
+        else:
+            rules[each.rule] = None
+    return tuple(paths), tuple(rules)
 
 
 def subject_of(

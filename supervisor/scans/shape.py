@@ -69,7 +69,8 @@ def _outside(subject: Subject) -> Iterator[ScanFinding]:
     said = "the task does not hold this path; declare it in `files`, or leave it as it is"
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
-            if not held(subject, path) and path not in subject.extended and not granted(subject, path):
+            mine = held(subject, path) or path in subject.extended or path in subject.made
+            if not mine and not granted(subject, path):
                 yield finding("outside-lock", "blocks", said, path)
 
 

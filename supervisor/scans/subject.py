@@ -22,6 +22,8 @@ class Subject:
     """The composed one."""
     files: tuple[FileDiff, ...]
     """All that differs, generated and vendored files (by the tip's `.gitattributes`) marked in `unread`."""
+    made: frozenset[str] = frozenset()
+    """Paths at which lies what a command of the target's has made of the rest: nobody has written that by hand."""
     unread: frozenset[str] = frozenset()
     """Paths whose lines are not scanned, since the target says that nobody writes them by hand."""
     old_paths: frozenset[str] = frozenset()

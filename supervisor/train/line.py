@@ -70,6 +70,11 @@ class Line:
             if trial.stale:
                 self.forget(trial_id)
 
+    def doubt(self, trial_id: str) -> None:
+        """Its first run was red, and it is run again."""
+        if trial_id in self.trials:
+            self.trials[trial_id] = replace(self.trials[trial_id], failing=True)
+
     def stop(self, trial_id: str) -> None:
         """Cancelled; it holds its slot until it is forgotten."""
         if trial_id in self.trials:

@@ -53,12 +53,19 @@ class Trial:
     """It was sent with nothing ahead and one entry: its checks' failures came twice, and a partner was looked for."""
     clash: str = ""
     """Red without checks: this entry does not go on top of the tip and of those of the spec that stand before it."""
+    failing: bool = False
+    """Decisive, its first run was red, and it was run again."""
     stale: bool = False
     """The tip has moved on since: it still tells whether its one entry is good, and can no longer land it."""
 
     @property
     def spec(self) -> Ids:
         return (*self.ahead, *self.car)
+
+    @property
+    def is_doubted(self) -> bool:
+        """Red, or red so far: who comes behind goes around it, and need not wait for its last word."""
+        return self.state == "red" or (self.state == "running" and self.failing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

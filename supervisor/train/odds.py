@@ -66,7 +66,7 @@ def reds(layout: Layout) -> list[tuple[int, int]]:
     for at, trial in coupled:
         subject = layout.place.get(trial.clash, at)
         covered = layout.covered[trial.id] & ((1 << subject) - 1 | 1 << subject)
-        if trial.state == "red" and all(covered & ~green for green in greens):
+        if trial.is_doubted and all(covered & ~green for green in greens):
             found.append((subject, covered))
     return found
 

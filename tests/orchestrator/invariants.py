@@ -11,7 +11,8 @@ from orchestrator import events as e
 from orchestrator.course import Course
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
-from orchestrator.waves import landed_since
+from orchestrator.wave_reviews import unseen
+from orchestrator.waves import landed_after, landed_since
 from supervisor.messages import Approval, PersonApproval
 
 Files = frozenset[str]
@@ -63,6 +64,8 @@ class Invariants:
     """Candidates, and the diffs of theirs that a reviewer has passed."""
     approved: set[str] = field(default_factory=set)
     """Candidates that a person has let land, and has not rejected since."""
+    failed_waves: set[tuple[str, str]] = field(default_factory=set)
+    """What a reviewer has failed as a whole: from which commit to which."""
     past: set[frozenset[str]] = field(default_factory=set)
     """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
 
@@ -110,7 +113,15 @@ class Invariants:
                 self._are_approved(state, event)
             case e.WaveSent(base=base):
                 assert not state.halted and base == state.tip and not state.train.messages()
+            case e.WaveReviewSent(base=base, tip=tip, tasks=tasks):
+                assert not state.halted and tip == state.tip == state.wave.since and not state.train.messages()
+                assert (base, tip) not in self.failed_waves, "somebody is asked again about what was failed"
+                assert base != tip and tasks == landed_after(state, state.wave_review.upto), "not all of it is reviewed"
+            case e.WaveReviewAnswered(result=result) if result.outcome == "failed":
+                self.failed_waves.add((state.wave_review.review.base, state.wave_review.tip))
             case e.RunEnded():
+                seen = self.course.integration_review == "never" or not unseen(state)
+                assert seen, "ended, and nobody has answered for what has landed as a whole"
                 assert not self.course.plan.gate.wave or not landed_since(state), "ended without a look at the whole"
             case _:
                 pass
@@ -135,7 +146,8 @@ class Invariants:
                 self.judged[task] = reason.attempt
             case e.CheckSent():
                 assert not state.halted, "a check was sent through a gate that is shut"
-                assert state.wave.message is None, "an entry came to the gate while the target was looked at"
+                at_whole = state.wave.message or state.wave_review.review.message
+                assert at_whole is None, "an entry came to the gate while the target was looked at"
             case e.CheckAnswered(task=task, result=result) if result.verdict == "green":
                 assert result.commit and result.certificates
                 self.green.setdefault(task, set()).add(result.commit)

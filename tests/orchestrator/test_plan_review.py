@@ -39,7 +39,7 @@ def test_everything_that_can_be_said_of_reviews_is_in_the_expanded_plan_and_read
     policy = found.review.policy
     assert (policy.by, policy.reviewers, policy.rounds, policy.threshold) == (("gpt-x", "gemini-x"), 2, 3, "fix")
     assert (policy.limits.turns, policy.limits.wall_s) == (9, 300.0)
-    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5))
+    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5), integration_review="end")
     assert read_expanded(dump_plan(found)) == found
 
 
@@ -47,6 +47,25 @@ def test_a_silent_plan_has_models_work_reviewed_cheapest_first_and_no_waves() ->
     found = plan(TASKS)
     assert found.review is None and found.gate == Gate() and Course(found, {}).reviewed == {"one"}
     assert found.gate.order == "cheap_first" and found.gate.wave is None
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [
+        ("gate: {wave: {}}\n", "never"),
+        ("review: {by: [x]}\n", "never"),
+        ("review: none\ngate: {wave: {}}\n", "never"),
+        ("review: {by: [x]}\ngate: {wave: {}}\n", "end"),
+        ("review: {by: [x]}\ngate: {wave: {}, integration_review: never}\n", "never"),
+        ("review: none\ngate: {wave: {every: 3}, integration_review: each}\n", "each"),
+    ],
+)
+def test_what_lands_is_reviewed_as_a_whole_where_both_a_wave_and_a_review_are_written_or_it_is_said(
+    text: str, when: str
+) -> None:
+    found = plan(text + TASKS)
+    assert found.gate.integration_review == when == Course(found, {}).integration_review
+    assert read_expanded(dump_plan(found)) == found
 
 
 def test_limits_that_are_not_written_are_the_reviewers_own() -> None:
@@ -58,6 +77,8 @@ def test_limits_that_are_not_written_are_the_reviewers_own() -> None:
 def test_a_plan_that_was_kept_before_there_were_reviews_is_read() -> None:
     old = '{"name": "p", "checks": "none", "tasks": [{"id": "one", "agent": {"kind": "command", "run": "true"}}]}'
     assert read_expanded(old).review is None
+    earlier = old.replace('"checks"', '"gate": {"order": "cheap_first", "wave": {"every": 2}}, "checks"')
+    assert read_expanded(earlier).gate.integration_review == "never"
 
 
 def test_a_script_travels_as_its_text(tmp_path: Path) -> None:
@@ -98,6 +119,12 @@ def test_grants_of_a_task_that_is_repeated_are_filled_in() -> None:
         ("review:\n  scripted: gone.yaml\n", 5, "script that cannot be used: gone.yaml: there is no such file"),
         ("gate: {order: cheap}\n", 4, "'order' of 'gate' must be 'cheap_first', 'side_by_side' or 'review_first'"),
         ("gate: {wave: {every: 0}}\n", 4, "'every' of 'wave' of 'gate' must be at least 1, is 0"),
+        (
+            "gate:\n  integration_review: end\n",
+            5,
+            "is 'end', and there is no 'wave', after whose checks it comes; write",
+        ),
+        ("gate: {integration_review: always}\n", 4, "'integration_review' of 'gate' must be 'never', 'end' or 'each'"),
     ],
 )
 def test_mistakes_are_sentences_with_their_lines(text: str, line: int, sentence: str) -> None:
@@ -145,3 +172,7 @@ def test_who_will_find_no_reviewer_is_told_so_beforehand(
     said = unreviewable(plan(f"{review}tasks: [{{id: one, agent: {agent}}}]\n"), settings)
     assert (said is not None) == warned
     assert said is None or ("review one" in said and "forgepool approve" in said)
+    whole = plan(f"review: none\ngate: {{wave: {{}}, integration_review: end}}\ntasks: [{{id: one, agent: {agent}}}]\n")
+    said = unreviewable(whole, settings)
+    assert (said is not None) == (not keys or (warned and agent == "{builtin: {}}"))
+    assert said is None or ("as a whole" in said and "forgepool approve --wave" in said)

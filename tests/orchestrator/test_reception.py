@@ -18,6 +18,7 @@ from orchestrator.events import (
     TaskRetried,
 )
 from orchestrator.reception import received
+from supervisor.messages import Doubt
 from workers.answers import Started
 from workers.messages import Reply
 
@@ -69,6 +70,19 @@ def test_a_start_is_told_once() -> None:
     events = received(ONE, state, note)
     assert kinds(events) == ["message.taken"]
     assert received(ONE, follow(state, *events), note) == []
+
+
+def test_a_doubt_is_told_once_and_only_of_a_trial_that_is_out() -> None:
+    state = begun(ONE, sent("a"), answered("a"), queued("a"), check_sent("a"))
+    (trial,) = state.train.line.trials
+    note = Doubt(request_id=trial, token="t")
+    assert received(ONE, state, note.model_copy(update={"token": "another"})) == []
+    events = received(ONE, state, note)
+    assert kinds(events) == ["check.doubted"]
+    assert received(ONE, follow(state, *events), note) == []
+    assert state.train.line.trials[trial].failing
+    follow(state, CheckAnswered(task="a", result=verdict("a", "red")))
+    assert received(ONE, state, note) == [], "an answer says more"
 
 
 @pytest.mark.parametrize(

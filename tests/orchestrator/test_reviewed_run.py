@@ -21,8 +21,22 @@ turns:
 _REVIEWER = """
 family: another
 turns:
-  - calls: [{tool: read_file, path: a.py}]
+  - when: {shown_contains: Review of a wave}
+    calls: [{tool: read_file, path: a.py}, {tool: read_file, path: b.py}]
+  - when: {shown_contains: Review of task}
+    calls: [{tool: read_file, path: a.py}]
+FAIL
   - calls: [{tool: verdict, verdict: pass, findings: [], confidence: 0.9, summary: "it is two"}]
+"""
+_FAIL = """
+  - when: {shown_contains: Review of a wave of 1 task}
+    attempt: 1
+    calls:
+      - tool: verdict
+        verdict: fail
+        findings: [{severity: high, category: bug, file: a.py, line: 1, claim: who uses x is left behind, evidence: x}]
+        confidence: 0.9
+        summary: it is half done
 """
 _PLAN = """
 version: 1
@@ -38,7 +52,8 @@ tasks:
 @pytest.fixture
 def ada(redis_program: str) -> Iterator[Person]:
     folder = Path(tempfile.mkdtemp(prefix="fp-"))
-    made = person_in(folder, {"a.py": "x = 1\n", "author.yaml": _AUTHOR, "reviewer.yaml": _REVIEWER})
+    made = person_in(folder, {"a.py": "x = 1\n", "author.yaml": _AUTHOR})
+    made.commit({"reviewer.yaml": _REVIEWER.replace("FAIL\n", ""), "strict.yaml": _REVIEWER.replace("FAIL\n", _FAIL)})
     yield made
     shutil.rmtree(folder)
 
@@ -63,6 +78,26 @@ def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person)
     said = ada.forgepool("report", name).out
     assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
     assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green", "green"]
+    assert "- review of 2 landings as a whole, " in said and "who read 2 of 2 changed files" in said
+    assert "Not passed as a whole" not in said
+
+
+def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_days_later(ada: Person) -> None:
+    each = "review: {scripted: strict.yaml}\ngate: {wave: {every: 1}, integration_review: each}"
+    status, name, said = run(ada, "w", each)
+    assert status == 1 and f"forgepool approve {name} --wave --by NAME" in said and "who uses x is left behind" in said
+    tasks = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=)"
+    assert ada.git("log", "--first-parent", tasks, "main..forgepool/w").split() == ["one"]
+    report = ada.forgepool("report", name).out
+    assert report.index("## Not passed as a whole") < report.index("## Landed, in this order")
+    assert "  - held: high bug, a.py:1: who uses x is left behind" in report
+    assert "the gate is shut: " in ada.forgepool("status", name).out
+    assert "not said who has looked" in ada.forgepool("approve", name, "--wave").err
+    assert ada.forgepool("approve", name, "--wave", "--by", "Ada").status == 0
+    assert ada.forgepool("resume", name).status == 0
+    assert ada.git("log", "--first-parent", tasks, "main..forgepool/w").split() == ["two", "one"]
+    answers = [one.result.outcome for one in journal(ada, name) if isinstance(one, e.WaveReviewAnswered)]
+    assert answers == ["failed", "passed"]
 
 
 def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_has_ended(ada: Person) -> None:

@@ -17,7 +17,14 @@ from world import Request, World
 from orchestrator.budget import Budget, Seen
 from orchestrator.course import Course
 from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, order, review_request, wave_request
+from orchestrator.dispatch import (
+    check_request,
+    land_request,
+    order,
+    review_request,
+    wave_request,
+    wave_review_request,
+)
 from orchestrator.entries import Gate, Wave
 from orchestrator.events import (
     CheckSent,
@@ -32,6 +39,7 @@ from orchestrator.events import (
     RunStarted,
     TaskApproved,
     TaskCancelled,
+    WaveReviewSent,
     WaveSent,
 )
 from orchestrator.inbox import Request as Wish
@@ -89,10 +97,12 @@ def courses(draw: st.DrawFn) -> Course:
     by_script = draw(st.booleans())
     review = PlanReview(policy=ReviewPolicy(script="x" if by_script else None), commands=draw(st.booleans()))
     wave = Wave(every=draw(st.sampled_from([None, 1, 3]))) if draw(_RARELY) else None
+    order_at_gate = draw(st.sampled_from(["cheap_first", "side_by_side", "review_first"]))
+    whole = draw(st.sampled_from(["never", "end", "each", "each"])) if wave is not None else "never"
     return course(
         *tasks,
         review=draw(st.sampled_from(["none", None, review, review])),
-        gate=Gate(order=draw(st.sampled_from(["cheap_first", "side_by_side", "review_first"])), wave=wave),
+        gate=Gate.model_validate({"order": order_at_gate, "wave": wave, "integration_review": whole}),
         budget=draw(st.sampled_from([Budget(), Budget(usd=3.0), Budget(tokens=2000), Budget(usd=1.0, tokens=5000)])),
         scope=draw(st.sampled_from(["extend", "strict"])),
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
@@ -182,7 +192,7 @@ class Run(RuleBasedStateMachine):
         self.begin_work(sent, Random(seed))
         if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
-        found = [] if sent.kind in ("review", "wave") else self.in_hub(self.state.tasks[sent.task], sent)
+        found = [] if sent.kind in ("review", "wave", "wave_review") else self.in_hub(self.state.tasks[sent.task], sent)
         self.record(*(found or [self.lost(sent)]))
 
     @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
@@ -201,6 +211,15 @@ class Run(RuleBasedStateMachine):
             if isinstance(event, TaskApproved):
                 self.world.approved.add(event.commit)
             self.record(self.with_use(event, Random(seed)))
+
+    @precondition(lambda self: self.state.wave_review.review.sent)
+    @rule()
+    def answer_for_the_whole(self) -> None:
+        """Whoever has not been asked has nothing to say."""
+        wish = Wish(do="approve", wave=True, by="A Person", candidate=self.state.tip)
+        self.record(*granted(self.course, self.state, wish))
+        stale = wish.model_copy(update={"candidate": "another"})
+        assert not granted(self.course, self.state, stale), "a word on another tip was taken"
 
     @rule(more=st.sampled_from([1.5, 3.0]))
     def raise_budget(self, more: float) -> None:
@@ -306,6 +325,8 @@ class Run(RuleBasedStateMachine):
             asks = [ask for task in self.state.in_phase("running") for ask in task.asks.values()]
             assert all(ask.verdict for ask in asks), "a worker waits for an answer, holding a slot"
             self.resend()
+            if self.state.halted_by_review:
+                self.answer_for_the_whole()
             for request in list(self.world.mail):
                 if isinstance(request, WorkOrder) and request.task not in greedy:
                     greedy.add(request.task)
@@ -350,13 +371,15 @@ class Run(RuleBasedStateMachine):
 
     def send(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent):
+            if isinstance(event, OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent):
                 sent = self.state.outstanding()[event.message_id]
                 self.world.take(self.message(sent, resent=False))
 
     def message(self, sent: Outstanding, *, resent: bool) -> Request:
         if sent.kind == "wave":
             return wave_request(self.course, self.state, sent, now=self.state.at)
+        if sent.kind == "wave_review":
+            return wave_review_request(self.course, self.state, sent, now=self.state.at)
         task = self.state.tasks[sent.task]
         match sent.kind:
             case "order":

@@ -210,7 +210,10 @@ class World:
 
     def review(self, request: ReviewRequest, outcome: str, share: float = 0.1, **said: Any) -> Answer:
         self.mail.remove(request)
-        candidate, patch = request.entries[-1].commit, self.patch(request.base, request.entries[-1].commit)
+        if request.wave is not None:
+            candidate, patch = request.wave.tip, _digest("whole", request.base, request.wave.tip)
+        else:
+            candidate, patch = request.entries[-1].commit, self.patch(request.base, request.entries[-1].commit)
         if outcome == "passed":
             self.passed.add((candidate, patch))
         where = {"request_id": request.request_id, "token": request.token, "detail": f"ended as {outcome}"}

@@ -230,7 +230,7 @@ class GateOf:
         head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
         return self.feed("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
-    def asks(self, do: str, entry: str | None = None, **more: str) -> None:
+    def asks(self, do: str, entry: str | None = None, **more: str | tuple[str, ...]) -> None:
         """A person's word, left where the commands leave it."""
         leave(self.folder, Request.model_validate({"do": do, "task": entry, "by": "someone", **more}))
 

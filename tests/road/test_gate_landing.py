@@ -114,7 +114,7 @@ def test_a_stack_whose_upper_branch_brings_the_lower_one_lands_once(gate: GateOf
 
 def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
     """46: what was taken out stays out, and is not the next one's fault."""
-    before = gate.tip()
+    before, mark = gate.tip(), gate.mark()
     gate.push("rewound")
     gate.wait_landed("rewound")
     gate.hub.git("update-ref", "refs/heads/main", before)
@@ -122,6 +122,8 @@ def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
     gate.wait_landed("after-it")
     assert gate.landed(after=before) == ["after-it"]
     assert "rewound" not in gate.here()
+    assert gate.wait_for(e.TipMoved, since=mark).lost == ("rewound",)
+    assert "somebody has taken that out since" in gate.stand("rewound").why
 
 
 def test_a_hub_that_refuses_one_after_the_other_shuts_the_gate_with_its_words(gate: GateOf) -> None:

@@ -1,6 +1,7 @@
 """A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 
 import pytest
 from gate_kit import GateOf, kept_gate
@@ -270,6 +271,35 @@ def test_what_only_a_person_may_change_is_returned_with_the_files_name(gate: Gat
     assert path in gate.stand(name).why
 
 
+def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None:
+    """The command that does so is told; another commit under the name has to ask anew."""
+    path = ".github/workflows/build.yml"
+    gate.push("leave", more={path: "on: push\n"})
+    gate.phase("leave", "failed")
+    assert gate.explained("leave")["next"].endswith(f"forgepool gate grant leave {path}")
+    with gate.held("leave"):
+        gate.asks("grant", "leave", grants=(path,), by="Ada")
+        gate.under_test("leave")
+        mark = gate.mark()
+        gate.push("leave", more={path: "on: [push]\n"})
+        gate.wait_for(e.EntrySubmitted, of="leave", since=mark)
+    gate.wait_for(e.TaskFailed, of="leave", since=mark)
+    gate.asks("grant", "leave", grants=(".github/**",), by="Ada")
+    gate.wait_landed("leave", since=mark)
+    assert gate.hub.git("show", f"main:{path}") == "on: [push]"
+
+
+def test_a_persons_word_is_answered_with_one_object_for_programs(gate: GateOf) -> None:
+    """Where somebody keeps the gate it is left to be done; what cannot be done is a sentence and status 2."""
+    mark = gate.mark()
+    for words, event in ((("pause", "lunch"), e.GatePaused), (("resume",), e.GateResumed)):
+        said = gate.machine.run("gate", *words, "--json", "--gate", gate.run)
+        assert json.loads(said.out) == {"gate": gate.run, "entry": None, "done": False, "said": []}
+        gate.wait_for(event, since=mark)
+    again = gate.machine.run("gate", "resume", "--json", "--gate", gate.run)
+    assert (again.status, again.err) == (2, "forgepool: there is nothing to open: it stands so already\n")
+
+
 def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
     """53: git keeps any bytes as an author's name, and the journal keeps text."""
     tree = gate.hub.git("rev-parse", f"{gate.commit({'e/latin': 'ok'})}^{{tree}}")
@@ -323,3 +353,39 @@ def test_whoever_waits_is_told_for_what_since_when_and_what_next(gate: GateOf) -
         gate.asks("release", "h2")
         gate.asks("go")
     gate.wait_landed("h1", "h2", "h3")
+
+
+_MADE = """
+regenerate:
+  - {paths: [gen.lock], from: [e/], run: "! grep -q boom e/* || exit 7; cat e/* > gen.lock"}
+  - {paths: [stamp], from: [e/], run: "cat /proc/sys/kernel/random/uuid > stamp"}
+"""
+
+
+def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested(gate: GateOf) -> None:
+    """Also what comes out otherwise each time; and whom it cannot be made of is told so, with how to see it again."""
+    file = gate.hub.file("main", "forgepool.yaml")
+    here = {name: gate.hub.file("main", f"e/{name}") for name in gate.here()} | {"made": "ok"}
+    gate.foreign({"forgepool.yaml": f"{file}\n{_MADE}", "e/made": "ok\n", "gen.lock": _lock(here)})
+    mark, base = gate.mark(), gate.tip()
+    with gate.held("l1"):
+        for name in ("l1", "l2"):
+            gate.push(name, f"ok {name}", base=base, more={"gen.lock": _lock(here | {name: f"ok {name}"})})
+            gate.phase(name, "queued", "testing")
+        gate.under_test("l1", "l2")
+    gate.wait_landed("l1", "l2", since=mark)
+    assert f"{gate.hub.file('main', 'gen.lock')}\n" == _lock(here | {"l1": "ok l1", "l2": "ok l2"})
+    tested = {one.result.commit for one in events_of(gate.since(mark), e.CheckAnswered)}
+    assert gate.tip() in tested
+    assert gate.hub.file("main", "stamp")
+    gate.waits_for_no_refs()
+    gate.push("bad-made", "boom", base=base)
+    gate.phase("bad-made", "failed")
+    told = gate.paragraph("bad-made")
+    assert "the command that makes gen.lock exited with 7 on both" in told
+    assert "cat e/* > gen.lock" in told.partition("see it again: ")[2]
+    gate.foreign({"forgepool.yaml": f"{file}\n"})
+
+
+def _lock(here: Mapping[str, str]) -> str:
+    return "".join(f"{here[name]}\n" for name in sorted(here))

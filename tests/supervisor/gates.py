@@ -76,8 +76,10 @@ class Gate:
         }
         return CheckRequest(**(fields | said))
 
-    def examine(self, request: CheckRequest, *, stop: Callable[[], bool] = never) -> CheckResult:
-        return examine(request, self.settings, stop=stop)
+    def examine(
+        self, request: CheckRequest, *, stop: Callable[[], bool] = never, doubt: Callable[[], None] = lambda: None
+    ) -> CheckResult:
+        return examine(request, self.settings, stop=stop, doubt=doubt)
 
     def landing(self, request: CheckRequest, found: CheckResult, **said: Any) -> LandRequest:
         fields = request.model_dump(exclude={"decisive"}) | {

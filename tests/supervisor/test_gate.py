@@ -124,6 +124,20 @@ def test_a_failure_must_come_twice_to_be_the_entrys(gate: Gate, tmp_path: Path) 
     assert (found.verdict, found.flaky) == ("red", ())
 
 
+@pytest.mark.parametrize(
+    ("runs", "decisive", "told"),
+    [((1, 0), True, ["doubt", "green"]), ((), True, ["green"]), ((1, 0), False, ["red"])],
+)
+def test_a_first_red_is_told_where_another_run_decides_and_only_there(
+    gate: Gate, runs: tuple[int, ...], decisive: bool, told: list[str]
+) -> None:
+    said = list[str]()
+    request = gate.request(gate.entry("one", {"b": "2\n"}), check(counted(gate, *runs)) if runs else GREP)
+    request = request.model_copy(update={"decisive": decisive})
+    said.append(gate.examine(request, doubt=lambda: said.append("doubt")).verdict)
+    assert said == told
+
+
 def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path: Path) -> None:
     """The flake hid a check that is red on the target itself: that blames nobody either."""
     gate.hub.commit({"a": "bad\n"})

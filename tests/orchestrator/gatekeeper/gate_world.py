@@ -35,9 +35,9 @@ def submitted(name: str, *needs: str, revision: int = 1) -> EntrySubmitted:
     return EntrySubmitted(task=name, revision=revision, commit=commit(name), title=name, needs=needs)
 
 
-def decided(state: State, *, now: float = 100.0) -> list[Event]:
+def decided(state: State, *, now: float = 100.0, slots: int = 3) -> list[Event]:
     course = gate_course(gate_plan(RUN, "main"), state)
-    return decide(course, state, now=now, order_slots=0, check_slots=3, draining=False)
+    return decide(course, state, now=now, order_slots=0, check_slots=slots, draining=False)
 
 
 def green(sent: CheckSent) -> CheckAnswered:

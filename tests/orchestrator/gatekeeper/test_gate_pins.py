@@ -3,7 +3,7 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from orchestrator.cli.gatekeeping import refuse_forgotten
+from orchestrator.cli.gatewords import refuse_forgotten
 from orchestrator.events import TaskCancelled, TaskFailed, TaskParked
 from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
 from orchestrator.hub import CannotRun

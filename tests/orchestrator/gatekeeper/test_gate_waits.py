@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from orchestrator.dispatch import author_in
 from orchestrator.events import (
     CheckAnswered,
+    CheckCancelled,
     CheckSent,
     EntryHeld,
+    Event,
     GateHalted,
     GateRuled,
     LandingIntended,
+    MessageLost,
     ReviewAwaited,
     TaskFailed,
 )
@@ -95,6 +98,39 @@ def test_what_changes_the_gate_holds_nobody_up_while_a_person_holds_it() -> None
     assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("a",)]
     after(state, EntryHeld(task="a", held=True))
     assert [one.car for one in decided(state) if isinstance(one, CheckSent)] == [("b",)]
+
+
+def test_a_hotfix_that_finds_all_slots_taken_is_begun_and_what_makes_room_for_it_is_cancelled_once() -> None:
+    """71: its place before the others stands in the journal with its trial alone, so that both come at once."""
+    state, said = opened(*(submitted(one) for one in "abc")), list[Event]()
+    while events := decided(state):
+        after(state, *events)
+    after(state, submitted("urgent").model_copy(update={"klass": "hotfix"}))
+    for _ in range(20):
+        said += (events := decided(state))
+        after(state, *events)
+    assert not events, "the gate cancels and begins without end"
+    sent = [one.car for one in said if isinstance(one, CheckSent)]
+    cancelled = [one.message_id for one in said if isinstance(one, CheckCancelled)]
+    assert sent[0] == ("urgent",) and len(set(cancelled)) == len(cancelled) == len(sent)
+    assert state.train.line.cars[0] == ("urgent",)
+
+
+@pytest.mark.parametrize(("slots", "begun"), [(2, []), (3, [("d",)])])
+def test_what_is_tried_of_those_that_land_holds_its_slots_until_they_have(slots: int, begun: list[object]) -> None:
+    """Beside a landing, too, as many checks are out as may be, and no more."""
+    state = opened(*(submitted(one) for one in "abcd"))
+    while events := decided(state, slots=4):
+        after(state, *events)
+    out = {one.car: state.train.out[one.id].message for one in state.train.line.trials.values()}
+    sent, lost = out["c",], out["d",]
+    assert sent is not None and lost is not None
+    told = {"commit": commit("abc"), "tree": commit("tree"), "commits": [commit("a"), commit("ab"), commit("abc")]}
+    found = {"request_id": sent.message_id, "token": sent.token, "verdict": "green", **told}
+    after(state, CheckAnswered(task="c", result=CheckResult.model_validate(found), ahead=("a", "b"), car=("c",)))
+    after(state, *decided(state, slots=4), MessageLost(message_id=lost.message_id, why="its worker is gone"))
+    assert state.train.landing is not None and state.train.landing.intent.entries == ("a", "b", "c")
+    assert [one.car for one in decided(state, slots=slots) if isinstance(one, CheckSent)] == begun
 
 
 def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:

@@ -118,6 +118,11 @@ class Held:
     def red(self, *specs: str, clash: str = "") -> None:
         self.answer(*specs, state="red", clash=clash)
 
+    def doubt(self, spec: str) -> None:
+        """The first run of this trial was red, and it is run again."""
+        self.line.doubt(self.trial(spec).id)
+        self.settle()
+
     def withdraw(self, ids: str) -> None:
         self.line.leave(ids)
         self.settle()

@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
         )
         self.settle()
 
-    @rule(at=chance, word=st.sampled_from(("true", "true", "true", "true", "flake", "lost", "timeout")))
+    @rule(at=chance, word=st.sampled_from(("true", "true", "true", "true", "flake", "lost", "timeout", "again")))
     def answer(self, at: int, word: str) -> None:
         running = [trial for trial in self.line.trials.values() if trial.state == "running"]
         if not running:
@@ -82,6 +82,8 @@ class Machine(RuleBasedStateMachine):
         trial = running[at % len(running)]
         if word == "lost":
             self.line.forget(trial.id)
+        elif word == "again" and trial.decisive:
+            self.line.doubt(trial.id)
         elif word == "timeout":
             self.line.answer(trial.id, "timeout")
         else:

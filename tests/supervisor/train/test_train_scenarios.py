@@ -664,3 +664,26 @@ def test_a_hopeless_path_is_funded() -> None:
     line.slots = 12
     line.settle()
     assert line.running == ["abc|d", "ab|c", "a|b", "|a"]
+
+
+def test_those_behind_wait_for_the_second_red() -> None:
+    """One whose first run was red is gone around at once; it goes on, and lands if it is good after all."""
+    line = Held(slots=4)
+    line.enter("abc")
+    line.doubt("|a")
+    assert {"b|c", "|a", "|b"} <= set(line.running)
+    line.green("|a")
+    assert line.moves == ["a"]
+    assert not line.returned
+
+
+def test_a_doubted_one_is_blamed_before_its_last_word() -> None:
+    """Who is red so far is passed by, not returned; the second red is what it is returned for."""
+    line = Held()
+    line.enter("ab")
+    line.doubt("|a")
+    line.green("|b")
+    assert line.moves == ["b"]
+    assert not line.returned
+    line.red("|a")
+    assert line.returned == ["a"]

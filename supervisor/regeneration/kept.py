@@ -1,0 +1,105 @@
+"""
+What commands have made, kept under its key: a ref in the hub, created once and never moved.
+
+The hub alone says what is kept, for whoever asks and whenever: a host's own copy might be of a time that the hub has
+forgotten, and somebody else has made the files anew since. Refs go with their run, or when a gate has no use for them;
+what is gone is made again, and what was tested with it is tested again.
+
+Who asks for no landing (`private`) keeps what was made on this host alone, and writes nothing to the hub.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from workers.refs import made_ref
+from worktrees.candidate import write_commit
+from worktrees.git import CommitId, TreeId
+from worktrees.mirror import Mirror
+from worktrees.push import Pushed, RefUpdate, Refused, Stale
+
+OWN_KEPT_S = 3 * 24 * 3600.0
+"""How long a host keeps what was made for who lands nothing."""
+
+
+class CannotKeep(Exception):
+    """The hub does not take what was made; one sentence. Nobody's fault who stands in line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What one run, or one gate, has kept."""
+
+    mirror: Mirror
+    run: str
+    private: bool = False
+    _known: dict[str, CommitId] = field(default_factory=dict, repr=False, compare=False)
+    """Of this request: within it nothing becomes another."""
+
+    def find(self, key: str) -> CommitId | None:
+        """
+        A commit whose tree has the files, and nothing else; it is here.
+
+        Raises:
+            GitFailed, MissingCommit: the hub could not be asked, or lost it in between.
+        """
+        if key not in self._known:
+            found = self._own(key) if self.private else self._of_hub(key)
+            if found is None:
+                return None
+            self._known[key] = found
+        return self._known[key]
+
+    def keep(self, key: str, tree: TreeId, named: str) -> CommitId:
+        """
+        The tree, kept; or what somebody else has kept meanwhile.
+
+        Raises:
+            CannotKeep: the hub takes no such ref.
+            GitFailed, MissingCommit: as `find`.
+        """
+        message = f"What was made: {named}\n"
+        made = write_commit(self.mirror.git, tree=tree, parents=(), message=message, at=int(time.time()))
+        self._known[key] = self._keep_own(key, made) if self.private else self._push(key, made)
+        return self._known[key]
+
+    def _of_hub(self, key: str) -> CommitId | None:
+        ref = made_ref(self.run, key)
+        found = self.mirror.hub_refs(ref).get(ref)
+        if found is not None:
+            self.mirror.ensure(found, refs=(ref,))
+        return found
+
+    def _push(self, key: str, made: CommitId) -> CommitId:
+        ref = made_ref(self.run, key)
+        match self.mirror.push((RefUpdate(ref=ref, new=made, expected=None),)):
+            case Pushed():
+                return made
+            case Stale(_, actual) if actual is not None:
+                self.mirror.ensure(actual, refs=(ref,))
+                return actual
+            case Refused(reason):
+                raise CannotKeep(f"what was made cannot be kept in the hub: {reason}")
+            case _:
+                raise CannotKeep(f"{ref} appeared in the hub and went away again")
+
+    def _own(self, key: str) -> CommitId | None:
+        said = self.mirror.git.run("rev-parse", "--verify", "--quiet", self._own_ref(key), ok=(0, 1)).text
+        return CommitId(said) if said else None
+
+    def _keep_own(self, key: str, made: CommitId) -> CommitId:
+        """Others of this host may ask the same at the same time: the first one's counts."""
+        git, nothing = self.mirror.git, "0" * len(made)
+        git.run("update-ref", self._own_ref(key), made, nothing, ok=range(-64, 256))
+        self._forget_old()
+        return self._own(key) or made
+
+    def _forget_old(self) -> None:
+        """So that a host's mirror does not grow by all that was ever asked of it."""
+        form = "--format=%(creatordate:unix) %(refname)"
+        said = self.mirror.git.text("for-each-ref", form, self._own_ref("")).splitlines()
+        for at, _, ref in (line.partition(" ") for line in said):
+            if time.time() - float(at) > OWN_KEPT_S:
+                self.mirror.git.run("update-ref", "-d", ref)
+
+    def _own_ref(self, key: str) -> str:
+        return made_ref(self.run, key).replace("refs/", "refs/hub/", 1)

@@ -1,0 +1,24 @@
+"""The patch id of what an entry changes by itself: what was made of it by a command is another at each place."""
+
+from collections.abc import Sequence
+
+from worktrees.compose import Step
+from worktrees.diff import patch_id
+from worktrees.git import CommitId, Git
+from worktrees.overlay import files_of, with_files
+
+
+def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
+    """
+    An approval holds for it wherever the entry comes to stand: what was made follows from what was approved.
+
+    Where the entry's own version of such files stands, it is part of it.
+    """
+    if step.made is None:
+        return patch_id(git, on, step.tree)
+    return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on)))
+
+
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step]) -> str:
+    """Of several, that of all that they change together."""
+    return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, steps[-1].tree)

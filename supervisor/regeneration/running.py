@@ -1,0 +1,100 @@
+"""
+Runs a command that makes files, in a clean checkout of a tree and in the sandbox in which checks run; what it leaves at
+the paths that it makes is taken, and nothing else.
+"""
+
+from collections.abc import Sequence
+
+from supervisor.checks.running import Place, benched
+from supervisor.checks.setups import Bench, keep_folders, set_up
+from supervisor.definitions import CheckDefinition, RegenerateDefinition
+from supervisor.messages import CheckFailure
+from supervisor.regeneration.keys import is_made
+from workers.policy.sources import hosts_for_check
+from workers.sandbox.private import let_out
+from workers.sandbox.process import Command, Ended, run, shell
+from worktrees.candidate import write_commit
+from worktrees.checkout import Unusable
+from worktrees.git import CommitId, TreeId
+from worktrees.overlay import files_of, tree_with
+
+
+def make(
+    definition: RegenerateDefinition, tree: TreeId, on: CommitId, place: Place, *, label: str, base: CommitId | None
+) -> TreeId | CheckFailure:
+    """
+    A tree of the files alone, or how it came to nothing. `base` is the target's tip, of which set-up folders are kept;
+    without it every set-up is run.
+
+    Raises:
+        GitFailed, OSError, NoSandbox, HostsRefused: trouble that is nobody's failure.
+    """
+    commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be made anew\n", at=0)
+    command = as_check(definition)
+    place.logs.mkdir(parents=True, exist_ok=True)
+    with benched(commit, place, label, base) as bench:
+        keep_folders((command,), bench)
+        failure = set_up(command, bench)
+        if failure is not None:
+            return failure.model_copy(update={"check": words(definition)})
+        ended = _run(command, bench)
+        return _taken(definition, ended, bench) if ended.succeeded else _failure(definition, ended)
+
+
+def as_check(definition: RegenerateDefinition) -> CheckDefinition:
+    """What has set-up, folders, hosts and a time limit like a check, and is run like one."""
+    said = {
+        "setup": definition.setup,
+        "cache": definition.cache,
+        "network": definition.network,
+        "timeout_s": definition.timeout_s,
+    }
+    return CheckDefinition.model_validate({"name": "regenerate", "run": definition.run, **said})
+
+
+def words(definition: RegenerateDefinition) -> str:
+    """What a person calls it, where checks have their names."""
+    return f"regenerate {definition.named}"
+
+
+def _run(command: CheckDefinition, bench: Bench) -> Ended:
+    with let_out(bench.shown, hosts_for_check(command.name, command.network, bench.policy)) as own:
+        return run(
+            Command(
+                argv=shell(command.run),
+                cwd=bench.checkout.path,
+                env=own.env,
+                confined=own.confined,
+                log=bench.logs / f"{bench.label}-{command.name}.log",
+                timeout_s=command.timeout_s,
+            ),
+            stop=bench.stop,
+        )
+
+
+def _taken(definition: RegenerateDefinition, ended: Ended, bench: Bench) -> TreeId | CheckFailure:
+    """What git keeps of the files: what `.gitignore` names is nobody's, unless it is in the tree already."""
+    git = bench.checkout.mirror.git
+    try:
+        left = files_of(git, bench.checkout.snapshot())
+    except Unusable as unusable:
+        return _failure(definition, ended, reason=f"left what cannot be read: {unusable}")
+    files = {path: facts for path, facts in left.items() if is_made(definition, path)}
+    if not files:
+        return _failure(definition, ended, reason=f"left nothing at {_listed(definition.paths)}")
+    return tree_with(git, files)
+
+
+def _failure(definition: RegenerateDefinition, ended: Ended, *, reason: str = "") -> CheckFailure:
+    return CheckFailure(
+        check=words(definition),
+        how="refused" if reason else ended.how,
+        status=ended.status,
+        reason=reason,
+        log_tail=f"{ended.tail.rstrip()}\n{reason}\n".lstrip() if reason else ended.tail,
+        log=str(ended.log),
+    )
+
+
+def _listed(globs: Sequence[str]) -> str:
+    return ", ".join(globs[:5])

@@ -1,0 +1,70 @@
+"""
+A review of what has landed, as a whole: the target's own commits in place of a composed one, and what is told of them.
+
+Nothing of it is composed: the tree under review is the target's, and the difference is that to the commit before the
+first of the landings. What others have put on the target between these is in it, too.
+"""
+
+from collections.abc import Iterator
+
+from supervisor.findings import ScanFinding
+from supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
+from supervisor.review.quoting import Quotation, clipped, one_line
+from supervisor.scans.scanning import subject_of
+from supervisor.scans.shape import scan_shape
+from worktrees.compose import Composed, tree_of
+from worktrees.git import CommitId, Git
+from worktrees.mirror import Mirror
+
+TASKS_CHARACTERS = 48_000
+"""Of all that the tasks' authors were asked to do."""
+_LEAST_CHARACTERS = 400
+_MOST_NAMED = 200
+_SHRINKAGE = "shrinkage"
+
+
+def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
+    """
+    The tip as it is.
+
+    Raises:
+        MissingCommit: the target has lost one of the two commits.
+    """
+    tip = CommitId(wave.tip)
+    for commit in mirror.missing(CommitId(request.base), tip):
+        mirror.ensure(commit, refs=(f"refs/heads/{request.target}",))
+    return Composed(commit=tip, tree=tree_of(mirror.git, tip))
+
+
+def shrinkage(git: Git, base: CommitId, tip: Composed, wave: WaveOf) -> tuple[ScanFinding, ...]:
+    """That so much is gone, though no task alone took away so much; for the reviewer to look at."""
+    entry = EntryRef(task="", attempt=1, commit=tip.commit, ref="", message="", grants=wave.grants)
+    subject = subject_of(git, base, tip.tree, entry)
+    found = () if _SHRINKAGE in wave.waive else scan_shape(subject)
+    return tuple(one.model_copy(update={"weight": "attention"}) for one in found if one.rule == _SHRINKAGE)
+
+
+def wave_card(wave: WaveOf, quotation: Quotation) -> Iterator[str]:
+    count = len(wave.tasks) + len(wave.more)
+    yield (
+        f"# Review of a wave of {count} task{'' if count == 1 else 's'}\n\n"
+        "They have landed, one after the other. Whoever looked at one of them before saw that change alone. You see "
+        "all of it together, and look for what nobody could see in one of them: two that contradict each other or do "
+        "the same thing twice, a caller that was left behind, a change that is carried through in one place and not "
+        "in another, what one relies on and another has taken away, a task that is not done although it has landed. "
+        "A finding is about the target as it is now; nothing is taken back for it, and a person is told. The tree "
+        "that you can read is the target's."
+    )
+    room = max(_LEAST_CHARACTERS, TASKS_CHARACTERS // max(1, len(wave.tasks)))
+    for one in wave.tasks:
+        yield quotation.quoted(f"what the author of task {one_line(one.task)} was asked to do", _asked(one, room))
+    if wave.more:
+        yield quotation.listed("tasks that landed in it besides", wave.more[:_MOST_NAMED])
+
+
+def _asked(one: LandedTask, room: int) -> str:
+    parts = [one.title or one.task, clipped(one.description, room)]
+    if one.acceptance:
+        parts.append("It must pass: " + "; ".join(map(one_line, one.acceptance)))
+    parts.append(f"It landed as {one.commit[:12]}.")
+    return "\n\n".join(filter(None, parts))

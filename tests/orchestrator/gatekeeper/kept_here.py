@@ -1,0 +1,240 @@
+"""
+A gate that is kept in this process: its own loop and journal, its lander and a real hub, and no Redis between them.
+
+A message lies in somebody's hands until a test lets him answer; whoever composes and lands does so with git. Only the
+commands of the checks are not run: the names in the composed tree say what they would have found.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tiny_hub import TinyHub
+
+from orchestrator import recovery
+from orchestrator.dispatch import check_request, land_request
+from orchestrator.events import EntrySubmitted, Event, RunResumed, RunStarted
+from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.gatekeeper.keeping import GateLoop
+from orchestrator.gatekeeper.submissions import Submission
+from orchestrator.journal import Journal, Recorded, read
+from orchestrator.link import Link
+from orchestrator.loop import Wishes
+from orchestrator.outstanding import Outstanding
+from orchestrator.reception import Answer
+from orchestrator.state import State
+from supervisor.checks.certificates import Inputs, certify
+from supervisor.demands import demands_of
+from supervisor.gate import entries_in, gate_changed_by
+from supervisor.lander import land
+from supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
+from supervisor.verdicts import conflicting
+from workers.leases import Holder
+from workers.presence import Present
+from workers.settings import Settings
+from workers.wire import CHECKS, LANDINGS
+from worktrees.compose import Composed, compose
+from worktrees.git import CommitId
+from worktrees.mirror import Mirror, open_mirror
+
+RUN = "gate-main-test"
+Request = CheckRequest | LandRequest
+Word = Literal["true", "flake", "timeout", "infrastructure"]
+Listener = Callable[[State, Sequence[Recorded]], None]
+
+
+class Died(BaseException):
+    """The process that keeps the gate is gone, with all it had in its memory."""
+
+
+@dataclass(slots=True)
+class Hands:
+    """Whoever works for the gate: what they were sent, and what they have answered."""
+
+    hub: TinyHub
+    settings: Settings
+    slots: int = 3
+    now: float = 1_700_000_000.0
+    mail: dict[str, Request] = field(default_factory=dict)
+    """By message id; also those that nobody waits for any more."""
+    begun: set[str] = field(default_factory=set)
+    fenced: set[str] = field(default_factory=set)
+    told: list[Answer] = field(default_factory=list)
+    """All answers that the present Redis has got."""
+    green: dict[str, str] = field(default_factory=dict)
+    """By composed commit that was answered to be green, its tree."""
+    dies_after: int | None = None
+    """Points that the gate's process may yet come by before it dies; None: it does not."""
+
+    def point(self) -> None:
+        if self.dies_after is not None:
+            self.dies_after -= 1
+            if self.dies_after < 0:
+                raise Died
+
+    def take(self, request: Request) -> None:
+        """Who has it already drops the second one."""
+        self.mail.setdefault(request.request_id, request)
+
+    def fence(self, message_id: str) -> None:
+        """Nobody begins it any more."""
+        self.fenced.add(message_id)
+        if message_id not in self.begun:
+            self.mail.pop(message_id, None)
+
+    def check(self, request: CheckRequest, word: Word) -> CheckResult:
+        """As the gate finds it, or as it comes to be told."""
+        self.mail.pop(request.request_id, None)
+        blank = CheckResult(request_id=request.request_id, token=request.token, verdict="infrastructure", host="here")
+        if word == "infrastructure":
+            return blank.model_copy(update={"detail": "the disk is full"})
+        found = self._examined(request, blank)
+        may_differ = found.verdict == "green" and not (word == "flake" and request.decisive)
+        if word in ("flake", "timeout") and may_differ:
+            how: Literal["exit", "timeout"] = "timeout" if word == "timeout" else "exit"
+            failure = CheckFailure(check="names", how=how, status=1, log_tail="", log="")
+            return found.model_copy(update={"verdict": "red", "failures": (failure,), "certificates": ()})
+        if found.verdict == "green" and found.commit and found.tree:
+            self.green[found.commit] = found.tree
+        return found
+
+    def _examined(self, request: CheckRequest, blank: CheckResult) -> CheckResult:
+        mirror = open_mirror(request.hub, self.settings.cache)
+        entries = entries_in(mirror, request)
+        demands = demands_of(mirror, request)
+        composed = compose(mirror.git, CommitId(request.base), entries, request.style)
+        if not isinstance(composed, Composed):
+            return conflicting(mirror, request, composed, blank)
+        if (first := gate_changed_by(mirror.git, request, composed)) is not None:
+            return blank.model_copy(update={"verdict": "apart", "about": first, "detail": "it changes the gate"})
+        said = blank.model_copy(
+            update={
+                "commit": composed.commit,
+                "tree": composed.tree,
+                "commits": tuple(one.commit for one in composed.steps),
+            }
+        )
+        if _is_red(mirror, composed.tree):
+            if request.decisive and _is_red(mirror, request.base):
+                return said.model_copy(update={"verdict": "base_red", "detail": "names is red on main itself"})
+            failure = CheckFailure(check="names", how="exit", status=1, log_tail="red", log="")
+            return said.model_copy(update={"verdict": "red", "failures": (failure,)})
+        inputs = Inputs(git=mirror.git, tree=composed.tree, checks=demands.checks)
+        earned = tuple(
+            certify(one, demands.checks, inputs=inputs.of(one), environment="here", seconds=1.0, host="here")
+            for one in demands.checks
+        )
+        return said.model_copy(update={"verdict": "green", "certificates": earned})
+
+    def land(self, request: LandRequest) -> Landing:
+        """Who was given up and has not begun to push does not."""
+        self.mail.pop(request.request_id, None)
+        gone = request.request_id in self.fenced
+        return land(request, self.settings, stop=lambda: gone)
+
+
+def _is_red(mirror: Mirror, tree: str) -> bool:
+    from tiny_hub import red
+
+    return red(dict.fromkeys(mirror.git.text("ls-tree", "-r", "--name-only", "--full-tree", tree).splitlines(), ""))
+
+
+@dataclass(slots=True)
+class Handed(Link):
+    """The gate's side of a Redis that is not there."""
+
+    hands: Hands = field(kw_only=True)
+    heard: int = 0
+
+    def answers(self, *, wait_s: float) -> Iterator[Answer]:
+        while self.heard < len(self.hands.told):
+            self.heard += 1
+            yield self.hands.told[self.heard - 1]
+
+    def holders(self, message_ids: Sequence[str]) -> dict[str, Holder]:
+        return {}
+
+    def patient(self) -> bool:
+        return False
+
+    def fence(self, message_id: str) -> None:
+        self.hands.fence(message_id)
+
+    def idle(self, queue: str) -> bool:
+        return False
+
+    def workers(self) -> tuple[Present, ...]:
+        some = {"host": "here", "pid": 1, "since": 0.0}
+        return (
+            Present.model_validate({"queues": (CHECKS,), "concurrency": self.hands.slots, **some}),
+            Present.model_validate({"queues": (LANDINGS,), "concurrency": 1, **some}),
+        )
+
+
+@dataclass(slots=True)
+class KeptHere(GateLoop):
+    """The gate's own loop, whose messages are handed over, and whose process dies where a test wants it to."""
+
+    hands: Hands = field(kw_only=True)
+
+    def record(self, events: Sequence[Event]) -> None:
+        if events:
+            self.hands.point()
+        GateLoop.record(self, events)
+        if events:
+            self.hands.point()
+
+    def turn(self) -> None:
+        """One, in which nothing is put off for having been done a moment ago."""
+        self._looked, self.watch._looked = 0.0, 0.0
+        self._turn()
+
+    def lose(self, sent: Outstanding) -> None:
+        """Whoever had it was seen to be gone."""
+        self._lose(sent)
+
+    def _send(self, sent: Outstanding, *, resent: bool) -> None:
+        self.hands.point()
+        if sent.kind == "check":
+            self.hands.take(check_request(self.course, self.state, sent, now=self.clock()))
+        else:
+            assert sent.kind == "landing", sent
+            self.hands.take(land_request(self.course, self.state, sent, now=self.clock()))
+        self.watch.sent(sent.message_id)
+
+    def _pin(self, event: EntrySubmitted) -> None:
+        GateLoop._pin(self, event)
+        self.hands.point()
+
+    def _drop(self, one: Submission) -> None:
+        self.hands.point()
+        GateLoop._drop(self, one)
+
+
+def keep(folder: Path, hands: Hands, listener: Listener) -> KeptHere:
+    """The gate, begun or gone on with: its journal is all it knows, and the hub is asked for the rest."""
+    hub = str(hands.hub.path)
+    journal, state, earlier = Journal(folder), State.blank(()), False
+    for one in read(folder):
+        state.apply(one.event, number=one.number, at=one.at)
+        earlier = True
+    tip = hands.hub.tip
+    fresh = RunStarted(run=RUN, plan_digest="", hub=hub, target="main", tip=tip, gate_file=True)
+    loop = KeptHere(
+        course=gate_course(gate_plan(RUN, "main"), state),
+        state=state,
+        journal=journal,
+        folder=folder,
+        mirror=open_mirror(hub, hands.settings.cache),
+        link=Handed(None, RUN, 1.0, hands=hands),  # type: ignore[arg-type]
+        parts=None,
+        wishes=Wishes(),
+        listener=listener,
+        clock=lambda: hands.now,
+        hands=hands,
+    )
+    loop.record([RunResumed(tip=tip) if earlier else fresh])
+    if earlier:
+        loop.record(recovery.recovered(state, loop.mirror))
+    return loop

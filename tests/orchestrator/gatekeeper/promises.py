@@ -1,0 +1,202 @@
+"""
+The nine promises of a merge queue (I1 to I9), held against what the hub and the journal show.
+
+Each is asked of plain git, or of what the test itself has pushed: never of the gate's own state alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kept_here import RUN, Hands
+from tiny_hub import Move, Step, TinyHub
+
+from orchestrator import events as e
+from orchestrator.journal import Recorded
+from orchestrator.state import State
+from orchestrator.task_state import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
+from workers.refs import candidate_ref, submission_ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """An entry as it was when its landing was intended."""
+
+    name: str
+    revision: int
+    commit: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    base: str
+    tree: str
+    entries: tuple[Standing, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Promises:
+    hub: TinyHub
+    hands: Hands
+    pushed: dict[str, list[str]] = field(default_factory=dict)
+    """By name, the commits that somebody has submitted under it, the latest last."""
+    foreign: set[Move] = field(default_factory=set)
+    """What others have done to the target."""
+    intents: dict[str, Intent] = field(default_factory=dict)
+    """By the commit that was to land."""
+    chain: list[tuple[str, str]] = field(default_factory=list)
+    """The target's first-parent history: commits, and the entries they brought; empty for what others pushed."""
+    landed: dict[str, str] = field(default_factory=dict)
+    """By entry, the commit with which the gate has ever landed it."""
+    phases: dict[str, Phase] = field(default_factory=dict)
+    trials: dict[str, e.CheckSent] = field(default_factory=dict)
+    slow: set[tuple[str, str]] = field(default_factory=set)
+    """Entries, and the revisions' commits, that ran out of time with nobody else to doubt."""
+    heard: set[tuple[str, str]] = field(default_factory=set)
+    """Submissions that the journal tells of."""
+    seen: int = 0
+    """Moves of the target that were looked at."""
+
+    def begin(self) -> None:
+        self.seen = len(self.hub.moves())
+        self.chain = [(self.hub.tip, "")]
+
+    def hear(self, state: State, recorded: Sequence[Recorded]) -> None:
+        """What the gate has journaled, with the state that it has come to by it."""
+        for one in recorded:
+            self._heard_of(state, one.event)
+        self._ends_stay(state, recorded)
+
+    def _heard_of(self, state: State, event: e.Event) -> None:
+        match event:
+            case e.EntrySubmitted(task=name, commit=commit):
+                self.heard.add((name, commit))
+                assert commit in self.pushed[name], f"I5: nobody has submitted {commit} as {name}"
+            case e.EntryRefused(name=name, commit=commit):
+                self.heard.add((name, commit))
+            case e.CheckSent():
+                self._slots_hold(state, event)
+            case e.CheckAnswered(result=result):
+                self._times_out(state, event)
+                assert result.request_id in self.trials
+            case e.LandingIntended():
+                standing = tuple(self._standing(state, one) for one in event.entries)
+                self.intents[event.commit] = Intent(base=event.base, tree=event.tree, entries=standing)
+            case e.TaskFailed(task=name):
+                self._is_to_blame(state, name)
+            case e.TaskBlocked(task=name, by=by):
+                assert by in state.submitted[name].needs, f"I6: {name} is withdrawn for {by}, which it does not need"
+                assert state.tasks[by].phase in TERMINAL and state.tasks[by].phase != "landed", f"I6: {by} may land"
+            case e.TaskParked(task=name):
+                assert state.tasks[name].troubles >= MOST_TROUBLES, f"I7: {name} was given up after some trouble"
+            case _:
+                pass
+
+    def _standing(self, state: State, name: str) -> Standing:
+        task, entry = state.tasks[name], state.submitted[name]
+        assert task.candidate == entry.commit and task.attempt == entry.revision, f"I5: {name} is of two revisions"
+        return Standing(name=name, revision=task.attempt, commit=task.candidate, needs=entry.needs)
+
+    def _slots_hold(self, state: State, sent: e.CheckSent) -> None:
+        running = [one for one in state.train.line.trials.values() if one.state == "running"]
+        assert len(running) <= self.hands.slots, f"I8: {len(running)} checks are out, of {self.hands.slots}"
+        where = [(state.train.out[one.id].base, one.spec) for one in running]
+        assert len(where) == len(set(where)), f"I8: {sent.car} is tried twice at once"
+        self.trials[sent.message_id] = sent
+
+    def _times_out(self, state: State, answered: e.CheckAnswered) -> None:
+        result = answered.result
+        if result.verdict == "red" and all(one.how == "timeout" for one in result.failures):
+            self.slow |= {(one, state.tasks[one].candidate) for one in answered.car}
+
+    def _is_to_blame(self, state: State, name: str) -> None:
+        """By itself, on the target as the gate knew it, which is green: git is asked, and not the gate."""
+        commit = state.submitted[name].commit
+        if (name, commit) in self.slow:
+            return
+        tree = self.hub.merged(state.tip, commit)
+        assert tree is None or self.hub.is_red(tree), f"I7: {name} was returned, and is green on {state.tip[:12]}"
+        assert tree is None or not self.hub.is_red(state.tip), f"I7: {name} was returned for a target that is red"
+
+    def _ends_stay(self, state: State, recorded: Sequence[Recorded]) -> None:
+        anew = {one.event.task for one in recorded if isinstance(one.event, e.EntrySubmitted)}
+        for name, was in self.phases.items():
+            now = state.tasks[name].phase
+            if was in TERMINAL and now != was:
+                assert name in anew and was != "landed", f"I9: {name} was {was}, and is {now}"
+        self.phases = {task.id: task.phase for task in state.tasks.values()}
+
+    def hold(self, state: State) -> None:
+        """All that can be seen between two steps."""
+        moves = self.hub.moves()
+        for before, move in zip(moves[self.seen - 1 :], moves[self.seen :], strict=False):
+            assert move.old == before.new, "the hub's record has a gap"
+            if move in self.foreign:
+                self._is_moved_by_others(move)
+            else:
+                self._is_moved_by_the_gate(move)
+        self.seen = len(moves)
+        self._says_landed_what_has(state)
+        self._loses_nobody(state)
+
+    def _is_moved_by_others(self, move: Move) -> None:
+        known = [commit for commit, _ in self.chain]
+        if move.new in known:
+            del self.chain[known.index(move.new) + 1 :]
+        else:
+            self.chain.append((move.new, ""))
+
+    def _is_moved_by_the_gate(self, move: Move) -> None:
+        intent = self.intents.get(move.new)
+        assert intent is not None, f"I1: the target is at {move.new[:12]}, which nobody has intended"
+        assert self.hands.green.get(move.new) == intent.tree, f"I1: {move.new[:12]} was not found green"
+        assert not self.hub.is_red(move.new), f"I1: {move.new[:12]} is red"
+        assert move.old == intent.base, f"I3: {move.new[:12]} landed on {move.old[:12]}, not on {intent.base[:12]}"
+        steps = self.hub.steps(move)
+        told = [(one.name, one.attempt) for one in steps]
+        assert told == [(one.name, one.revision) for one in intent.entries], f"I2: landed were {told}"
+        for step, entry in zip(steps, intent.entries, strict=True):
+            self._lands_once(move, entry)
+            self._lands_after_its_needs(move, entry)
+            self._brings_its_own(step, entry)
+            self.chain.append((step.commit, step.name))
+            self.landed[step.name] = step.commit
+
+    def _lands_once(self, move: Move, entry: Standing) -> None:
+        assert entry.name not in [name for _, name in self.chain], f"I4: {entry.name} has landed twice"
+        assert not self.hub.has(move.old, entry.commit), f"I4: {entry.name} landed, and the target had it"
+
+    def _lands_after_its_needs(self, move: Move, entry: Standing) -> None:
+        for need in entry.needs:
+            there = need in self.landed or any(self.hub.has(move.old, one) for one in self.pushed[need])
+            assert there, f"I6: {entry.name} landed before {need}, which it needs"
+
+    def _brings_its_own(self, step: Step, entry: Standing) -> None:
+        """I2: just the entry's own changes, on top of what was there; I5: of just the commit that was submitted."""
+        expected = dict(self.hub.files(step.before))
+        for path, content in self.hub.own(entry.commit, self.hub.fork(step.before, entry.commit)).items():
+            expected.pop(path, None)
+            expected |= {} if content is None else {path: content}
+        assert self.hub.files(step.commit) == expected, f"I2: {entry.name} landed with other changes than its own"
+        assert step.parents[0] == step.before, f"I3: {entry.name} does not stand on what was there"
+        assert step.parents[1:] in ((), (entry.commit,)), f"I5: {entry.name} landed as another commit"
+
+    def _says_landed_what_has(self, state: State) -> None:
+        for task in state.in_phase("landed"):
+            at = self.landed.get(task.id)
+            assert at == task.commit or self._brought_by_others(task.commit, task.candidate), f"I4: {task.id} is not in"
+
+    def _brought_by_others(self, tip: str, commit: str) -> bool:
+        known = [one for one, _ in self.chain] + [move.new for move in self.foreign]
+        return tip in known and self.hub.has(tip, commit)
+
+    def _loses_nobody(self, state: State) -> None:
+        """Whatever was submitted lies where it was pushed, or the journal tells of it; and its commit is kept."""
+        for name, commits in self.pushed.items():
+            lies = self.hub.ref(submission_ref("main", name))
+            standing = state.tasks[name].candidate if name in state.tasks else ""
+            told = (name, commits[-1]) in self.heard or standing == commits[-1]
+            assert told or lies, f"the submission {name} is lost"
+        for task in state.in_phase(*IN_TRAIN):
+            pin = self.hub.ref(candidate_ref(RUN, task.id, task.attempt))
+            assert pin == task.candidate, f"I5: {task.id} is kept at {pin[:12]}, not at {task.candidate[:12]}"

@@ -1,0 +1,63 @@
+"""A person's leave for one commit of an entry: what it changes, and what it does not."""
+
+import pytest
+from gate_world import after, opened, submitted
+
+from orchestrator.cli.granting import granting
+from orchestrator.events import EntrySubmitted, TaskCancelled
+from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.gatekeeper.intake import asked
+from orchestrator.hub import CannotRun
+from orchestrator.inbox import Request
+from orchestrator.telling import sentence
+
+
+def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request:
+    return granting(globs, waive, "Ada").model_copy(update={"task": entry})
+
+
+@pytest.mark.parametrize(
+    ("globs", "rules", "said"),
+    [
+        ((), (), "say what is granted: globs of what the entry may change, or --waive RULE"),
+        (("a/**.py",), (), "nothing is granted by the glob 'a/**.py': '**' must be a whole segment"),
+        ((), ("placeholders",), "there is no rule 'placeholders'; did you mean 'placeholder'?"),
+    ],
+)
+def test_what_cannot_be_granted_is_said(globs: tuple[str, ...], rules: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CannotRun) as wrong:
+        granting(globs, rules, "Ada")
+    assert said in str(wrong.value)
+
+
+def test_a_grant_is_a_revision_of_the_same_commit_and_adds_to_earlier_ones() -> None:
+    state = opened(submitted("a"))
+    for request in (grant("ci/**"), grant("docs", waive=("placeholder",))):
+        after(state, *(asked(state, request) or ()))
+    entry = gate_course(gate_plan("g", "main"), state).tasks["a"]
+    assert (entry.grants, entry.waive) == (("ci/**", "docs"), ("placeholder",))
+    assert (state.submitted["a"].commit, state.submitted["a"].revision) == (submitted("a").commit, 3)
+    assert asked(state, grant("docs")) == [], "what it has already is no news"
+
+
+def test_another_commit_has_no_leave() -> None:
+    state = opened(submitted("a"))
+    after(state, *(asked(state, grant("ci/**")) or ()))
+    after(state, submitted("a", revision=3))
+    assert gate_course(gate_plan("g", "main"), state).tasks["a"].grants == ()
+
+
+def test_who_is_unknown_is_granted_nothing_and_who_was_withdrawn_stands_in_line_again() -> None:
+    state = opened(submitted("a"))
+    assert asked(state, grant("ci/**", entry="b")) == []
+    after(state, TaskCancelled(task="a"))
+    after(state, *(asked(state, grant("ci/**")) or ()))
+    assert state.tasks["a"].phase == "queued"
+
+
+def test_who_has_granted_what_is_told() -> None:
+    event = submitted("a").model_copy(update={"grants": ("ci/**",), "waive": ("placeholder",), "granted_by": "Ada"})
+    assert isinstance(event, EntrySubmitted)
+    said = sentence(event, run="g")
+    assert said is not None
+    assert said.endswith("it may change ci/** and need not keep to placeholder, says Ada")

@@ -1,0 +1,288 @@
+"""Whatever comes to a gate over a real hub, and whenever it dies: its nine promises hold after each step."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kept_here import RUN, Died, Hands, Request, Word, keep
+from promises import Promises
+from tiny_hub import Move, make_hub
+
+from orchestrator.inbox import Request as Wish
+from orchestrator.inbox import leave
+from orchestrator.journal import read
+from orchestrator.reception import received
+from orchestrator.state import State
+from orchestrator.task_state import TERMINAL
+from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
+from workers.refs import marker_ref, submission_ref
+from workers.settings import Settings
+
+_PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
+_NAMES = [f"e{number}" for number in range(8)]
+_KINDS = ["good"] * 5 + ["bad", "left", "right", "shared", "empty", "contained", "stacked", "old"]
+_WORDS: list[Word] = ["true", "true", "true", "flake", "timeout", "infrastructure"]
+_WISHES = ["cancel", "hold", "release", "release", "retry", "retry", "hotfix", "low", "pause", "go", "go"]
+SEEDS = st.integers(0, 2**32)
+
+
+class Gate(RuleBasedStateMachine):
+    """A gate, its hub, and everybody who has to do with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="gate-", dir=_PLACE))
+        self.hub = make_hub(self.folder)
+        home = Settings(home=self.folder / "home", cache=self.folder / "cache", host="here")
+        self.hands = Hands(hub=self.hub, settings=home)
+        self.watch = Promises(hub=self.hub, hands=self.hands)
+        self.run = self.folder / "home" / "runs" / RUN
+        self.run.mkdir(parents=True)
+        self.loop = keep(self.run, self.hands, self.watch.hear)
+        self.watch.begin()
+
+    @initialize(seed=SEEDS, slots=st.integers(1, 4), count=st.integers(3, 6))
+    def begin(self, seed: int, slots: int, count: int) -> None:
+        self.hands.slots = slots
+        chance = Random(seed)
+        for name in _NAMES[:count]:
+            self.give(name, chance)
+        self.turn()
+
+    @property
+    def state(self) -> State:
+        return self.loop.state
+
+    @rule(seed=SEEDS, count=st.integers(1, 3))
+    def submit(self, seed: int, count: int) -> None:
+        """Of a new name, or of one that is known: another revision."""
+        chance = Random(seed)
+        for _ in range(count):
+            self.give(chance.choice(_NAMES), chance)
+        self.turn()
+
+    @rule(seed=SEEDS, rounds=st.integers(1, 3))
+    def go_on(self, seed: int, rounds: int) -> None:
+        """Answers in any order and not all of them, mostly true."""
+        chance = Random(seed)
+        for _ in range(rounds):
+            for request in chance.sample(list(self.hands.mail.values()), len(self.hands.mail)):
+                if request.request_id in self.hands.mail and chance.random() < 0.8:
+                    self.answer(request, "true", arrives=True)
+            self.turn()
+
+    @precondition(lambda self: self.hands.mail)
+    @rule(seed=SEEDS, word=st.sampled_from(_WORDS), arrives=st.booleans())
+    def answer_one(self, seed: int, word: Word, arrives: bool) -> None:
+        """Perhaps one that was given up long ago; perhaps nobody hears of it, though a landing has happened."""
+        self.answer(Random(seed).choice(list(self.hands.mail.values())), word, arrives=arrives)
+        self.turn()
+
+    @precondition(lambda self: self.state.outstanding())
+    @rule(seed=SEEDS, goes_on=st.booleans())
+    def lose(self, seed: int, goes_on: bool) -> None:
+        """Who has it is thought dead, and may be slow."""
+        sent = Random(seed).choice(list(self.state.outstanding().values()))
+        self.hands.begun.add(sent.message_id)
+        if not goes_on:
+            self.hands.mail.pop(sent.message_id, None)
+        self.loop.lose(sent)
+        self.turn()
+
+    @rule(seed=SEEDS, turns=st.booleans())
+    def somebody_else_pushes(self, seed: int, turns: bool) -> None:
+        """Past the gate: a file, an entry that stands in line, or back to where the target was."""
+        chance, tip = Random(seed), self.hub.tip
+        commits = [one for some in self.watch.pushed.values() for one in some]
+        match chance.choice(["file", "file", "entry", "rewind", "bad"]):
+            case "file":
+                self.move(self.hub.commit({f"foreign-{seed}": "mine\n"}, on=tip))
+            case "bad":
+                self.move(self.hub.commit({"bad-foreign": "mine\n", "shared": f"{seed}\n"}, on=tip))
+            case "entry" if commits and (tree := self.hub.merged(tip, commit := chance.choice(commits))):
+                self.move(self.hub.merge(tip, commit, tree))
+            case _:
+                self.move(chance.choice(self.watch.chain[-4:])[0])
+        if turns:
+            self.turn()
+
+    @rule(seed=SEEDS, do=st.sampled_from(_WISHES))
+    def ask(self, seed: int, do: str) -> None:
+        chance = Random(seed)
+        name = chance.choice(list(self.state.tasks) or ["nobody"])
+        said: dict[str, Any] = {"do": do, "task": name, "by": "A Person"}
+        if do in ("hotfix", "low"):
+            said |= {"do": "reclass", "text": do}
+        leave(self.run, Wish.model_validate(said))
+        self.turn()
+
+    @rule(slots=st.integers(1, 4), seconds=st.sampled_from([1.0, 60.0]))
+    def time_passes(self, slots: int, seconds: float) -> None:
+        """Workers come and go meanwhile."""
+        self.hands.slots = slots
+        self.hands.now += seconds
+        self.turn()
+
+    @precondition(lambda self: self.state.train.landing)
+    @rule(how=st.sampled_from(["told", "unmarked", "marked"]), redis_lives=st.booleans())
+    def die_while_it_lands(self, how: str, redis_lives: bool) -> None:
+        """Between the push and its answer; of the push the hub may have done the one half, or the other."""
+        landing = self.state.train.landing
+        assert landing is not None
+        request, intent = self.hands.mail.get(landing.message.message_id), landing.intent
+        marker = marker_ref(RUN, intent.entries[-1])
+        if request is not None and how != "marked":
+            self.answer(request, "true", arrives=False)
+            if how == "unmarked" and self.hub.ref(marker):
+                self.hub.set({marker: ""})
+        elif not self.hub.ref(marker):
+            self.hub.git("fetch", "-q", str(self.loop.mirror.path), f"{intent.commit}:{marker}")
+        self.restart(redis_lives=redis_lives)
+
+    @precondition(lambda self: self.hands.mail)
+    @rule(seed=SEEDS)
+    def answer_with_a_wrong_token(self, seed: int) -> None:
+        """I9: of an earlier sending, or of a stranger."""
+        request = Random(seed).choice(list(self.hands.mail.values()))
+        if request.request_id in self.state.outstanding():
+            said: dict[str, Any] = {"request_id": request.request_id, "token": "wrong", "commit": self.hub.tip}
+            if isinstance(request, LandRequest):
+                answer: Landing | CheckResult = Landing(outcome="landed", **said)
+            else:
+                answer = CheckResult(verdict="green", tree=self.hub.tip, **said)
+            assert received(self.loop.course, self.state, answer) == []
+
+    @rule(points=st.integers(0, 12), redis_lives=st.booleans(), seed=SEEDS)
+    def die(self, points: int, redis_lives: bool, seed: int) -> None:
+        """In the middle of whatever the next turns do, between any two of its steps."""
+        self.hands.dies_after = points
+        try:
+            for request in list(self.hands.mail.values()):
+                self.answer(request, "true", arrives=True)
+                self.loop.turn()
+        except Died:
+            pass
+        self.restart(redis_lives=redis_lives)
+
+    def restart(self, redis_lives: bool) -> None:
+        """The journal is all that is known; of Redis all is told again, or nothing is left."""
+        self.hands.dies_after = None
+        known = self.loop.state
+        self.loop.journal.close()
+        replayed = State.blank(())
+        for one in read(self.run):
+            replayed.apply(one.event, number=one.number, at=one.at)
+        assert replayed == known, "the journal does not lead to the state that wrote it"
+        if not redis_lives:
+            self.hands.told.clear()
+        self.watch.phases.clear()
+        self.loop = keep(self.run, self.hands, self.watch.hear)
+        self.turn()
+
+    @invariant()
+    def promises_hold(self) -> None:
+        self.watch.hold(self.state)
+
+    def give(self, name: str, chance: Random) -> None:
+        """Somebody pushes to where submissions go."""
+        commit = self.make(name, chance)
+        others = [one for one in self.watch.pushed if one != name]
+        said = {}
+        if others and chance.random() < 0.25:
+            said["Needs"] = chance.choice(others)
+        if chance.random() < 0.2:
+            said["Style"] = chance.choice(["squash", "rebase"])
+        if chance.random() < 0.15:
+            said["Class"] = chance.choice(["hotfix", "low"])
+        self.hub.set({submission_ref("main", name): self.hub.tag(commit, said) if said else commit})
+        self.watch.pushed.setdefault(name, []).append(commit)
+
+    def make(self, name: str, chance: Random) -> str:
+        number = len(self.watch.pushed.get(name, ()))
+        own, on = {f"e/{name}": f"{name} {number}\n"}, self.hub.tip
+        commits = [one for some in self.watch.pushed.values() for one in some]
+        match chance.choice(_KINDS):
+            case "bad":
+                own[f"bad-{name}"] = "bad\n"
+            case "left" | "right" as half:
+                own[f"half-{chance.randint(0, 1)}-{half}"] = "half\n"
+            case "shared":
+                own["shared"] = f"of {name} {number}\n"
+            case "empty":
+                own = {}
+            case "contained":
+                return on
+            case "stacked" if commits:
+                on = chance.choice(commits)
+            case "old":
+                on = chance.choice(self.watch.chain)[0]
+            case _:
+                pass
+        return self.hub.commit(own, on=on)
+
+    def answer(self, request: Request, word: Word, *, arrives: bool) -> None:
+        self.hands.begun.add(request.request_id)
+        answer = self.hands.check(request, word) if isinstance(request, CheckRequest) else self.hands.land(request)
+        if arrives:
+            self.hands.told.append(answer)
+
+    def move(self, commit: str) -> None:
+        if commit != self.hub.tip:
+            self.watch.foreign.add(Move(old=self.hub.tip, new=commit))
+            self.hub.set({"refs/heads/main": commit})
+
+    def turn(self) -> None:
+        self.hands.now += 0.5
+        self.loop.turn()
+
+    def teardown(self) -> None:
+        try:
+            self.ends_when_all_goes_well()
+        finally:
+            self.loop.journal.close()
+            shutil.rmtree(self.folder)
+
+    def ends_when_all_goes_well(self) -> None:
+        """Nobody waits for ever, and what has landed is known to have."""
+        self.restart(redis_lives=False)
+        if bad := [path for path in self.hub.files(self.hub.tip) if path.startswith("bad-")]:
+            self.move(self.hub.commit(dict.fromkeys(bad), on=self.hub.tip))
+        for name in self.state.held:
+            leave(self.run, Wish(do="release", task=name))
+        self.hands.slots = 3
+        leave(self.run, Wish(do="go"))
+        for _ in range(60):
+            self.hands.now += 61.0
+            self.turn()
+            for request in list(self.hands.mail.values()):
+                self.answer(request, "true", arrives=True)
+            self.loop.watch.unsent.update(self.state.outstanding().keys() - self.hands.mail.keys())
+            self.promises_hold()
+            if not self.hands.mail and not self.state.train.line.entries and not self.lying():
+                break
+        assert not self.state.train.line.entries, {one.id: (one.phase, one.detail) for one in self.state.tasks.values()}
+        assert not self.lying()
+        there = {name: commit for commit, name in self.watch.chain if name}
+        for task in self.state.tasks.values():
+            assert task.phase in TERMINAL
+            assert task.id not in there or task.phase == "landed", f"I4: {task.id} has landed, and is {task.phase}"
+        assert {one.id for one in self.state.in_phase("landed")} >= there.keys()
+
+    def lying(self) -> list[str]:
+        return [name for name in self.watch.pushed if self.hub.ref(submission_ref("main", name))]
+
+
+# Derandomised: what a machine finds is found by all. Unshrunk: what fails is replayed by its own steps.
+Gate.TestCase.settings = settings(
+    derandomize=True,
+    max_examples=20,
+    stateful_step_count=15,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestGate = Gate.TestCase

@@ -1,0 +1,355 @@
+"""What has landed is reviewed as a whole by somebody else than all its authors; nothing passes by absence."""
+
+from typing import Any
+
+import pytest
+from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
+
+from orchestrator import wave_reviews
+from orchestrator.budget import Budget
+from orchestrator.course import Course
+from orchestrator.decisions import decide
+from orchestrator.dispatch import wave_review_request
+from orchestrator.entries import Gate, Wave
+from orchestrator.events import (
+    EVENT,
+    BudgetSet,
+    CheckAnswered,
+    Event,
+    GateHalted,
+    LandingAnswered,
+    MessageLost,
+    MessageTaken,
+    RunEnded,
+    RunResumed,
+    WaveApproved,
+    WaveReviewAnswered,
+    WaveReviewSent,
+    WaveSent,
+)
+from orchestrator.inbox import Request
+from orchestrator.reception import answered_by, received
+from orchestrator.requests import granted, overtaken
+from orchestrator.reviewing import PlanReview
+from orchestrator.standing import standing
+from orchestrator.state import State
+from orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from orchestrator.telling import sentence
+from supervisor.findings import ReviewFinding
+from supervisor.messages import CheckResult, Review, ReviewPolicy
+from workers.messages import Spent
+
+SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
+BUG = ReviewFinding(severity="high", category="bug", file="b.py", line=3, claim="a is two now", evidence="b(1)")
+NO_VERDICT = ("unreachable", "not_configured", "void", "limits")
+
+
+def of(when: str, *names: str, every: int | None = 2, **said: Any) -> Course:
+    gate = Gate.model_validate({"wave": Wave(every=every), "integration_review": when})
+    tasks = [task(name, title=f"Do {name}") for name in names]
+    return course(*tasks, gate=gate, **{"review": SCRIPT, **said})
+
+
+def land(state: State, *names: str, **made: Any) -> State:
+    for name in names:
+        events = (sent(name), answered(name, **made), queued(name), check_sent(name, base=state.tip))
+        follow(state, *events, CheckAnswered(task=name, result=verdict(name)))
+        intent = intended(name).model_copy(update={"base": state.tip})
+        follow(state, intent, LandingAnswered(task=name, result=landing(name)))
+    return state
+
+
+def next_events(of: Course, state: State, now: float = 1e6) -> list[Event]:
+    return decide(of, state, now=now, order_slots=0, review_slots=0, draining=False)
+
+
+def green(of: Course, state: State) -> State:
+    """After the wave that is due has found the target green."""
+    (wave,) = next_events(of, state)
+    assert isinstance(wave, WaveSent), wave
+    follow(state, wave)
+    result = CheckResult(request_id=wave.message_id, token=wave.token, verdict="green")
+    return follow(state, *received(of, state, result))
+
+
+def asked(of: Course, state: State) -> WaveReviewSent:
+    """The request for a review that is due, on its way."""
+    (event,) = next_events(of, state)
+    assert isinstance(event, WaveReviewSent), event
+    follow(state, event)
+    return event
+
+
+def said(state: State, outcome: str, **more: Any) -> Review:
+    message = state.wave_review.review.message
+    assert message is not None
+    where = {"request_id": message.message_id, "token": message.token, "outcome": outcome}
+    return Review.model_validate({**where, "patch_id": "p", "families": ("gpt",), **more})
+
+
+def answer(of: Course, state: State, outcome: str, **more: Any) -> State:
+    return follow(state, *received(of, state, said(state, outcome, **more)))
+
+
+def halted(of: Course, state: State) -> GateHalted:
+    """That the gate is shut, as it is now."""
+    (event,) = next_events(of, state)
+    assert isinstance(event, GateHalted) and event.reviewed, event
+    follow(state, event)
+    return event
+
+
+def approve(of: Course, state: State, tip: str = "") -> list[Event]:
+    return granted(of, state, Request(do="approve", wave=True, by="Ada", candidate=tip or state.tip))
+
+
+def test_each_green_wave_is_reviewed_as_a_whole_and_nothing_is_let_in_meanwhile() -> None:
+    plan = of("each", "a", "b", "c")
+    state = green(plan, land(begun(plan), "a", "b"))
+    follow(state, sent("c"), answered("c"), queued("c"))
+    event = asked(plan, state)
+    assert (event.base, event.tip, event.tasks) == ("c0", "m-b-1", ("a", "b"))
+    assert event.message_id == f"{RUN}.wave-review-1" and state.outstanding()[event.message_id].kind == "wave_review"
+    assert next_events(plan, state) == [], "the gate is taken"
+    answer(plan, state, "passed")
+    assert [one.kind for one in next_events(plan, state)] == ["check.sent"]
+
+
+def test_what_was_passed_as_a_whole_is_in_no_later_review() -> None:
+    plan = of("each", "a", "b", "c", every=1)
+    state = begun(plan)
+    for name, base in (("a", "c0"), ("b", "m-a-1")):
+        green(plan, land(state, name))
+        event = asked(plan, state)
+        assert (event.base, event.tasks) == (base, (name,))
+        answer(plan, state, "passed")
+
+
+def test_at_the_end_all_that_has_landed_is_reviewed_once_and_the_run_does_not_end_before() -> None:
+    plan = of("end", "a", "b", "c")
+    state = green(plan, land(begun(plan), "a", "b"))
+    assert next_events(plan, state) == [], "nobody is asked in the middle"
+    green(plan, land(state, "c"))
+    assert asked(plan, state).tasks == ("a", "b", "c")
+    with pytest.raises(IllegalStep, match="while what has landed is reviewed"):
+        follow(state, RunEnded(landed=3, not_landed=0))
+    answer(plan, state, "passed")
+    assert next_events(plan, state) == [RunEnded(landed=3, not_landed=0)]
+
+
+def test_without_a_landing_or_a_word_in_the_plan_nobody_is_asked() -> None:
+    plan = of("each", "a")
+    state = begun(plan, sent("a"), answered("a", 1, "no_change"))
+    follow(state, *next_events(plan, state), sent("a", 2), answered("a", 2, "no_change"))
+    follow(state, *next_events(plan, state))
+    assert next_events(plan, state) == [RunEnded(landed=0, not_landed=1)]
+    silent = of("never", "a")
+    assert next_events(silent, green(silent, land(begun(silent), "a")))[0].kind == "run.ended"
+
+
+def test_no_reviewer_is_asked_about_a_tip_that_was_not_found_green() -> None:
+    plan = of("end", "a")
+    state = land(begun(plan), "a")
+    early = WaveReviewSent(number=1, message_id="m", token="t", base="c0", tip=state.tip, tasks=("a",), issued_at=1.0)
+    with pytest.raises(IllegalStep, match="before all checks are green"):
+        follow(state, early)
+
+
+def test_the_request_names_every_author_what_each_was_asked_and_what_the_checks_said() -> None:
+    plan = of("end", "a", "b", "c", every=None)
+    made = {"models": ("claude-x",), "families": ("claude",)}
+    state = land(begun(plan), "a", "b", **made)
+    land(state, "c", models=("north-1",), families=("north",))
+    (wave,) = next_events(plan, state)
+    assert isinstance(wave, WaveSent)
+    found = verdict("a").model_copy(update={"request_id": wave.message_id, "token": wave.token})
+    follow(state, wave)
+    follow(state, *received(plan, state, found))
+    event = asked(plan, state)
+    request = wave_review_request(plan, state, state.outstanding()[event.message_id], now=1.0)
+    assert request.wave is not None and request.entries == () and (request.base, request.wave.tip) == ("c0", "m-c-1")
+    assert [one.families for one in request.authors] == [("claude",), ("north",)]
+    assert [(one.task, one.title, one.commit) for one in request.wave.tasks][1] == ("b", "Do b", "m-b-1")
+    assert request.checked == ("check 'test' is green, 1.0 s",) and request.policy.script == "x"
+    assert request.known is None
+
+
+def test_a_failed_wave_takes_nothing_back_shuts_the_gate_and_says_what_was_found() -> None:
+    plan = of("each", "a", "b", "c")
+    state = green(plan, land(begun(plan), "a", "b"))
+    asked(plan, state)
+    answer(plan, state, "failed", findings=(BUG,))
+    shut = halted(plan, state)
+    assert not shut.infrastructure and [one.id for one in state.in_phase("landed")] == ["a", "b"]
+    for words in (
+        "the landings of 'a', 'b' as a whole, c0..m-b-1",
+        "b.py:3: a is two now",
+        "nothing is taken back; mend it on t and resume",
+        f"forgepool approve {RUN} --wave --by NAME",
+    ):
+        assert words in shut.why
+    follow(state, sent("c"), answered("c"), queued("c"))
+    assert next_events(plan, state) == [], "landing pauses"
+
+
+def test_a_verdict_stands_over_a_resume_and_nobody_is_asked_again_about_the_same_tip() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    asked(plan, state)
+    first = halted(plan, answer(plan, state, "failed", findings=(BUG,)))
+    follow(state, RunResumed(tip=state.tip))
+    assert halted(plan, state).why == first.why
+
+
+def test_what_was_mended_on_the_target_is_checked_and_reviewed_again_from_where_it_began() -> None:
+    """The verdict goes along: where the difference is the same all the same, it holds."""
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    asked(plan, state)
+    halted(plan, answer(plan, state, "failed", findings=(BUG,)))
+    follow(state, RunResumed(tip="mended"))
+    (wave,) = next_events(plan, state)
+    assert isinstance(wave, WaveSent) and (wave.base, wave.tasks) == ("mended", ("a",))
+    green(plan, state)
+    event = asked(plan, state)
+    assert (event.base, event.tip, event.number) == ("c0", "mended", 2)
+    request = wave_review_request(plan, state, state.outstanding()[event.message_id], now=1.0)
+    assert request.known is not None and request.known.findings == (BUG,)
+    answer(plan, state, "passed")
+    assert next_events(plan, state) == [RunEnded(landed=1, not_landed=0)]
+
+
+@pytest.mark.parametrize("outcome", NO_VERDICT)
+def test_without_a_verdict_landing_goes_on_and_the_end_waits_for_a_person(outcome: str) -> None:
+    plan = of("each", "a", "b", "c")
+    state = green(plan, land(begun(plan), "a", "b"))
+    asked(plan, state)
+    answer(plan, state, outcome, detail="no key")
+    assert next_events(plan, state) == [] and not state.halted
+    green(plan, land(state, "c"))
+    event = asked(plan, state)
+    assert (event.base, event.tasks) == ("c0", ("a", "b", "c")), "what nobody passed is in the next one"
+    answer(plan, state, outcome, detail="no key")
+    shut = halted(plan, state)
+    assert shut.why.startswith("a person has to look: ") and "no key" in shut.why and "\n" not in shut.why
+    assert f"forgepool resume {RUN} asks again" in shut.why and f"forgepool approve {RUN} --wave" in shut.why
+    follow(state, RunResumed(tip=state.tip))
+    assert asked(plan, state).tasks == ("a", "b", "c")
+
+
+def test_a_review_that_is_lost_is_asked_for_again_and_not_for_ever() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    for number in range(1, MOST_TROUBLES + 1):
+        event = asked(plan, state)
+        assert event.number == number
+        follow(state, MessageTaken(message_id=event.message_id, host="h", pid=7))
+        assert state.holder(state.outstanding()[event.message_id]) == "h/7"
+        follow(state, MessageLost(message_id=event.message_id, why="gone"))
+    (shut,) = next_events(plan, state)
+    assert isinstance(shut, GateHalted) and shut.infrastructure and "lastly: gone" in shut.why
+
+
+def test_a_models_limit_is_waited_for() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    asked(plan, state)
+    answer(plan, state, "infrastructure", not_before=500.0, detail="quota")
+    assert next_events(plan, state, now=499.0) == []
+    assert next_events(plan, state, now=501.0)[0].kind == "wave_review.sent"
+
+
+def test_an_answer_is_taken_once_and_never_without_its_token() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    asked(plan, state)
+    passed = said(state, "passed")
+    assert received(plan, state, passed.model_copy(update={"token": "other"})) == []
+    (event,) = received(plan, state, passed)
+    assert answered_by(event) == passed.request_id
+    follow(state, event)
+    assert received(plan, state, passed) == []
+    with pytest.raises(IllegalStep, match="no review of what has landed is waited for"):
+        follow(state, event)
+
+
+def test_a_persons_word_opens_the_gate_that_a_review_has_shut() -> None:
+    plan = of("each", "a", "b", "c")
+    state = green(plan, land(begun(plan), "a", "b"))
+    asked(plan, state)
+    halted(plan, answer(plan, state, "failed", findings=(BUG,)))
+    assert approve(plan, state, tip="another") == []
+    assert "is at m-b-1 now" in (overtaken(state, Request(do="approve", wave=True, candidate="another")) or "")
+    follow(state, *approve(plan, state))
+    assert not state.halted and wave_reviews.unseen(state) == ()
+    land(state, "c")
+    assert green(plan, state) and asked(plan, state).base == "m-b-1"
+
+
+def test_a_persons_word_makes_a_review_under_way_needless() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    event = asked(plan, state)
+    late = said(state, "failed", findings=(BUG,))
+    (word,) = approve(plan, state)
+    before = state.messages_about(word)
+    follow(state, word)
+    assert [one.message_id for one in before] == [event.message_id] and state.messages_about(word) == ()
+    assert received(plan, state, late) == []
+    assert next_events(plan, state) == [RunEnded(landed=1, not_landed=0)]
+
+
+def test_a_word_that_nobody_wants_is_refused_with_the_reason() -> None:
+    plan, silent = of("end", "a", "b"), of("never", "a")
+    state = begun(plan)
+    assert "nothing landed" in (wave_reviews.why_not_approve(plan, state) or "")
+    land(state, "a")
+    assert "it has not come to that yet" in (wave_reviews.why_not_approve(plan, state) or "")
+    assert "no 'integration_review'" in (wave_reviews.why_not_approve(silent, begun(silent)) or "")
+    with pytest.raises(IllegalStep, match="not at another as Ada has seen it"):
+        follow(state, WaveApproved(by="Ada", tip="another"))
+
+
+def test_what_a_model_may_use_for_it_is_reserved_settled_and_where_it_lacks_a_person_is_asked() -> None:
+    plan = of("each", "a", "b", "c", review=PlanReview(), budget=Budget(usd=1.0))
+    state = green(plan, land(begun(plan), "a", "b"))
+    event = asked(plan, state)
+    assert event.reserved_usd and plan.ledger(state).usd == event.reserved_usd
+    answer(plan, state, "void", detail="twice", spent=Spent(turns=3, cost_usd=0.97))
+    assert plan.ledger(state).usd == 0.97
+    assert next_events(plan, state) == [], "it goes on"
+    green(plan, land(state, "c"))
+    shut = halted(plan, state)
+    assert "cannot be paid" in shut.why and f"forgepool resume {RUN} --budget-usd USD" in shut.why
+    follow(state, BudgetSet(budget=Budget(usd=5.0)), RunResumed(tip=state.tip))
+    assert asked(plan, state).tasks == ("a", "b", "c")
+
+
+def test_every_event_of_it_is_one_line_and_is_read_back() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    event = asked(plan, state)
+    outcomes = ["passed", "failed", "infrastructure", "void", "unreachable"]
+    told: list[Event] = [event, WaveApproved(by="Ada", tip="m-a-1"), GateHalted(why="w", reviewed=True)]
+    told += [WaveReviewAnswered(result=said(state, one, detail="d")) for one in outcomes]
+    told.append(WaveReviewAnswered(result=said(state, "infrastructure", detail="d", not_before=5.0)))
+    for one in told:
+        words = sentence(one)
+        assert words and "\n" not in words
+        assert EVENT.validate_json(one.encode()) == one
+    assert EVENT.validate_json('{"kind": "gate.halted", "why": "w"}') == GateHalted(why="w")
+
+
+def test_status_has_it_for_programs() -> None:
+    plan = of("end", "a")
+    state = green(plan, land(begun(plan), "a"))
+    asked(plan, state)
+    halted(plan, answer(plan, state, "failed", findings=(BUG,)))
+    now = standing(plan, state, now=1.0, live=False)
+    assert now.whole is not None and now.shut == state.halted and now.as_json()["whole"]
+    assert (now.whole.review.outcome, now.whole.since, now.whole.tip, now.whole.tasks) == (
+        *("failed", "c0", "m-a-1"),
+        ("a",),
+    )
+    assert now.whole.review.held == ("high bug, b.py:3: a is two now; b(1)",)
+    assert standing(of("never", "a"), state, now=1.0, live=False).whole is None
