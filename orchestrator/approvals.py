@@ -6,10 +6,12 @@ An approval takes the place of a reviewer's word, never of checks. It is one can
 
 from orchestrator.course import Course
 from orchestrator.events import CandidateRestored, Event, TaskApproved, TaskRejected
+from orchestrator.gatekeeper.submissions import entry_of
 from orchestrator.readiness import ready
 from orchestrator.retries import again_or_stop, reason_of_rejection
 from orchestrator.state import State
 from orchestrator.task_state import IN_FLIGHT, TaskState
+from orchestrator.through.messages import Asks
 
 _SPOKEN = ("review_failed", "rejected")
 """Reasons that a person may overrule; no word makes up for a red check."""
@@ -38,6 +40,8 @@ def why_not_approve(course: Course, state: State, task_id: str) -> str | None:
         return f"has landed already, as {task.commit[:12]}"
     if task.phase == "landing":
         return "is just landing"
+    if task.phase == "given":
+        return _at_gate(state, task, "approve")
     if not course.wants_review(task):
         return "wants no approval: its candidates land by their checks alone"
     if task.review.person is not None and task.phase != "cancelled":
@@ -53,12 +57,19 @@ def why_not_reject(state: State, task_id: str) -> str | None:
     task = state.tasks[task_id]
     if task.phase == "landed":
         return f"has landed already, as {task.commit[:12]}; a landing is not taken back"
+    if task.phase == "given":
+        return _at_gate(state, task, "reject")
     if task.phase == "landing" or task.landing_in_doubt:
         return "may be landing just now, and is not called back"
     waiting = task.phase in IN_FLIGHT or task.restorable or (task.phase == "needs_human" and _waits_for_word(task))
     if not task.candidate or not waiting:
         return f"has no candidate that waits, it is {task.phase}"
     return None
+
+
+def _at_gate(state: State, task: TaskState, word: str) -> str:
+    entry = entry_of(Asks(run=state.run, task=task.id, number=task.given))
+    return f"is in the hands of a gate; say it there: forgepool {word} {state.gate} {entry}"
 
 
 def restored(course: Course, state: State) -> list[Event]:

@@ -17,6 +17,7 @@ from orchestrator.retries import again_or_stop, reason_of_work
 from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from orchestrator.through.decisions import given_away, settled_by_gate
 from orchestrator.train_decisions import next_at_gate
 from workers.messages import WorkResult
 
@@ -39,6 +40,8 @@ def decide(
     """
     if state.finished:
         return []
+    if not draining and (given := given_away(state)):
+        return [*given]
     if course.serving:
         decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
     else:
@@ -74,6 +77,7 @@ def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Ev
 def _decided(course: Course, state: State) -> Sequence[Event]:
     return (
         _settled(course, state)
+        or settled_by_gate(course, state)
         or restored(course, state)
         or admitted(course, state)
         or answered_asks(course, state)

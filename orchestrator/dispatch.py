@@ -232,7 +232,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         message=_landing_message(course, state, task, attempt),
         author=author_in(course, state, task),
         holds=course.tasks[task.id].files,
-        extended=task.extra,
+        extended=task.extra if entry is None or entry.card is None else entry.card.extended,
         grants=planned.grants,
         waive=planned.waive,
         planned=task.result.planned,
@@ -264,7 +264,7 @@ def _landing_message(course: Course, state: State, task: TaskState, attempt: int
     planned, entry = course.tasks[task.id], state.submitted.get(task.id)
     agent = planned.agent.kind if entry is None else entry.author.agent
     by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
-    title = planned.title if entry is None else f"{task.id}: {planned.title}"
+    title = planned.title if entry is None or entry.card is not None else f"{task.id}: {planned.title}"
     return (
         f"{title}\n\n"
         f"Forgepool-Run: {state.run}\n"

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.budget import Budget, Seen
 from orchestrator.gatekeeper.rules import GateRules
+from orchestrator.through.messages import Asks, Card, GateAnswer, Word
 from supervisor.messages import Approval, Author, Certificate, CheckResult, Landing, LandingStyle, Review
 from supervisor.train.model import EntryClass
 from workers.messages import Message, ReasonPack, Reply, WorkResult
@@ -35,12 +36,16 @@ class RunStarted(Message):
     """Whether the target had a gate file then; losing it later shuts the gate."""
     sandbox: Level | None = None
     """What holds commands, where they run on this machine; of other hosts each result says it."""
+    gate: str = ""
+    """The gate that keeps the target, to which candidates are given; empty for a train of its own."""
 
 
 class RunResumed(Message):
     kind: Literal["run.resumed"] = "run.resumed"
     tip: str
     sandbox: Level | None = None
+    gate: str | None = None
+    """As of `RunStarted`; None where that stays as it was."""
 
 
 class RunPaused(Message):
@@ -181,6 +186,8 @@ class EntrySubmitted(Message):
     waive: tuple[str, ...] = ()
     """Rules of the scans that a person does not apply to it."""
     granted_by: str = ""
+    card: Card | None = None
+    """What the run says of it that has given it; None where a person has, or a program."""
 
 
 class EntryRefused(Message):
@@ -190,6 +197,55 @@ class EntryRefused(Message):
     name: str
     commit: str
     why: str
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run."""
+
+
+class EntryAnswered(Message):
+    """The run that has given it has been told: it lies in the hub."""
+
+    kind: Literal["entry.answered"] = "entry.answered"
+    name: str
+    number: int
+    word: Word
+
+
+class EntryGiven(Message):
+    """Of a run: the candidate is the gate's from now on. Durable before it is pushed, as often as that takes."""
+
+    kind: Literal["entry.given"] = "entry.given"
+    task: str
+    number: int
+    """Of the task's givings."""
+    commit: str
+    gate: str
+    """As it was known then."""
+
+
+class EntryRecalled(Message):
+    """Of a run: a person wants it back. It is the gate's until that has answered."""
+
+    kind: Literal["entry.recalled"] = "entry.recalled"
+    task: str
+
+
+class EntryTold(Message):
+    """Of a run: what the gate says has become of it, found in the hub."""
+
+    kind: Literal["entry.told"] = "entry.told"
+    task: str
+    answer: GateAnswer
+    tip: str
+    """The target's, then."""
+
+
+class GateNoticed(Message):
+    """Of a run: which gate keeps its target, or that it is not heard of any more."""
+
+    kind: Literal["gate.noticed"] = "gate.noticed"
+    gate: str
+    away: str = ""
+    """One sentence, for as long as nobody is heard of; empty where it stands."""
 
 
 class EntryHeld(Message):
@@ -586,6 +642,11 @@ Event = Annotated[
     | EntryQueued
     | EntrySubmitted
     | EntryRefused
+    | EntryAnswered
+    | EntryGiven
+    | EntryRecalled
+    | EntryTold
+    | GateNoticed
     | EntryHeld
     | EntryReclassed
     | GatePaused

@@ -53,6 +53,9 @@ def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
     """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
+    if task.told is not None and task.phase == "landed":
+        yield f"  - landed by {task.told.gate}, as its entry {task.told.entry}{_because(task.told.why)}"
+        yield from (f"    - {one}" for one in task.told.proofs)
     for found in task.verdict.findings if task.verdict else ():
         yield f"  - scan, {found.weight}: {finding_words(found)}"
     answer, person = task.review.answer, task.review.person
@@ -64,6 +67,10 @@ def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
         yield f"    - {line}"
     if person is not None:
         yield f"  - approved by {person.by}, for {person.commit[:12]}"
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
 
 
 def _target(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
@@ -119,6 +126,8 @@ def _span(recorded: Sequence[Recorded]) -> str:
 
 
 def _proof(task: TaskState) -> str:
+    if not task.certificates and task.told is not None:
+        return f"let in by {task.told.gate}"
     if not task.certificates:
         return "no checks were asked for (`checks: none`)"
     tree = task.certificates[0].tree[:12]

@@ -8,6 +8,7 @@ from orchestrator.budget import Budget
 from orchestrator.course import Course
 from orchestrator.events import (
     BudgetSet,
+    EntryRecalled,
     Event,
     ProfileChosen,
     TaskCancelled,
@@ -29,7 +30,7 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
     """The events of a request; empty where there is nothing it could change."""
     match request.do:
         case "cancel":
-            return [TaskCancelled(task=one) for one in _named(state, request) if _may_cancel(state, one)]
+            return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
             return [TaskRetried(task=one) for one in _together(course, state, wanted)]
@@ -105,7 +106,14 @@ def _named(state: State, request: Request) -> list[str]:
 def _may_cancel(state: State, task_id: str) -> bool:
     """A landing under way, or in doubt, is not called back: the target may have moved."""
     task = state.tasks[task_id]
+    if task.phase == "given":
+        return not task.recalled
     return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
+
+
+def _called_off(state: State, task_id: str) -> TaskCancelled | EntryRecalled:
+    """What a gate has is asked back: it may be landing it just now."""
+    return EntryRecalled(task=task_id) if state.tasks[task_id].phase == "given" else TaskCancelled(task=task_id)
 
 
 def _together(course: Course, state: State, wanted: list[str]) -> list[str]:

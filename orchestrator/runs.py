@@ -34,6 +34,8 @@ class Options(Message):
     plan_file_digest: str
     programs: str = ""
     """A folder put first on PATH for this run's workers."""
+    own_train: bool = False
+    """Its candidates land by a train of its own, whoever keeps the target."""
     gate: bool = False
     """It is a gate: its entries are in its journal, and no plan was ever written."""
 

@@ -36,6 +36,9 @@ from orchestrator.requests import granted, overtaken
 from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
+from orchestrator.through.giving import standing_gate, take_away
+from orchestrator.through.loop import ThroughLoop
+from orchestrator.through.standing import why_not_through
 from workers.refs import marker_ref
 from workers.settings import Settings, put_first_on_path
 from workers.wire import connect, ping, use_broker
@@ -62,6 +65,7 @@ def start_run(
     *,
     workers: int,
     trials: int = 1,
+    own_train: bool = False,
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
@@ -69,13 +73,14 @@ def start_run(
 ) -> tuple[KeptRun, Ending]:
     """Runs a plan from its beginning. `warn` is told of what will stop some of it and need not stop the rest."""
     has_gate_file = refuse_unready(plan, hub)
+    gate = gate_of(plan, hub, own_train=own_train)
     prove_agents(plan, settings)
     level = prove_sandbox(plan, settings)
     prove_transport(settings)
     prove_home(settings)
     run = runs.new_run_id(plan.name)
     prove_writable(hub.mirror, run)
-    if (unseen := unreviewable(plan, settings)) is not None:
+    if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     options = Options(
@@ -87,6 +92,7 @@ def start_run(
         plan_file=str(plan_file.absolute()),
         plan_file_digest=runs.file_digest(plan_file),
         programs=programs,
+        own_train=own_train,
     )
     kept = runs.keep(settings, options, plan)
     beginning = RunStarted(
@@ -97,8 +103,36 @@ def start_run(
         tip=tip,
         gate_file=has_gate_file,
         sandbox=level,
+        gate=gate,
     )
     return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
+
+
+def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
+    """
+    The gate by which the plan's candidates land; empty for a train of the run's own.
+
+    Raises:
+        CannotRun: somebody keeps the target, and the plan says what only a train of its own could keep to.
+        GitFailed: the hub could not be asked.
+    """
+    gate = "" if own_train else standing_gate(hub.mirror, plan.target)
+    if gate and (why := why_not_through(plan, gate)) is not None:
+        raise CannotRun(why)
+    return gate
+
+
+def _gate_again(kept: KeptRun, hub: Hub, *, own_train: bool) -> str:
+    """For a run that goes on: the one that stands there, or that it had. What it has is its own until it answers."""
+    state = kept.state()
+    given = state.in_phase("given")
+    if own_train and given:
+        names = ", ".join(task.id for task in given[:5])
+        raise CannotRun(
+            f"{state.gate} has {names} of run {state.run}, and may land it whenever it is up; cancel that first, or "
+            f"keep the gate: forgepool gate serve --repo {state.hub} --target {state.target}"
+        )
+    return "" if own_train else gate_of(kept.plan, hub, own_train=False) or state.gate
 
 
 def resume_run(
@@ -106,6 +140,7 @@ def resume_run(
     settings: Settings,
     *,
     workers: int | None,
+    own_train: bool = False,
     wishes: Wishes,
     listener: Listener,
     warn: Warn = _unheard,
@@ -127,11 +162,15 @@ def resume_run(
         put_first_on_path(kept.options.programs)
     left = _left(kept)
     prove_agents(left, settings)
-    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings))
-    if (unseen := unreviewable(left, settings)) is not None:
+    own_train = own_train or kept.options.own_train
+    gate = _gate_again(kept, hub, own_train=own_train)
+    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
+    if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:
         kept = runs.with_workers(kept, workers)
+    if own_train != kept.options.own_train:
+        kept = runs.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
     return _go(kept, hub.mirror, settings, beginning, wishes, listener)
 
 
@@ -175,12 +214,13 @@ def _go(
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
         begin(state, journal, beginning, listener)
+        # Whoever keeps the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
-        reviewed = asked or wants_reviews(mirror, CommitId(beginning.tip))
+        reviewed = (asked or wants_reviews(mirror, CommitId(beginning.tip))) and not state.gate
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
-            loop = Loop(
+            loop = (ThroughLoop if state.gate else Loop)(
                 course=Course(kept.plan, learned_durations(settings, kept.plan)),
                 state=state,
                 journal=journal,
@@ -240,6 +280,7 @@ def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
+            take_away(mirror, state)
             bring_home(mirror, state.run, folder)
             prune_run(mirror, state.run, keep_orders_of=unlanded, keep=markers)
             return

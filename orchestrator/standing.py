@@ -17,6 +17,7 @@ from orchestrator.starts import short_of_budget
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL, TaskState
 from orchestrator.telling import answer_with, clock, counted
+from orchestrator.through.standing import gate_words
 from orchestrator.wave_reviews import unseen
 
 
@@ -220,6 +221,8 @@ class Waits:
                 return f"the gate is shut: {shut}" if shut else place_words(self.state, task)
             case "testing":
                 return place_words(self.state, task)
+            case "given":
+                return gate_words(self.state, task)
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and task.rebuilds:

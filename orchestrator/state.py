@@ -16,6 +16,8 @@ from orchestrator.gatekeeper import steps as gate_entries
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.outstanding import Outstanding
 from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
+from orchestrator.through import steps as through_steps
+from orchestrator.through.messages import Word
 from orchestrator.train_state import TrainState
 from orchestrator.wave_review_state import WaveReviewState
 from orchestrator.wave_state import WaveState
@@ -50,6 +52,12 @@ class State:
     """Of a gate: why nothing is tested and nothing lands; empty where a person has not paused it."""
     rules: GateRules = field(default_factory=GateRules)
     """Of a gate, as a person has set them."""
+    answered: dict[str, tuple[int, Word]] = field(default_factory=dict)
+    """Of a gate: by entry, what the run that has given it was told of it last, with the number of the giving."""
+    gate: str = ""
+    """Of a run: the gate that keeps its target, where candidates are given to it; empty for a train of its own."""
+    gate_away: str = ""
+    """Of a run: one sentence, where that gate is not heard of any more."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
@@ -154,7 +162,7 @@ _MAY_BE_APPROVED: tuple[Phase, ...] = (
     *("candidate", "queued", "testing", "reviewing", "reviewed"),
     *("pending", "failed", "needs_human"),
 )
-_MAY_BE_GIVEN_BACK: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
+_MAY_BE_GIVEN_BACK: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given")
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
     e.OrderAnswered: (order_steps.answered, ("running", "pending")),
@@ -174,13 +182,18 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.TaskParked: (order_steps.parked, ("pending", "queued", "testing", "answered", "reviewing", "reviewed")),
     e.TaskCancelled: (
         order_steps.cancelled,
-        ("pending", "running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed"),
+        (
+            *("pending", "running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given"),
+            "needs_human",
+        ),
     ),
     e.TaskApproved: (review_steps.approved, _MAY_BE_APPROVED),
     e.TaskRejected: (review_steps.rejected, _MAY_BE_APPROVED),
     e.CandidateRestored: (review_steps.restored, ("pending",)),
     e.TaskRetried: (order_steps.retried, ("failed", "blocked", "cancelled", "needs_human")),
     e.TaskReplied: (order_steps.replied, ("needs_human",)),
+    e.EntryGiven: (through_steps.given, ("queued", "testing", "reviewing")),
+    e.EntryRecalled: (through_steps.recalled, ("given",)),
 }
 """By event, what it does to its task, and the phases that task may be in."""
 
@@ -195,6 +208,7 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.gate = event.gate
     state.wave.since = state.wave_review.anchor = event.tip
 
 
@@ -205,6 +219,7 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
         state.train.moved()
         train_steps.settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
+    state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
     state.halted_by_infrastructure = state.halted_by_review = False
     state.wave_review.resumed()
     state.train.reopen()
@@ -332,6 +347,9 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.EntryQueued: _entry_queued,
     e.EntrySubmitted: gate_entries.submitted,
     e.EntryRefused: gate_entries.refused,
+    e.EntryAnswered: gate_entries.answered,
+    e.EntryTold: through_steps.told,
+    e.GateNoticed: through_steps.noticed,
     e.EntryHeld: gate_entries.held,
     e.EntryReclassed: gate_entries.reclassed,
     e.GatePaused: gate_entries.paused,

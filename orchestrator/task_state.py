@@ -9,6 +9,7 @@ from orchestrator.budget import Use
 from orchestrator.events import ParkedFor
 from orchestrator.outstanding import Outstanding, pause_s
 from orchestrator.review_state import ReviewState
+from orchestrator.through.messages import GateAnswer
 from supervisor.messages import Approval, Certificate, CheckResult, ReviewApproval
 from workers.messages import ReasonPack, Reply, WorkResult
 
@@ -21,6 +22,7 @@ Phase = Literal[
     "testing",
     "reviewing",
     "reviewed",
+    "given",
     "landing",
     "landed",
     "failed",
@@ -32,11 +34,11 @@ Phase = Literal[
 `pending` holds no lock and waits for needs, locks or a slot. `answered` and `reviewed` last no longer than one turn of
 the loop, until it is decided what follows; in the latter a reviewer has not let it through. `candidate` waits for a
 lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the
-train, and so does `testing`, of which a trial is out.
+train, and so does `testing`, of which a trial is out; `given` stands in that of the gate that keeps the target.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(
-    ("running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "landing")
+    ("running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given", "landing")
 )
 IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
 MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
@@ -119,6 +121,12 @@ class TaskState:
     review: ReviewState = field(default_factory=ReviewState)
     verdict: CheckResult | None = None
     certificates: tuple[Certificate, ...] = ()
+    given: int = 0
+    """How often candidates of it were given to a gate; numbers the next one."""
+    recalled: bool = False
+    """A person wants it back from there."""
+    told: GateAnswer | None = None
+    """What the gate said of the one it has, or had, last."""
     commit: str = ""
     """The commit that landed."""
     landed_at: int = 0

@@ -28,7 +28,8 @@ def held_words(level: Level | None) -> str:
 def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{held_words(event.sandbox)}"
+            by = f", which {event.gate} keeps" if event.gate else ""
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{held_words(event.sandbox)}"
         case e.RunResumed():
             return f"the run goes on, the target at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunPaused():
@@ -37,7 +38,15 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {event.landed} landed, {event.not_landed} not"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
-        case e.GateHalted() | e.GatePaused() | e.GateResumed() | e.GateFrozen() | e.GateThawed() | e.TipMoved():
+        case (
+            e.GateHalted()
+            | e.GatePaused()
+            | e.GateResumed()
+            | e.GateFrozen()
+            | e.GateThawed()
+            | e.GateNoticed()
+            | e.TipMoved()
+        ):
             return _of_gate(event)
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -48,7 +57,7 @@ def _of_run(event: e.Event) -> str | None:
 
 
 def _of_gate(
-    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.TipMoved,
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.GateNoticed | e.TipMoved,
 ) -> str:
     match event:
         case e.GateFrozen():
@@ -62,6 +71,8 @@ def _of_gate(
             return f"the gate is paused{f' by {event.by}' if event.by else ''}{why}"
         case e.GateResumed():
             return f"the gate is open again{f', by {event.by}' if event.by else ''}"
+        case e.GateNoticed():
+            return event.away or f"{event.gate} is heard of, and keeps the target"
         case e.TipMoved():
             lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
             return (
@@ -156,16 +167,24 @@ def _of_task(event: e.Event) -> str | None:
             return _checked(event)
         case e.EntrySubmitted() | e.EntryRefused() | e.EntryHeld() | e.EntryReclassed():
             return _of_entry(event)
+        case e.ProfileChosen() | e.ContextRebuilt():
+            return _of_context(event)
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():
             return _landed(event)
+        case e.EntryGiven() | e.EntryRecalled() | e.EntryTold():
+            return _of_giving(event)
+        case _:
+            return _ended(event)
+
+
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
+    match event:
         case e.ProfileChosen():
             return f"{event.task}: its context is shown by the profile '{event.profile}' from now on"
         case e.ContextRebuilt():
             return f"{event.task}: {_rebuilt(event)}"
-        case _:
-            return _ended(event)
 
 
 def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
@@ -189,6 +208,24 @@ def _leave(event: e.EntrySubmitted) -> str:
     grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
     rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
     return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
+
+
+def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
+    """What is returned is told with what follows from it."""
+    match event:
+        case e.EntryGiven():
+            return f"{event.task}: {event.commit[:12]} is given to {event.gate}"
+        case e.EntryRecalled():
+            return f"{event.task}: is wanted back from the gate; what is landing lands"
+        case e.EntryTold(answer=answer) if answer.word == "landed":
+            return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
+        case e.EntryTold(answer=answer) if answer.word == "wants_person":
+            say = f"forgepool approve {answer.gate} {answer.entry} --by NAME"
+            return f"{event.task}: waits for a person at {answer.gate}: {answer.why} ({say})"
+        case e.EntryTold(answer=answer) if answer.word == "in_line":
+            return f"{event.task}: goes on at {answer.gate}"
+        case _:
+            return None
 
 
 def _of_review(

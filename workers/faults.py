@@ -16,7 +16,7 @@ def reached(*points: str) -> None:
     Ends this process here, if one of these is where it was asked to end.
 
     `<kind of event>.unjournaled` and `.journaled` are the run loop's, around the keeping of such an event;
-    `landing.before-push` and `landing.after-push` the lander's.
+    `landing.before-push` and `landing.after-push` the lander's; `entry.given.pushed` comes after the push to a gate.
     """
     told = fault()
     if told is None or told[0] not in points:

@@ -14,6 +14,11 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
+def orders_of(run: str, task: str) -> str:
+    """The candidates of a task."""
+    return f"refs/forgepool/{run}/orders/{task}/*"
+
+
 def result_ref(run: str, task: str, attempt: int) -> str:
     """A blob: the worker's result as JSON, so that an answer lost with Redis is read again from the hub."""
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
@@ -30,6 +35,20 @@ def submission_ref(target: str, name: str) -> str:
 
 def submissions_of(target: str) -> str:
     return f"refs/forgepool/for/{target}/*"
+
+
+def sign_ref(target: str) -> str:
+    """A blob: which gate keeps the target, for as long as it does."""
+    return f"refs/forgepool/gates/{target}"
+
+
+def told_ref(run: str, task: str, number: int) -> str:
+    """A blob: what the gate of its target has to say of what a run gave it."""
+    return f"refs/forgepool/{run}/told/{task}/{number}"
+
+
+def told_refs(run: str) -> str:
+    return f"refs/forgepool/{run}/told/*"
 
 
 def progress_ref(run: str, task: str, attempt: int) -> str:

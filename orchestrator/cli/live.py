@@ -32,6 +32,7 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
     "reviewing",
     "reviewed",
     "candidate",
+    "given",
     "queued",
     "answered",
     "pending",

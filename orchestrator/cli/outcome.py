@@ -8,6 +8,7 @@ from orchestrator.runs import KeptRun
 from orchestrator.standing import Standing, TaskStanding, standing
 from orchestrator.state import State
 from orchestrator.telling import answer_with
+from orchestrator.through.standing import held_up
 
 
 def exit_status(state: State, ending: str) -> int:
@@ -15,7 +16,7 @@ def exit_status(state: State, ending: str) -> int:
     if ending == "interrupted":
         return 130
     if ending == "halted":
-        return 3 if state.halted_by_infrastructure else 1
+        return 3 if state.halted_by_infrastructure or state.gate_away else 1
     return 0 if all(task.phase == "landed" for task in state.tasks.values()) else 1
 
 
@@ -29,7 +30,7 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> 
     landed = sum(task.phase == "landed" for task in now.tasks)
     say(f"\n{landed} of {len(now.tasks)} landed on {now.target}, which is at {now.tip[:12]}")
     if ending == "halted":
-        say(f"the gate is shut: {state.halted}")
+        say(f"the gate is shut: {state.halted}" if state.halted else held_up(state, patient=False))
     if ending != "ended":
         say(f"go on with:  forgepool resume {now.run}")
     say(f"journal:     {kept.folder / 'journal.db'}")

@@ -24,7 +24,7 @@ from orchestrator.journal import JournalBusy, Recorded
 from orchestrator.loop import Wishes
 from orchestrator.refusals import refuse_unready
 from orchestrator.requests import with_budget
-from orchestrator.session import Listener, resume_run, start_run, take_in_late
+from orchestrator.session import Listener, gate_of, resume_run, start_run, take_in_late
 from orchestrator.standing import standing
 from orchestrator.state import State
 from orchestrator.telling import sentence
@@ -37,6 +37,9 @@ Repo = Annotated[str, typer.Option(help="Path or URL of the repository the targe
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
 Trials = Annotated[int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine.")]
+OwnTrain = Annotated[
+    bool, typer.Option("--own-train", help="Land by a train of the run's own, though a gate keeps the target.")
+]
 Sandbox = Annotated[
     Wanted | None, typer.Option(help="What must hold commands: the best there is, bubblewrap, or nothing at all.")
 ]
@@ -56,6 +59,7 @@ def run(
     trials: Trials = 1,
     broker: Broker = None,
     sandbox: Sandbox = None,
+    own_train: OwnTrain = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -65,6 +69,7 @@ def run(
     read = read_plan(plan, hub)
     refuse_unready(read, hub)
     if dry_run:
+        gate_of(read, hub, own_train=own_train)
         return checking.preview_plan(read, hub, as_json=as_json)
     wishes = listen_to_ctrl_c()
     with display(Course(read, {}), as_json=as_json) as shown:
@@ -75,6 +80,7 @@ def run(
             settings,
             workers=workers or os.cpu_count() or 1,
             trials=trials,
+            own_train=own_train,
             wishes=wishes,
             listener=heard(shown.listen, wishes, settings),
             warn=_warn,
@@ -89,6 +95,7 @@ def resume(
     sandbox: Sandbox = None,
     budget_usd: Annotated[float | None, typer.Option(min=0.0, help="What the whole run may cost from now on.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens the whole run may use from now on.")] = None,
+    own_train: OwnTrain = False,
     as_json: Json = False,
 ) -> int:
     """Go on with a run that was interrupted, killed, or halted, or whose budget was used."""
@@ -116,7 +123,9 @@ def resume(
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
         listener = heard(shown.listen, wishes, settings)
-        ending = resume_run(kept, settings, workers=workers, wishes=wishes, listener=listener, warn=_warn)
+        ending = resume_run(
+            kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
+        )
     return _close(kept, ending, as_json=as_json)
 
 

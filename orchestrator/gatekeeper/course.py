@@ -11,6 +11,7 @@ from orchestrator.events import EntrySubmitted
 from orchestrator.plan import Plan, Task
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
+from orchestrator.through.messages import Card
 from workers.messages import CommandAgent
 
 PERSON = "person"
@@ -37,14 +38,22 @@ class GateCourse(Course):
 
     @cached_property
     def reviewed(self) -> frozenset[str]:
-        """What agents have made is reviewed."""
+        """What models have made is reviewed, and what a run would not let land without."""
         return frozenset(
-            one for one, entry in self.entries.items() if entry.author.agent != PERSON or self.people != "none"
+            one
+            for one, entry in self.entries.items()
+            if not _of_no_model(entry) or self.people != "none" or (entry.card is not None and entry.card.reviewed)
         )
 
     def wants_person(self, task: TaskState) -> bool:
         entry = self.entries.get(task.id)
-        return self.people == "approval" and entry is not None and entry.author.agent == PERSON
+        return self.people == "approval" and entry is not None and _of_no_model(entry)
+
+
+def _of_no_model(entry: EntrySubmitted) -> bool:
+    """A person's, or what a run's command has made."""
+    author = entry.author
+    return author.agent == PERSON or (entry.card is not None and author.agent == "command" and not author.families)
 
 
 def gate_plan(name: str, target: str) -> Plan:
@@ -56,6 +65,18 @@ def gate_course(plan: Plan, state: State, people: PeoplesReview = "none") -> Gat
     return GateCourse(plan, {}, dict(state.submitted), people)
 
 
+def _said(card: Card | None) -> dict[str, object]:
+    """What a run says of its task. It asks for more to be looked at, and lets nothing more in."""
+    if card is None:
+        return {}
+    return {
+        "title": card.title,
+        "description": card.description,
+        "acceptance": card.acceptance,
+        "files": card.files,
+    }
+
+
 def _task(entry: EntrySubmitted) -> Task:
     return Task.model_construct(
         **{
@@ -65,6 +86,7 @@ def _task(entry: EntrySubmitted) -> Task:
             "grants": entry.grants,
             "waive": entry.waive,
             "needs": (),
+            **_said(entry.card),
         }
     )
 

@@ -21,6 +21,7 @@ from orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
 from orchestrator.inbox import Request
 from orchestrator.state import State
 from orchestrator.task_state import IN_TRAIN, Phase
+from orchestrator.through.entering import card_of, of_run
 from supervisor.messages import Author, LandingStyle
 from supervisor.train.model import EntryClass
 
@@ -34,10 +35,19 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
     `contained`: the target has the commit already.
     """
     task = state.tasks.get(one.name)
-    if task is not None and task.phase in IN_TRAIN and task.candidate == one.commit:
+    if (known := of_run(state, one)) is not None:
+        return known
+    card = card_of(state, one)
+    if (
+        task is not None
+        and task.phase in IN_TRAIN
+        and task.candidate == one.commit
+        and state.submitted[one.name].card == card
+    ):
         return []
     if (why := one.wrong or _wrong(state, one, contained=contained)) is not None:
-        return [EntryRefused(name=one.name, commit=one.commit, why=why)]
+        asks = one.card.asks if one.card is not None else None
+        return [EntryRefused(name=one.name, commit=one.commit, why=why, asks=asks)]
     return [
         EntrySubmitted(
             task=one.name,
@@ -49,6 +59,7 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
             klass=_class(one),
             needs=one.said.get("needs", ()),
             style=_style(one),
+            card=card,
         )
     ]
 
@@ -95,6 +106,8 @@ def _style(one: Submission) -> LandingStyle | None:
 
 def _author(one: Submission) -> Author:
     """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
+    if one.card is not None:
+        return one.card.author
     agent = _first(one, "agent")
     families = one.said.get("family", ("unknown",))
     return Author(agent=agent, families=families) if agent else Author(agent=PERSON)

@@ -18,6 +18,7 @@ from orchestrator.gatekeeper.submissions import Submission, in_order, named, pat
 from orchestrator.inbox import Request
 from orchestrator.loop import Ending, Loop
 from orchestrator.requests import granted
+from orchestrator.through.publishing import Notices
 from supervisor.lanes import MOST_PATHS
 from supervisor.messages import Landing
 from workers.refs import made_ref, run_refs
@@ -40,6 +41,7 @@ _MOST_TAKEN_IN = 25
 class GateLoop(Loop):
     """A gate at work."""
 
+    notices: Notices = field(default_factory=lambda: Notices(host=""))
     _looked: float = 0.0
     _searched: str = ""
     """The tip in whose history nobody was found who stands in line."""
@@ -57,10 +59,16 @@ class GateLoop(Loop):
     """Shared with other gates of this process; None where it has all to itself."""
 
     def leave(self) -> None:
-        """Somebody else may keep it now."""
-        if self.places is not None:
-            self.places.leave(self.state.run)
-        self.journal.close()
+        """Somebody else may keep it now; whoever has given it something is told first, and that nobody keeps it."""
+        try:
+            self.record(self.notices.answer(self.mirror, self.state))
+        except GitFailed as trouble:
+            log.warning("hub.away", run=self.state.run, why=str(trouble))
+        finally:
+            self.notices.leave(self.mirror, self.state)
+            if self.places is not None:
+                self.places.leave(self.state.run)
+            self.journal.close()
 
     def _turn(self) -> None:
         if self.places is not None:
@@ -151,6 +159,8 @@ class GateLoop(Loop):
         if refs and not self.wishes.drain:
             self._take_in(refs)
         self._sweep()
+        self.record(self.notices.answer(self.mirror, self.state))
+        self.notices.stand(self.mirror, self.state)
 
     def _find_contained(self, tip: CommitId) -> None:
         """Who has got into the target with what somebody else has brought: they have landed, though not by us."""

@@ -23,6 +23,7 @@ from orchestrator.refusals import prove_home, prove_sandbox, prove_transport, pr
 from orchestrator.runs import KeptRun, Options
 from orchestrator.session import Listener, begin
 from orchestrator.state import State
+from orchestrator.through.publishing import Notices
 from supervisor.definitions import read_gate_file
 from supervisor.demands import GATE_FILE
 from workers.sandbox.confinement import Level
@@ -163,6 +164,7 @@ def _loops(
             listener=listener,
             wait_s=WAIT_S / len(begun),
             places=places,
+            notices=Notices(host=settings.host),
         )
         for one, part in zip(begun, shared(parts, len(begun)), strict=True)
     ]

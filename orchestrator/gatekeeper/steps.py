@@ -34,6 +34,8 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
         outcome="candidate",
         commit=event.commit,
         paths=event.paths,
+        planned=event.card.planned if event.card is not None else (),
+        claimed_summary=event.card.claims if event.card is not None else "",
     )
     task.queued_at = task.queued_at or state.number + 1
     task.first_started = task.first_started or at
@@ -48,6 +50,10 @@ def refused(state: "State", event: e.EntryRefused, at: float) -> None:
     state.refused[event.name] = event
     while len(state.refused) > _MOST_REFUSED:
         del state.refused[next(iter(state.refused))]
+
+
+def answered(state: "State", event: e.EntryAnswered, at: float) -> None:
+    state.answered[event.name] = (event.number, event.word)
 
 
 def held(state: "State", event: e.EntryHeld, at: float) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.through.cards import read_card
+from orchestrator.through.messages import Asks, Card
 from supervisor.messages import LandingStyle
 from workers.refs import submission_ref, submissions_of
 from worktrees.git import CommitId, Git, GitFailed
@@ -41,6 +43,8 @@ class Submission:
     by: str = ""
     said: Mapping[str, tuple[str, ...]]
     """What a tag says besides, by key in lower case."""
+    card: Card | None = None
+    """Where a run has given it."""
     wrong: str = ""
     """Why it cannot be taken in; one sentence."""
 
@@ -67,6 +71,11 @@ def _with_digest(text: str) -> str:
     fit = _UNFIT.sub("-", text).strip("-")
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"{fit[: _MOST_NAME - 10] or 'entry'}-{digest}"
+
+
+def entry_of(asks: Asks) -> str:
+    """Under which name a run gives the candidates of a task."""
+    return entry_name(f"{asks.run}/{asks.task}")
 
 
 def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str, at: float) -> str:
@@ -112,10 +121,13 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
         commit = CommitId(git.text("rev-parse", "--verify", f"{at}^{{commit}}").strip())
     except GitFailed:
         return _refused(blank, "it names no commit; push a commit, or a tag of one")
-    said = _said(git.text("cat-file", "tag", at)) if kind == "tag" else {}
+    text = git.text("cat-file", "tag", at) if kind == "tag" else ""
+    said = _said(text) if text else {}
     title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
     by = said.get("by", (author,))[0]
-    return Submission(ref=ref, at=at, name=name, commit=commit, title=_plain(title), by=_plain(by), said=said)
+    return Submission(
+        ref=ref, at=at, name=name, commit=commit, title=_plain(title), by=_plain(by), said=said, card=read_card(text)
+    )
 
 
 def _refused(blank: Submission, why: str) -> Submission:

@@ -73,5 +73,14 @@ def keep_together(gates: Sequence[Gate], left: Leave) -> list[Exception]:
                 troubles.append(trouble)
                 left(gate.state, trouble)
             at_work.remove(gate)
-            gate.leave()
+            troubles += _leave(gate)
     return troubles
+
+
+def _leave(gate: Gate) -> list[Exception]:
+    """What keeps a gate from going on may keep it from taking its leave as well: that too is nobody else's."""
+    try:
+        gate.leave()
+    except Exception as trouble:
+        return [trouble]
+    return []

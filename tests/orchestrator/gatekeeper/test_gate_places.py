@@ -99,16 +99,19 @@ class _Gate:
 
     def leave(self) -> None:
         self.is_left = True
+        if self.trouble is not None:
+            raise self.trouble
 
 
 def test_what_nobody_foresaw_ends_one_gate_and_is_told_and_raised_after_the_others() -> None:
+    """Nor does it keep them from going on that it cannot take its leave."""
     fallen, others = _Gate(2, OSError("no disk")), [_Gate(5), _Gate(0)]
     told: list[tuple[State, str, int]] = []
     troubles = keep_together(
         [others[0], fallen, others[1]],
         lambda state, trouble: told.append((state, str(trouble), others[0].turns)),
     )
-    assert [str(one) for one in troubles] == ["no disk"]
+    assert [str(one) for one in troubles] == ["no disk", "no disk"]
     assert told == [(fallen.state, "no disk", 2)], "told at once, while the other goes on"
     assert fallen.is_left and all(one.is_left for one in others)
     assert keep_together([_Gate(1)], lambda state, trouble: None) == []

@@ -1,0 +1,389 @@
+"""A run and a gate with nothing between them but a hub: whoever dies, and whenever, both know the same in the end."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+from gate_world import after, green
+
+from orchestrator.course import Course
+from orchestrator.decisions import decide
+from orchestrator.events import (
+    CheckAnswered,
+    CheckSent,
+    EntryGiven,
+    EntryRefused,
+    EntrySubmitted,
+    Event,
+    GateNoticed,
+    LandingAnswered,
+    LandingIntended,
+    OrderAnswered,
+    OrderSent,
+    RunResumed,
+    RunStarted,
+)
+from orchestrator.gatekeeper.course import gate_course, gate_plan
+from orchestrator.gatekeeper.intake import asked, taken_in
+from orchestrator.gatekeeper.submissions import in_order, submitted
+from orchestrator.inbox import Request
+from orchestrator.plan import Need, Plan, Task
+from orchestrator.requests import granted
+from orchestrator.state import State
+from orchestrator.task_state import TERMINAL
+from orchestrator.through.exchange import PATIENCE_S, SILENT_S, Exchange
+from orchestrator.through.giving import standing_gate, take_away
+from orchestrator.through.publishing import Notices
+from orchestrator.through.standing import held_up, why_not_through
+from supervisor.messages import CheckResult, Landing
+from workers.messages import CommandAgent, WorkResult
+from workers.refs import candidate_ref, submissions_of
+from worktrees.git import CommitId, Git
+from worktrees.mirror import Mirror, open_mirror
+from worktrees.push import RefUpdate
+
+RUN, GATE = "p-1", "gate-main-test"
+ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+
+
+@dataclass
+class Run:
+    """A run's journal, and what its process knows besides."""
+
+    course: Course
+    mirror: Mirror
+    journal: list[Event]
+    state: State = field(init=False)
+    exchange: Exchange = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reborn()
+
+    def reborn(self) -> None:
+        """What a process finds that goes on where another has died."""
+        self.state = after(State.blank(self.course.tasks), *self.journal)
+        self.exchange = Exchange(self.mirror, heard=0.0)
+
+    def record(self, *events: Event) -> None:
+        after(self.state, *events)
+        self.journal += events
+
+    def works(self) -> None:
+        """All that it decides, its workers being quick: each attempt of a task is another commit."""
+        while events := decide(self.course, self.state, now=100.0, order_slots=9, draining=False):
+            self.record(*events)
+            for one in events:
+                if isinstance(one, OrderSent):
+                    self.record(OrderAnswered(task=one.task, result=self._worked(one)))
+
+    def _worked(self, sent: OrderSent) -> WorkResult:
+        commit = made(self.mirror.git, sent.base, f"{sent.task} {sent.attempt}")
+        ref = candidate_ref(RUN, sent.task, sent.attempt)
+        self.mirror.push([RefUpdate(ref=ref, new=commit, expected=None)])
+        return WorkResult(order_id=sent.message_id, token=sent.token, outcome="candidate", commit=commit)
+
+    def looks(self, now: float = 1.0) -> None:
+        self.record(*self.exchange.read(self.state, now))
+        self.works()
+
+    def given(self) -> list[tuple[str, int]]:
+        return [(one.task, one.number) for one in self.journal if isinstance(one, EntryGiven)]
+
+
+@dataclass
+class Gate:
+    """A gate's journal, and the hub as it sees it."""
+
+    mirror: Mirror
+    journal: list[Event]
+    state: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reborn()
+
+    def reborn(self) -> None:
+        self.state = after(State.blank(()), *self.journal)
+
+    def record(self, *events: Event) -> None:
+        after(self.state, *events)
+        self.journal += events
+
+    def takes_in(self, *, drops: bool = True) -> None:
+        """As the daemon does; who dies before it drops what was submitted finds it there again."""
+        there = self.mirror.hub_refs(submissions_of("main"))
+        for one in in_order(submitted(self.mirror, "main", there)):
+            self.record(*taken_in(self.state, one, contained=False))
+            if drops:
+                self.mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
+
+    def answers(self, *, journaled: bool = True) -> None:
+        done = Notices(host="h").answer(self.mirror, self.state)
+        self.record(*(done if journaled else ()))
+
+    def judges(self, chance: Random) -> None:
+        """Each in line lands, or is returned."""
+        while events := self._decided():
+            for one in events:
+                if isinstance(one, CheckSent):
+                    self.record(one, self._checked(one, red=chance.random() < 0.4))
+                elif isinstance(one, LandingIntended):
+                    self.record(one, self._landed(one))
+                else:
+                    self.record(one)
+
+    def _decided(self) -> list[Event]:
+        course = gate_course(gate_plan(GATE, "main"), self.state)
+        return decide(course, self.state, now=100.0, order_slots=0, check_slots=1, draining=False)[:1]
+
+    def _checked(self, sent: CheckSent, *, red: bool) -> CheckAnswered:
+        if red:
+            result = CheckResult(request_id=sent.message_id, token=sent.token, verdict="red", detail="it is red")
+            return CheckAnswered(task=sent.task, result=result, ahead=sent.ahead, car=sent.car)
+        steps = [CommitId(self.state.tip)]
+        for name in (*sent.ahead, *sent.car):
+            steps.append(made(self.mirror.git, steps[-1], f"lands {name}"))
+        told = green(sent)
+        composed = {"commit": steps[-1], "commits": tuple(steps[1:])}
+        return told.model_copy(update={"result": told.result.model_copy(update=composed)})
+
+    def _landed(self, sent: LandingIntended) -> LandingAnswered:
+        tip, commit = CommitId(self.state.tip), CommitId(sent.commit)
+        self.mirror.push([RefUpdate(ref="refs/heads/main", new=commit, expected=tip)])
+        result = Landing(request_id=sent.message_id, token=sent.token, outcome="landed", commit=commit)
+        return LandingAnswered(task=sent.task, result=result, entries=sent.entries)
+
+    def landed(self) -> list[str]:
+        landings = [one for one in self.journal if isinstance(one, LandingAnswered)]
+        return [name for one in landings for name in one.entries or (one.task,)]
+
+
+def made(git: Git, base: str, word: str) -> CommitId:
+    return CommitId(git.text("commit-tree", f"{base}^{{tree}}", "-p", base, "-m", word, env=ME))
+
+
+@dataclass
+class Pair:
+    hub: Git
+    run: Run
+    gate: Gate
+
+    def refs(self) -> list[str]:
+        return self.hub.text("for-each-ref", "--format=%(refname)", "refs/forgepool").split()
+
+
+def plan(*tasks: Task) -> Plan:
+    return Plan(name="p", target="main", review="none", tasks=tasks)
+
+
+def task(name: str, *needs: str, **said: object) -> Task:
+    given = {"agent": CommandAgent(run="true"), "files": (name,), "attempts": 2, **said}
+    return Task.model_validate({"id": name, "needs": tuple(Need(id=one) for one in needs), **given})
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    hub = Git(git_dir=tmp_path / "hub.git")
+    hub.run("init", "--quiet", "--bare", str(hub.git_dir))
+    tip = CommitId(hub.text("commit-tree", "-m", "one", hub.text("mktree", stdin=b""), env=ME))
+    hub.run("update-ref", "refs/heads/main", tip)
+    mirrors = [open_mirror(str(hub.git_dir), tmp_path / name) for name in ("run", "gate")]
+    for one in mirrors:
+        one.ensure(tip)
+    began = {"plan_digest": "", "hub": "/hub", "target": "main", "tip": tip}
+    course = Course(plan(task("a"), task("b", "a"), task("c")), {})
+    run = Run(course, mirrors[0], [RunStarted.model_validate({**began, "run": RUN, "gate": GATE})])
+    return Pair(hub, run, Gate(mirrors[1], [RunStarted.model_validate({**began, "run": GATE})]))
+
+
+def _steps(pair: Pair, chance: Random) -> Iterator[None]:
+    """Whatever may happen next; a death loses what was not journaled, and what a process had in its head."""
+    run, gate = pair.run, pair.gate
+    may = [
+        run.works,
+        lambda: run.looks(),
+        lambda: run.exchange.put(run.course, run.state),
+        run.reborn,
+        lambda: gate.takes_in(drops=chance.random() < 0.7),
+        lambda: gate.judges(chance),
+        lambda: gate.answers(journaled=chance.random() < 0.7),
+        gate.reborn,
+    ]
+    while not run.state.finished:
+        yield chance.choice(may)()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: Pair, seed: int) -> None:
+    """And at the end, each knows of the other's what is so, and neither has left anything in the hub."""
+    run, gate, chance = pair.run, pair.gate, Random(seed)
+    for count, _ in enumerate(_steps(pair, chance)):
+        assert count < 600, "it does not come to an end"
+        if count == 25 and seed % 3 == 2:
+            run.record(*granted(run.course, run.state, Request(do="cancel", task="c")))
+    assert len(gate.landed()) == len({*gate.landed()})
+    assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
+    assert len(run.given()) == len({*run.given()})
+    taken = [one.card.asks.number for one in gate.journal if isinstance(one, EntrySubmitted) and one.card]
+    assert len(taken) <= len(run.given())
+    gate.takes_in()
+    gate.answers()
+    take_away(run.mirror, run.state)
+    assert [one for one in pair.refs() if "/for/" in one] == []
+    assert all(one.phase in TERMINAL for one in gate.state.tasks.values())
+
+
+def _at_gate(pair: Pair, name: str = "a") -> str:
+    """The task's candidate stands in the gate's line; the entry."""
+    pair.run.works()
+    pair.run.looks()
+    pair.run.exchange.put(pair.run.course, pair.run.state)
+    pair.gate.takes_in()
+    return f"{RUN}--{name}"
+
+
+def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair: Pair) -> None:
+    """The run has died, and does not know that it was returned: the same number is the same giving."""
+    entry, run, gate = _at_gate(pair), pair.run, pair.gate
+    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    run.reborn()
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    assert any(entry in one for one in pair.refs() if "/for/" in one), "it lies there again"
+    gate.takes_in()
+    assert gate.state.tasks[entry].phase == "cancelled"
+    assert len([one for one in gate.journal if isinstance(one, EntrySubmitted) and one.task == entry]) == 1
+
+
+def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None:
+    """Anybody who may push could say it; and of what has landed nobody is told twice."""
+    entry, run, gate = _at_gate(pair), pair.run, pair.gate
+    gate.judges(Random(1))
+    assert gate.landed(), "with this seed one lands"
+    before = pair.hub.text("rev-parse", "refs/heads/main")
+    gate.answers()
+    pair.hub.run("update-ref", "refs/heads/main", pair.hub.text("rev-parse", f"{run.state.tip}"))
+    run.looks()
+    assert not run.state.in_phase("landed"), "it is not in the target"
+    pair.hub.run("update-ref", "refs/heads/main", before)
+    run.reborn()
+    run.looks()
+    assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
+    assert entry in gate.state.answered
+
+
+def test_who_mends_a_runs_candidate_in_its_place_has_the_run_told(pair: Pair) -> None:
+    """A person pushes another commit under the entry's name: what lands is theirs, and the task has landed."""
+    entry, run, gate = _at_gate(pair), pair.run, pair.gate
+    theirs = made(pair.hub, run.state.tip, "theirs")
+    pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", theirs)
+    gate.takes_in()
+    assert gate.state.submitted[entry].commit == theirs and gate.state.submitted[entry].author.agent == "person"
+    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    gate.answers()
+    run.looks()
+    failed = run.state.tasks["a"]
+    assert (failed.phase, failed.reasons[-1].kind) == ("failed", "rejected")
+    assert failed.attempt == 1, "a person has withdrawn it, and does not want to see it again"
+
+
+def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
+    """Nobody has answers given in a place that is another's."""
+    entry, gate = _at_gate(pair), pair.gate
+    ref = f"refs/forgepool/for/main/{entry}"
+    pair.run.reborn()
+    pair.run.looks()
+    pair.run.exchange.put(pair.run.course, pair.run.state)
+    at = pair.hub.text("rev-parse", ref)
+    pair.hub.run("update-ref", "refs/forgepool/for/main/other", at)
+    gate.takes_in()
+    (refused,) = [one for one in gate.journal if isinstance(one, EntryRefused)]
+    assert refused.name == "other" and "which gives nothing under this name" in refused.why and refused.asks is None
+    assert len([one for one in gate.journal if isinstance(one, EntrySubmitted) and one.task == entry]) == 1
+
+
+def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pair: Pair) -> None:
+    run, gate = pair.run, pair.gate
+    run.works()
+    run.record(*granted(run.course, run.state, Request(do="cancel")))
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    gate.takes_in()
+    gate.answers()
+    run.looks()
+    assert not gate.state.tasks and run.state.finished
+    assert {one.phase for one in run.state.tasks.values()} == {"cancelled"}
+
+
+def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(pair: Pair) -> None:
+    """A card demands, and gives no right: a model's work is reviewed whatever the plan says."""
+    entry = _at_gate(pair)
+    mine = pair.gate.state.submitted[entry]
+    assert mine.card is not None
+    by = {
+        "command": mine,
+        "demanding": mine.model_copy(update={"card": mine.card.model_copy(update={"reviewed": True})}),
+        "model": mine.model_copy(update={"author": mine.author.model_copy(update={"agent": "builtin"})}),
+        "unsaid": mine.model_copy(update={"card": None}),
+    }
+    for one, entry_event in by.items():
+        state = after(State.blank(()), pair.gate.journal[0], entry_event)
+        course = gate_course(gate_plan(GATE, "main"), state)
+        assert (entry in course.reviewed) == (one != "command"), one
+    planned = gate_course(gate_plan(GATE, "main"), pair.gate.state).tasks[entry]
+    assert (planned.files, planned.grants, planned.waive) == (("a",), (), ())
+
+
+def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pair) -> None:
+    """Its last sign stays where it was; each beat is another object, and there are few of them."""
+    run, gate, notices = pair.run, pair.gate, Notices(host="h")
+    run.works()
+    notices.stand(gate.mirror, gate.state)
+    assert standing_gate(run.mirror, "main") == GATE
+    now = 0.0
+    while now <= SILENT_S + 10:
+        run.looks(now)
+        now += 10.0
+    (noticed,) = [one for one in run.journal if isinstance(one, GateNoticed)]
+    assert f"nothing is heard of {GATE}" in noticed.away and "forgepool gate serve --repo /hub" in noticed.away
+    assert not held_up(run.state, patient=run.exchange.patient(now))
+    assert noticed.away in held_up(run.state, patient=run.exchange.patient(now + PATIENCE_S))
+    Notices(host="h", _beat=1).stand(gate.mirror, gate.state)
+    run.looks(now)
+    assert run.state.gate_away == ""
+    notices.leave(gate.mirror, gate.state)
+    assert standing_gate(run.mirror, "main") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ({"checks": ({"name": "own", "run": "true"},)}, "has checks of its own"),
+        ({"tasks": (task("a", grants=("forgepool.yaml",)),)}, "task 'a' has `grants`"),
+        ({"tasks": (task("a", waive=("secret",)),)}, "task 'a' has `waive`"),
+        ({"gate": {"wave": {}}}, "has a `wave`"),
+        ({"review": {"policy": {"reviewers": 2}}}, "says by whom it is reviewed"),
+        ({"review": {"commands": True}}, None),
+        ({}, None),
+        ({"checks": "none"}, None),
+    ],
+)
+def test_a_plan_that_demands_or_grants_what_a_gate_does_not_know_is_refused(
+    said: dict[str, object], word: str | None
+) -> None:
+    why = why_not_through(Plan.model_validate({"name": "p", "target": "main", "tasks": (task("a"),), **said}), GATE)
+    assert (why is None) if word is None else (why is not None and word in why and "--own-train" in why)
+
+
+def test_what_stands_in_a_runs_own_line_goes_to_a_gate_that_was_opened_meanwhile(pair: Pair) -> None:
+    """Also what is being tested, on resume; a run that holds its own train gives nothing."""
+    run = pair.run
+    own = run.journal[0].model_copy(update={"gate": ""})
+    run.journal[:] = [own]
+    run.reborn()
+    run.works()
+    assert {one.phase for one in run.state.tasks.values()} == {"testing", "pending"} and not run.given()
+    run.record(RunResumed(tip=run.state.tip, gate=GATE))
+    run.works()
+    assert {one for one, _ in run.given()} == {"a", "c"} and not run.state.train.line.entries
