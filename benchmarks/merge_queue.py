@@ -32,6 +32,8 @@ CELLS = {
     "8, 28/h, heavy tails": Terms(spread=1.0),
     "8, 28/h, 3% flakes": Terms(flake=0.03),
     "8, 28/h, 3% flakes, 1 retry": Terms(flake=0.03, retries=1),
+    "8, 28/h, scopes": Terms(scopes=True),
+    "16, 56/h, scopes": Terms(workers=16, rate_h=56, scopes=True),
     "16 workers, 28/h": Terms(workers=16),
     "16 workers, 56/h": Terms(workers=16, rate_h=56),
     "16, 56/h, blind labels": Terms(workers=16, rate_h=56, label=0.55),

@@ -242,7 +242,10 @@ def _review_request(request: CheckRequest, result: CheckResult, question: Questi
             "request_id": f"{request.request_id}-review",
             "policy": question.policy,
             "title": subject,
-            "checked": tuple(f"check '{one.check}' is green" for one in result.certificates),
+            "checked": (
+                *(f"check '{one.check}' is green" for one in result.certificates),
+                *(f"check {one.words}" for one in result.advice),
+            ),
             "findings": result.findings,
         }
     )

@@ -21,6 +21,7 @@ def checked_words(result: CheckResult) -> tuple[str, ...]:
     """What the checks said, a sentence each."""
     said = [_certified(one.check, one.tests, one.seconds) for one in result.certificates]
     said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
+    said += [f"check {one.words}" for one in result.advice]
     if result.red_base:
         said.append(f"on the target itself fail already: {_listed(result.red_base)}")
     return tuple(said)

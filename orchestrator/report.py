@@ -53,6 +53,8 @@ def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
     """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
+    for one in task.verdict.advice if task.verdict else ():
+        yield f"  - check {one.words}"
     if task.told is not None and task.phase == "landed":
         yield f"  - landed by {task.told.gate}, as its entry {task.told.entry}{_because(task.told.why)}"
         yield from (f"    - {one}" for one in task.told.proofs)

@@ -5,7 +5,7 @@ import time
 from orchestrator import events as e
 from orchestrator.journal import Recorded
 from orchestrator.proofs import reviewer_words
-from supervisor.messages import Review
+from supervisor.messages import CheckResult, Review
 from workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
@@ -87,7 +87,7 @@ def _of_waves(event: e.Event) -> str | None:
             return f"all checks are run on the target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"the target is green as a whole ({names})"
+            return f"the target is green as a whole ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked, {result.detail}"
         case e.WaveReviewSent():
@@ -319,13 +319,18 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
         case "green":
             flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky})"
+            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
             return f"{together(car)}: its checks could not be run, {result.detail}"
         case "red" | "findings" | "conflict" if behind or len(car) > 1:
             return f"{together(car)}: not green{behind}, {result.detail}"
         case _:
             return None
+
+
+def advice_words(result: CheckResult) -> str:
+    """What checks without a vote have against it, to be put behind a sentence; nothing where they are green."""
+    return "".join(f"; {one.words}" for one in result.advice if not one.green)
 
 
 def _landed(event: e.LandingAnswered) -> str:

@@ -14,6 +14,7 @@ from typing import assert_never
 from orchestrator import wave_reviews, waves
 from orchestrator.course import Course
 from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
+from orchestrator.outstanding import is_pausing
 from orchestrator.retries import again_or_stop, reason_of_check
 from orchestrator.starts import token
 from orchestrator.state import State
@@ -83,7 +84,7 @@ def _known(course: Course, state: State, task: TaskState, now: float, *, frozen:
         "ready": (not course.wants_review(task) or task.review.passed) and not frozen,
         "held": waits
         or (frozen and stands.vetted)
-        or task.not_before > now
+        or is_pausing(task.not_before, now)
         or _stays(state, task.id)
         or _lacks_a_need(state, task),
         "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),

@@ -24,18 +24,19 @@ _CLAIM_CHARACTERS = 300
 
 def is_due(course: Course, state: State) -> bool:
     """Whether the run may neither let anything in nor end before somebody has looked at what has landed."""
-    if course.integration_review == "never" or not unseen(state):
+    if course.integration_review == "never":
         return False
     if all(task.phase in TERMINAL for task in state.tasks.values()):
-        return True
+        return bool(unseen(state))
     return course.integration_review == "each" and _is_due_now(course, state)
 
 
 def _is_due_now(course: Course, state: State) -> bool:
     """In the middle of a run: of landings that a green wave has seen, and of which nobody was asked in vain."""
-    own = state.wave_review
-    fresh = landed_after(state, max(own.upto, own.tried))
-    seen = any(state.tasks[one].landed_at <= state.wave.upto for one in fresh)
+    asked = max(state.wave_review.upto, state.wave_review.tried)
+    if state.wave.upto <= asked:
+        return False
+    seen = any(state.tasks[one].landed_at <= state.wave.upto for one in landed_after(state, asked))
     return seen and _used_up(course, state) is None
 
 

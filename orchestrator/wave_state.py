@@ -25,6 +25,8 @@ class WaveState:
     """Number of the event with which the last one was sent."""
     base: str = ""
     """The tip that the last one is about."""
+    asked_since: str = ""
+    """From where it is told: `since`, or where others have moved a green target, what nobody has passed as a whole."""
     tasks: tuple[str, ...] = ()
     message: Outstanding | None = None
     holder: str = ""
@@ -38,7 +40,7 @@ class WaveState:
         if self.message is not None or event.number != self.number + 1:
             raise IllegalStep(f"wave {event.number} does not follow {self.number}")
         self.number, self.asked_at, self.holder = event.number, number, ""
-        self.base, self.tasks = event.base, event.tasks
+        self.base, self.tasks, self.asked_since = event.base, event.tasks, event.since
         self.message = Outstanding(
             message_id=event.message_id,
             token=event.token,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from orchestrator.course import Course
 from orchestrator.events import GateHalted, WaveSent
+from orchestrator.outstanding import is_pausing
 from orchestrator.starts import token
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, TERMINAL
@@ -27,17 +28,17 @@ def is_due(course: Course, state: State) -> bool:
 def next_wave(state: State, now: float) -> list[WaveSent]:
     """The request for it, once the gate is free."""
     wave = state.wave
-    if wave.message is not None or wave.not_before > now:
+    if wave.message is not None or is_pausing(wave.not_before, now):
         return []
-    number = wave.number + 1
+    number, landed = wave.number + 1, landed_since(state)
     message_id = f"{state.run}.wave-{number}"
     sent = WaveSent(
         number=number,
         message_id=message_id,
         token=token(message_id, now),
         base=state.tip,
-        since=wave.since,
-        tasks=landed_since(state) or landed_after(state, state.wave_review.upto),
+        since=wave.since if landed else state.wave_review.since,
+        tasks=landed or landed_after(state, state.wave_review.upto),
         issued_at=now,
     )
     return [sent]
@@ -64,7 +65,7 @@ def landed_after(state: State, number: int) -> tuple[str, ...]:
 
 def landings_of(wave: WaveState) -> str:
     """`all checks on c7 after the landings of 'a', 'b' and 9 more since c3`, commits shortened."""
-    return f"all checks on {wave.base[:12]}, after {of_landings(wave.tasks)} since {wave.since[:12]}"
+    return f"all checks on {wave.base[:12]}, after {of_landings(wave.tasks)} since {wave.asked_since[:12]}"
 
 
 def of_landings(tasks: Sequence[str]) -> str:

@@ -18,6 +18,10 @@ these inputs. A **review** (`review`) is asked for by a message of its own. The 
 wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the target
 (`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice impossible.
 
+A check may have no vote: then it is run and told where all others are green, and asked for nothing (`checks.advice`).
+Files that commands make of others (`regenerate` in the gate file) are made anew while entries are composed, once, and
+kept in the hub for all who compose the same (`regeneration`).
+
 Several entries may be composed at once, of which the first are only assumed to land (`ahead`): nothing is asked about
 them, and what is red behind them decides about nobody. Which to try on top of which is planned by the **train**
 (`train`), a pure function that others ask; the gate and the lander do as they are told, and trust nobody's word for it.

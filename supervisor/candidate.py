@@ -7,6 +7,7 @@ Each stage is reached only by what the one before let through.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from supervisor.checks.advice import advice
 from supervisor.checks.certificates import Inputs
 from supervisor.checks.runs import Runs
 from supervisor.checks.trial import Found, Sample, try_checks
@@ -15,11 +16,12 @@ from supervisor.findings import ScanFinding
 from supervisor.messages import CheckRequest, CheckResult, EntryRef
 from supervisor.regeneration.patches import joint_patch_id
 from supervisor.regeneration.remaking import Remaking
+from supervisor.regeneration.running import as_check
 from supervisor.results.protected import commit_of, excuse_of, protected_tree
 from supervisor.results.touched import covers
 from supervisor.scans.subject import Subject
 from supervisor.verdicts import kept_out, out
-from worktrees.compose import Composed, tree_of
+from worktrees.compose import Composed, Step, tree_of
 from worktrees.diff import FileDiff, diff_tail, tree_diff
 from worktrees.git import CommitId, Git
 
@@ -57,10 +59,10 @@ class Candidate:
             (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        patch = joint_patch_id(self._git, self._ground, self.composed.steps[len(self.request.ahead) :])
+        patch = joint_patch_id(self._git, self._ground, self._own_steps, self.composed.tree)
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(self._files(subjects), told)
-        return result if result.verdict == "green" else self._shown(result, subjects)
+        return self._shown(result, subjects)
 
     def _confirmed(
         self, at: int, findings: tuple[ScanFinding, ...], subjects: list[Subject]
@@ -104,6 +106,7 @@ class Candidate:
             replace(
                 subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive),
                 made=frozenset(step.made.paths if step.made else ()),
+                makers=tuple(as_check(one) for one in self.demands.regenerate),
             )
             for on, step, entry in zip(before, self.composed.steps, self.request.spec, strict=False)
         ]
@@ -120,10 +123,17 @@ class Candidate:
         return tuple(file for file in whole if not all(leaves.get(file.path, [False])))
 
     def _shown(self, result: CheckResult, subjects: Sequence[Subject]) -> CheckResult:
-        """With the end of the difference, and without the secrets in it: both go on to whoever tries again."""
+        """
+        What is kept out with the end of the difference; and nothing with the secrets in it, for all goes on to others.
+        """
         from supervisor.scans.secrets import find_secrets, hidden
 
+        if result.verdict == "green" and not result.advice:
+            return result
         values = [each.value for subject in subjects for each in find_secrets(subject)]
+        advice = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.advice)
+        if result.verdict == "green":
+            return result.model_copy(update={"advice": advice})
         tail = hidden(diff_tail(self._git, self._ground, self.composed.tree), values)
         failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
@@ -143,13 +153,15 @@ class Candidate:
             return kept_out(self.request, self.composed, found.findings, told)
         if found.out is not None:
             return out(self.request, self.composed, found, self.runs, told)
-        return told.model_copy(update={"verdict": "green", "certificates": tuple(found.certificates.values())})
+        said = advice(self.runs, self.composed.commit, self._inputs)
+        green = {"verdict": "green", "certificates": tuple(found.certificates.values()), "advice": said}
+        return told.model_copy(update=green)
 
     def _sample(self, files: Sequence[FileDiff]) -> Sample:
         leave = self._leave
         return Sample(
             commit=self.composed.commit,
-            inputs=Inputs(git=self._git, tree=self.composed.tree, checks=self.runs.checks),
+            inputs=self._inputs,
             host=self.runs.place.settings.host,
             excuse=excuse_of(files, leave.grants, leave.holds, leave.waive),
             granted=any(covers(leave.grants, file.path) for file in files),
@@ -195,6 +207,15 @@ class Candidate:
         declared = [entry.holds for entry in entries if entry.holds is not None]
         holds = tuple(glob for globs in declared for glob in globs) if len(declared) == len(entries) else None
         return _Leave(grants=(), holds=holds, waive=())
+
+    @property
+    def _own_steps(self) -> tuple[Step, ...]:
+        """Of the request's entries, without those ahead."""
+        return self.composed.steps[len(self.request.ahead) :]
+
+    @property
+    def _inputs(self) -> Inputs:
+        return Inputs(git=self._git, tree=self.composed.tree, checks=self.runs.checks)
 
     @property
     def _git(self) -> Git:

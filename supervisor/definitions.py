@@ -50,6 +50,8 @@ class _CheckBody(Message):
     """Seconds it takes, about: cheaper checks run first. Without it, what it took last on this host."""
     waive: tuple[Literal["no_tests", "cannot_fail"], ...] = ()
     """What is accepted of it: that no test runs, that its command cannot fail."""
+    voting: bool = True
+    """Without a vote it is run and told, and keeps nothing out."""
 
 
 class WrittenCheck(_CheckBody):
@@ -241,11 +243,23 @@ def check_mistakes(
     return tuple(wrong)
 
 
+def voting(checks: Sequence[CheckDefinition]) -> tuple[CheckDefinition, ...]:
+    """Those that must be green."""
+    return tuple(check for check in checks if check.voting)
+
+
 def unknown_uses(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that uses one that is not among them, and a sentence about it."""
+    """Each check that uses one that is not among them, or that has no vote where it has one; a sentence about it."""
     known = [check.name for check in checks]
+    voteless = {check.name for check in checks if not check.voting}
     for check in checks:
         for name in check.uses:
+            if name in voteless and check.voting:
+                mend = f"let '{name}' vote, or take the vote from '{check.name}'"
+                yield (
+                    check,
+                    f"check '{check.name}' uses '{name}', which has no vote and could keep it from running; {mend}",
+                )
             if name not in known:
                 meant = nearest(name, known)
                 mend = f"did you mean '{meant[0]}'?" if meant else f"checks are: {', '.join(known)}"

@@ -15,6 +15,7 @@ from supervisor.definitions import (
     scoped,
     unknown_scopes,
     unknown_uses,
+    voting,
 )
 from supervisor.messages import Train
 from supervisor.scopes import Scopes
@@ -58,6 +59,8 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     checks = scoped(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
+    if checks and not voting(checks):
+        raise NotConfigured(f"no check of {name} or the plan has a vote, so nothing would be demanded; let one vote")
     _refuse_worthless(checks, of_target.scopes)
     required = of_target.review == "required"
     reviewed = request.reviewed or required
@@ -89,7 +92,7 @@ def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None
     for _, said in (*unknown_uses(checks), *unknown_scopes(checks, scopes)):
         raise NotConfigured(said)
     for check in checks:
-        if "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:
+        if check.voting and "cannot_fail" not in check.waive and (why := why_unfailing(check.run)) is not None:
             mend = "let its failure be the check's, or say `waive: [cannot_fail]`"
             raise NotConfigured(f"check '{check.name}' cannot fail: {why}; {mend}")
 

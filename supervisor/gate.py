@@ -20,6 +20,7 @@ from supervisor.checks.running import Place
 from supervisor.checks.runs import Runs, Untold
 from supervisor.checks.store import opened
 from supervisor.checks.whole import whole_set
+from supervisor.definitions import voting
 from supervisor.demands import GATE_FILE as GATE_FILE
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.messages import CheckRequest, CheckResult, Train
@@ -112,6 +113,8 @@ def _examine(
     logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
     place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
     made = remaking(mirror, request, demands.regenerate, place)
+    if made is not None and request.decisive:
+        made = replace(made, doubt=doubt)
     composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
     match composed:
         case Conflict():
@@ -174,7 +177,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
         hasty=not request.decisive,
         regeneration=made,
     )
-    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in demands.checks):
+    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
         return runs
     at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
     return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

@@ -26,6 +26,7 @@ from typing import assert_never
 from supervisor.approvals import unapproved
 from supervisor.checks.certificates import Inputs, unproven
 from supervisor.conservation import unowned
+from supervisor.definitions import voting
 from supervisor.demands import Demands, NotConfigured, demands_of
 from supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
 from supervisor.messages import Landing, LandRequest
@@ -139,7 +140,7 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
     """What the evidence lacks."""
     checks = demands.checks
     inputs = Inputs(git=git, tree=composed.tree, checks=checks)
-    if missing := unproven(checks, inputs, request.certificates):
+    if missing := unproven(voting(checks), inputs, request.certificates):
         return _Objection(said=f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}")
     if not demands.reviewed:
         return None

@@ -7,7 +7,7 @@ It is a guess about where to look, and never evidence: what lands has a certific
 from collections.abc import Collection, Sequence
 
 from supervisor.checks.certificates import counted
-from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file, scoped
+from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file, scoped, voting
 from supervisor.demands import GATE_FILE
 from workers.mistakes import DocumentWrong
 from worktrees.changes import FileTooLarge, read_file
@@ -22,7 +22,7 @@ class Lanes:
     """The checks of a target, asked about paths. Where each depends on the whole tree, there is one lane for all."""
 
     def __init__(self, checks: Sequence[CheckDefinition] = ()) -> None:
-        self._counted = {check.name: counted(check, checks) for check in checks}
+        self._counted = {check.name: counted(check, checks) for check in voting(checks)}
         self._several = any(one is not None for one in self._counted.values())
         self._of_path = dict[str, frozenset[str]]()
         self._of_paths = dict[tuple[str, ...], frozenset[str] | None]()

@@ -105,6 +105,24 @@ class Flake(Message):
     """Which, where the runner tells them."""
 
 
+class Advice(Message):
+    """What a check without a vote said of a tree."""
+
+    check: str
+    green: bool | None
+    """None where it could not be run."""
+    said: str
+    """To be read after the check's name."""
+    log_tail: str = ""
+    log: str = ""
+    seconds: float = 0.0
+    reused: bool = False
+
+    @property
+    def words(self) -> str:
+        return f"'{self.check}', which has no vote, {self.said}"
+
+
 class Train(Message):
     """What all requests say of the entries to be let in."""
 
@@ -206,6 +224,8 @@ class CheckResult(Message):
     """Task id of a landed entry with which this one conflicts or is red together, though each alone is green."""
     flaky: tuple[Flake, ...] = ()
     """What was red, then green, on this same tree."""
+    advice: tuple[Advice, ...] = ()
+    """Of checks without a vote, where all others are green."""
     red_base: tuple[str, ...] = ()
     """Tests that fail on the tip itself; the entry was judged by what it breaks besides."""
     diff_tail: str = ""

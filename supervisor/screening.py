@@ -1,11 +1,13 @@
 """The scans by themselves: what takes milliseconds, for whoever wants no more than that just now. No command is run."""
 
 import time
+from dataclasses import replace
 
 from supervisor.demands import NotConfigured, demands_of
 from supervisor.gate import entries_in, taken_out
 from supervisor.messages import CheckRequest, CheckResult
 from supervisor.regeneration.remaking import Unrun
+from supervisor.regeneration.running import as_check
 from supervisor.scans.scanning import kept_out as held_of
 from supervisor.scans.scanning import scan, subject_of
 from supervisor.verdicts import conflicting, kept_out
@@ -49,7 +51,8 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
             (entry,) = request.entries
             rules = demands.scans
             subject = subject_of(mirror.git, base, tree, entry, demands.checks, rules.protect, rules.waive)
-            findings = scan(subject)
+            makers = tuple(as_check(one) for one in demands.regenerate)
+            findings = scan(replace(subject, makers=makers))
             patch = patch_id(mirror.git, base, tree)
             told = blank.model_copy(
                 update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}

@@ -2,9 +2,11 @@
 One checkout for one order or one check: leased from a pool, exact at the start, photographed at the end.
 """
 
+import hashlib
 import os
+import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +114,17 @@ class Checkout:
         restore_config(self.mirror.path)
         # This reads the index of the lease and never writes it: an index that learnt of changes would hide them.
         said = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
-        return tuple(sorted(set(said.fields)))
+        return self._but_for_line_ends(sorted(set(said.fields))) if said.fields else ()
+
+    def _but_for_line_ends(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """
+        Git calls a file modified whose line ends its attributes would have committed otherwise, though nobody has
+        touched it: what has the very bytes and the mode of the commit is as it was.
+        """
+        records = (one.partition("\t") for one in self.slot.pristine.run("ls-files", "-z", "--stage").fields)
+        kept = {path: facts.split(" ")[:2] for facts, _, path in records}
+        root = Path(os.path.realpath(self.path))
+        return tuple(one for one in paths if _as_blob(root / one, long=len(self.commit) == 64) != kept[one])
 
     def _refuse_gitlinks(self, tree: TreeId) -> None:
         """Git keeps a repository in the folder as a mere commit id, without its files: work would be lost."""
@@ -121,6 +133,15 @@ class Checkout:
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
             if facts.split(" ")[1] == _GITLINK:
                 raise Unusable(f"{path!r} in the worktree is a git repository of its own; remove its .git")
+
+
+def _as_blob(path: Path, *, long: bool) -> list[str]:
+    """Mode and id that git gives to a regular file's very bytes; none for anything else, or what a symlink leads to."""
+    if os.path.realpath(path) != str(path) or not path.is_file():
+        return []
+    data = path.read_bytes()
+    digest = (hashlib.sha256 if long else hashlib.sha1)(b"blob %d\0" % len(data) + data)
+    return ["100755" if path.stat().st_mode & stat.S_IXUSR else "100644", digest.hexdigest()]
 
 
 @contextmanager

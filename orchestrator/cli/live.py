@@ -84,7 +84,7 @@ class Display:
             (task.id, "asks", _clock(now - task.since), f"{task.question} ({answer_with(state.run, task.id)})")
             for task in asking[:_MOST_ROWS]
         ]
-        return asked + [
+        rows = [
             (
                 task.id,
                 waits.phase_name(task),
@@ -92,6 +92,16 @@ class Display:
                 waits.reason(task),
             )
             for task in going_on[:_MOST_ROWS]
+        ]
+        return [*asked, *self._at_target(state, now), *rows]
+
+    def _at_target(self, state: State, now: float) -> list[tuple[str, str, str, str]]:
+        """What is done to the target itself, while nothing is let in."""
+        owed = {"all checks": state.wave.message, "a review of the whole": state.wave_review.review.message}
+        return [
+            (state.target, "looked at", _clock(now - message.issued_at), f"{what}; {state.holder(message) or 'waits'}")
+            for what, message in owed.items()
+            if message is not None
         ]
 
     def _eta(self, state: State, elapsed: float) -> str:

@@ -31,11 +31,8 @@ def tell_result(result: CheckResult, *, scans_only: bool) -> None:
         return
     if result.certificates:
         say(f"checks: {', '.join(_green(one) for one in result.certificates)}")
-    for flake in result.flaky:
-        tests = f": {_some(flake.tests)}" if flake.tests else ""
-        say(f"checks: '{flake.check}' was red, then green, on the same tree{tests}")
-    if result.red_base:
-        say(f"checks: red on the base already, and not counted: {_some(result.red_base)}")
+    for line in (*_advised(result), *_excused(result)):
+        say(line)
     for failure in result.failures:
         for line in _failed(failure):
             say(line)
@@ -74,6 +71,7 @@ def as_json(ready: Ready, answer: Answer, *, interrupted: bool) -> dict[str, obj
         "patch_id": result.patch_id if result else "",
         "findings": [one.model_dump(mode="json") for one in result.findings] if result else [],
         "checks": [one.model_dump(mode="json") for one in result.certificates] if result else [],
+        "advice": [one.model_dump(mode="json") for one in result.advice] if result else [],
         "failures": [one.model_dump(mode="json") for one in result.failures] if result else [],
         "flakes": [one.model_dump(mode="json") for one in result.flaky] if result else [],
         "red_base": list(result.red_base) if result else [],
@@ -102,6 +100,22 @@ def _green(one: Certificate) -> str:
     if one.known_failures:
         told.append(f"{len(one.known_failures)} of them red on the base already")
     return f"'{one.check}' is green ({', '.join(told)})"
+
+
+def _advised(result: CheckResult) -> Iterator[str]:
+    for one in result.advice:
+        took = "" if one.green is None else f" ({one.seconds:.1f} s)"
+        yield f"checks: {one.words}{took}"
+        if not one.green:
+            yield from (f"  | {line}" for line in one.log_tail.splitlines()[-_TAIL_LINES:])
+
+
+def _excused(result: CheckResult) -> Iterator[str]:
+    for flake in result.flaky:
+        tests = f": {_some(flake.tests)}" if flake.tests else ""
+        yield f"checks: '{flake.check}' was red, then green, on the same tree{tests}"
+    if result.red_base:
+        yield f"checks: red on the base already, and not counted: {_some(result.red_base)}"
 
 
 def _failed(one: CheckFailure) -> Iterator[str]:

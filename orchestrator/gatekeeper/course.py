@@ -70,7 +70,6 @@ def _said(card: Card | None) -> dict[str, object]:
     if card is None:
         return {}
     return {
-        "title": card.title,
         "description": card.description,
         "acceptance": card.acceptance,
         "files": card.files,

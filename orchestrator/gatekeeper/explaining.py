@@ -4,9 +4,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orchestrator.outstanding import is_pausing
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
-from orchestrator.telling import clock
+from orchestrator.telling import advice_words, clock
 from supervisor.train.surprise import admission
 
 _ENOUGH = 8
@@ -104,6 +105,8 @@ def explained(state: State, task: TaskState, now: float) -> str:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry:
         said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
+    advice = task.verdict.advice if task.verdict is not None else ()
+    said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
@@ -169,7 +172,8 @@ def _landed(state: State, task: TaskState) -> Stand:
     if task.id in state.lost:
         why = f"it was {task.commit[:12]} in {state.target}, and somebody has taken that out since"
         return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
-    return "landed", "landed", "", task.detail or f"it is {task.commit[:12]} in {state.target}", ""
+    against = advice_words(task.verdict) if task.verdict is not None else ""
+    return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
 
 
 def _returned(state: State, task: TaskState) -> Stand:
@@ -204,7 +208,7 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
         return "waits", "refused", "", f"{words}; it is kept back for that, alone", f"forgepool gate retry {task.id}"
     if task.id in state.held:
         return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
-    if task.not_before > now:
+    if is_pausing(task.not_before, now):
         again = clock(task.not_before, now)
         return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}, and nobody is blamed", ""
     needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]

@@ -107,7 +107,9 @@ def _style(one: Submission) -> LandingStyle | None:
 def _author(one: Submission) -> Author:
     """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
     if one.card is not None:
-        return one.card.author
+        author = one.card.author
+        named = author.families or author.agent in (PERSON, "command")
+        return author if named else author.model_copy(update={"families": ("unknown",)})
     agent = _first(one, "agent")
     families = one.said.get("family", ("unknown",))
     return Author(agent=agent, families=families) if agent else Author(agent=PERSON)

@@ -118,11 +118,16 @@ class Chain:
 
 @dataclass(slots=True, kw_only=True)
 class Oracle:
-    """Knows what is good: one run of each change, in strict order, and nothing is ever in vain. Flakes spare it."""
+    """
+    Knows what is good: one run of each change, in strict order, and nothing is ever in vain. Flakes spare it.
+
+    Where checks have scopes, in the order of each module.
+    """
 
     yard: Yard
     free: list[float] = field(default_factory=list)
-    last: float = 0.0
+    last: dict[int, float] = field(default_factory=dict)
+    """Of each module, when something last landed there."""
 
     def decide(self, arrived: Numbers, ended: list[Run]) -> None:
         """All that arrives is decided at once, at the times at which it would be."""
@@ -132,10 +137,11 @@ class Oracle:
             yard.now = max(yard.world.changes[one].arrived, heapq.heappop(free))
             run = yard.start((one,), (one,), again=False, flake=0.0)
             heapq.heappush(free, run.ends)
+            modules = yard.world.changes[one].modules if yard.world.terms.scopes else (0,)
+            yard.now = max(run.ends, *(self.last.get(module, 0.0) for module in modules))
             if run.green:
-                self.last = yard.now = max(self.last, run.ends)
+                self.last |= dict.fromkeys(modules, yard.now)
                 yard.land((one,))
             else:
-                yard.now = max(self.last, run.ends)
                 yard.give_back(one)
         self.free = free

@@ -21,7 +21,8 @@ class Train:
     def decide(self, arrived: Numbers, ended: list[Run]) -> None:
         for number in arrived:
             change = self.yard.world.changes[number]
-            self.line.enter(Entry(id=str(number), accepted=number, risk=change.risk))
+            scopes = frozenset(map(str, change.modules)) if self.yard.world.terms.scopes else None
+            self.line.enter(Entry(id=str(number), accepted=number, risk=change.risk, scopes=scopes))
         for trial, run in self.running.items():
             if run.failing:
                 self.line.doubt(trial)

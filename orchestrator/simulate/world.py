@@ -34,6 +34,9 @@ class Terms:
     """How often a change is rightly thought risky, or not."""
     real: float = 0.04
     """Of pairs with a module in common, those that do not go together."""
+    scopes: bool = False
+    """Whether checks look at some modules each, and it is known at which: what is green there stays so until one of
+    these changes."""
     check_min: float = 8.0
     spread: float = 0.5
     """Of the logarithm of the time that checks take."""

@@ -15,6 +15,10 @@ from orchestrator.simulate.world import World
 
 Numbers = tuple[int, ...]
 """Changes, in order."""
+Inputs = tuple[int, frozenset[int]]
+"""Of a change, all that is in the modules it touches: what its checks look at."""
+_COMPOSED_MIN = 2 / 60
+"""How long it takes to find that nothing has to be run."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -28,6 +32,8 @@ class Run:
     ends: float
     times: int
     green: bool
+    inputs: tuple[Inputs, ...] = ()
+    """Where checks have scopes, what they look at here."""
     failing: bool = False
     """Its first run was red, which is known, and it is run again."""
     state: str = "running"
@@ -57,6 +63,7 @@ class Yard:
     runs: list[Run] = field(default_factory=list)
     _due: list[tuple[float, int, Run]] = field(default_factory=list)
     _count: int = 0
+    _certified: set[Inputs] = field(default_factory=set)
     _chance: random.Random = field(init=False)
     _clashes: Callable[[int, int], bool] = field(init=False)
 
@@ -83,6 +90,7 @@ class Yard:
                 policy.decide((), [])
             elif run.state == "running":
                 run.state = "green" if run.green else "red"
+                self._certified.update(run.inputs if run.green else ())
                 policy.decide((), [run])
 
     @property
@@ -93,20 +101,32 @@ class Yard:
         """
         The checks of a spec, of which the car is the last part; they take as long as those of its slowest change.
 
-        A red is run again as often as the world's terms have it, if it is run `again` at all.
+        A red is run again as often as the world's terms have it, if it is run `again` at all. Where checks have scopes,
+        and what they look at has been green, nothing is run.
         """
         terms, good, times, spent, first, green = self.world.terms, self.is_good(spec), 0, 0.0, 0.0, False
-        takes = max(self.world.changes[one].takes for one in car)
+        inputs = tuple(self._inputs(one, spec) for one in spec) if terms.scopes else ()
+        untold = [one for one, seen in zip(spec, inputs, strict=True) if seen not in self._certified] if inputs else car
+        if not untold:
+            spent, green = _COMPOSED_MIN, good
+        takes = max((self.world.changes[one].takes for one in set(untold) & set(car) or untold), default=0.0)
         flake = terms.flake if flake is None else flake
-        while not green and times <= (terms.retries if again else 0):
+        while untold and not green and times <= (terms.retries if again else 0):
             green = good and self._chance.random() >= flake
             spent += takes if green else takes * self._chance.uniform(0.3, 1)
             first = first or spent
             times += 1
         run = Run(base=len(self.target), spec=spec, began=self.now, ends=self.now + spent, times=times, green=green)
+        run.inputs = inputs
         self.runs.append(run)
         self._await(run, self.now + first if times > 1 else run.ends)
         return run
+
+    def _inputs(self, one: int, spec: Numbers) -> Inputs:
+        modules, changes = self.world.changes[one].modules, self.world.changes
+        return one, frozenset(
+            other for other in (*self.target, *spec) if not modules.isdisjoint(changes[other].modules)
+        )
 
     def _await(self, run: Run, until: float) -> None:
         self._count += 1
@@ -134,7 +154,9 @@ class Yard:
             return False
         for other in reversed(self.target):
             if self.landed[other] <= change.base:
-                return True
+                if not self.world.terms.scopes:
+                    return True
+                continue
             if self._clashes(one, other):
                 return False
         return True

@@ -31,7 +31,6 @@ def card_of(course: Course, state: State, task: TaskState) -> Card:
     return Card(
         asks=asks_of(state, task),
         attempt=task.made_by,
-        title=planned.title,
         description=planned.description,
         acceptance=planned.acceptance,
         files=planned.files,

@@ -23,12 +23,17 @@ LOOK_S = 1.0
 
 @dataclass(slots=True)
 class ThroughLoop(Loop):
-    """A run at work whose candidates land by another's train."""
+    """
+    A run at work whose candidates land by another's train.
+
+    A method of a slotted dataclass has no `__class__` cell that `super()` could find: what is a `Loop`'s is named.
+    """
 
     exchange: Exchange = field(init=False)
     _looked: float = float("-inf")
 
     def __post_init__(self) -> None:
+        Loop.__post_init__(self)
         self.exchange = Exchange(self.mirror, heard=time.monotonic())
 
     def _turn(self) -> None:
@@ -40,7 +45,6 @@ class ThroughLoop(Loop):
                 self.exchange.put(self.course, self.state)
             except (GitFailed, MissingCommit) as trouble:
                 log.warning("hub.away", run=self.state.run, why=str(trouble))
-        # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)
 
     def _stopped(self) -> Ending | None:

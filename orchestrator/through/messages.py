@@ -35,7 +35,6 @@ class Card(Message):
 
     asks: Asks
     attempt: int
-    title: str
     description: str = ""
     acceptance: tuple[str, ...] = ()
     files: tuple[str, ...] | None = None

@@ -41,7 +41,8 @@ def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
 def unheard(state: State) -> str:
     """What is said of a gate that gives no sign any more."""
     where = f"forgepool gate serve --repo {state.hub} --target {state.target}"
-    return f"nothing is heard of {state.gate}, which keeps {state.target}; is it up? {where}"
+    waiting = counted(len(state.in_phase("given")), "candidate")
+    return f"nothing is heard of {state.gate}, which has {waiting} of this run; keep it again, on its host: {where}"
 
 
 def gate_words(state: State, task: TaskState) -> str:
@@ -57,7 +58,8 @@ def gate_words(state: State, task: TaskState) -> str:
 def held_up(state: State, *, patient: bool) -> str:
     """Why a run cannot go on by itself, whatever it waits for; empty where it may."""
     given = state.in_phase("given")
-    waiting = [task for task in given if task.told is not None and task.told.word == "wants_person"]
+    wanted = [task for task in given if task.told is not None and task.told.word == "wants_person"]
+    waiting = [task for task in wanted if not task.recalled]
     if given and len(waiting) == len(given):
         more = f", and {len(waiting) - 1} more wait so" if len(waiting) > 1 else ""
         return f"'{waiting[0].id}': {gate_words(state, waiting[0])}{more}"

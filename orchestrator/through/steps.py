@@ -31,6 +31,7 @@ def told(state: "State", event: e.EntryTold, at: float) -> None:
     state.tip, state.gate_away = event.tip, ""
     task.told, task.detail = answer, answer.why
     if answer.word == "landed":
+        state.wave_review.has_landed("", state.number + 1)
         task.commit, task.landed_at, task.certificates = answer.commit, state.number + 1, answer.certificates
         task.troubles = 0
         task.enter("landed", at)

@@ -21,7 +21,7 @@ from workers.sandbox.confinement import Level
 from workers.settings import inherited_environment
 from worktrees.git import Git, TreeId
 
-_NO_SAY = frozenset({"cost_s"})
+_NO_SAY = frozenset({"cost_s", "voting"})
 """What of a definition says nothing about what is run."""
 
 

@@ -13,7 +13,7 @@ from supervisor.checks.failures import missing_program
 from supervisor.checks.lines import Line, line_of, lines_of
 from supervisor.checks.running import Tried
 from supervisor.checks.runs import Runs, is_green
-from supervisor.definitions import CheckDefinition
+from supervisor.definitions import CheckDefinition, voting
 from supervisor.demands import NotConfigured
 from supervisor.findings import ScanFinding
 from supervisor.messages import Certificate, CheckFailure, Flake
@@ -83,7 +83,7 @@ def try_checks(runs: Runs, sample: Sample) -> Found:
         NotConfigured: a check's program is missing, on the target as well.
     """
     trial = _Trial(runs=runs, sample=sample)
-    for line in lines_of(runs.checks, runs.cost):
+    for line in lines_of(voting(runs.checks), runs.cost):
         trial.try_line(line)
         if trial.found.ended:
             break

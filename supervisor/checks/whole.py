@@ -6,11 +6,13 @@ Nothing is reused, and a red check hides only what uses it. Red is what is red t
 
 from dataclasses import dataclass, field
 
+from supervisor.checks.advice import advice
 from supervisor.checks.certificates import certify
 from supervisor.checks.failures import missing_program
 from supervisor.checks.lines import lines_of
 from supervisor.checks.running import Tried
 from supervisor.checks.runs import Runs
+from supervisor.definitions import voting
 from supervisor.demands import NotConfigured
 from supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
 from supervisor.results.judging import judge
@@ -38,14 +40,15 @@ def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) 
         NotConfigured: none is red, and one proves nothing.
     """
     found = _Findings()
-    for line in lines_of(runs.checks, runs.cost):
+    for line in lines_of(voting(runs.checks), runs.cost):
         for one in runs.run(line.checks, runs.tip, label="tip"):
             if one.check.name in line.decides and not found.knows(one.check.name):
                 _take(one, runs, host, found)
     if not found.failures and found.lacking:
         raise NotConfigured("; ".join(found.lacking))
-    told = {"certificates": tuple(found.certificates.values()), "flaky": tuple(found.flaky)}
+    told: dict[str, object] = {"certificates": tuple(found.certificates.values()), "flaky": tuple(found.flaky)}
     if not found.failures:
+        told["advice"] = advice(runs, runs.tip, runs.at_tip)
         return blank.model_copy(update={"verdict": "green", **told})
     failures = tuple(found.failures.values())
     tests = tuple(dict.fromkeys(test for one in failures for test in one.tests))

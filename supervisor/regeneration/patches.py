@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from worktrees.compose import Step
 from worktrees.diff import patch_id
-from worktrees.git import CommitId, Git
+from worktrees.git import CommitId, Git, TreeId
 from worktrees.overlay import files_of, with_files
 
 
@@ -19,6 +19,6 @@ def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
     return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on)))
 
 
-def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step]) -> str:
-    """Of several, that of all that they change together."""
-    return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, steps[-1].tree)
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step], tree: TreeId) -> str:
+    """Of several, or of a tree that was put together by others, that of all that is changed together."""
+    return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, tree)

@@ -12,7 +12,7 @@ Why not where the entry has changed the files alone, and nothing that they are m
 newer release of what is locked, say) that the command would not find out. It merges like any file, or is in conflict.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -66,6 +66,8 @@ class Remaking:
     """The target's tip."""
     place: Place | None
     """Where commands are run; None runs none, and knows only what is kept."""
+    doubt: Callable[[], None] = lambda: None
+    """Called when a command failed once on the tip itself, and is to be run again."""
 
     def is_made(self, path: str) -> bool:
         return any(is_made(one, path) for one in self.definitions)
@@ -148,6 +150,7 @@ class Remaking:
         made = _told(one, make(one, tree, merged.tip, place, label=f"made-{label}", base=self.base))
         if not isinstance(made, CheckFailure) or merged.tip != self.base:
             return made
+        self.doubt()
         again = _told(one, make(one, tree, merged.tip, place, label=f"made-{label}-again", base=None))
         if not isinstance(again, CheckFailure):
             return again

@@ -110,7 +110,7 @@ def _of_difference(
     found = difference(mirror.git, base, composed)
     told = {
         "tree": composed.tree,
-        "patch_id": joint_patch_id(mirror.git, base, composed.steps),
+        "patch_id": joint_patch_id(mirror.git, base, composed.steps, composed.tree),
         "changed": found.paths,
     }
     whole = blank.model_copy(update=told)

@@ -12,7 +12,7 @@ from supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
 from supervisor.review.quoting import Quotation, clipped, one_line
 from supervisor.scans.scanning import subject_of
 from supervisor.scans.shape import scan_shape
-from worktrees.compose import Composed, tree_of
+from worktrees.compose import Composed, Step, tree_of
 from worktrees.git import CommitId, Git
 from worktrees.mirror import Mirror
 
@@ -25,7 +25,7 @@ _SHRINKAGE = "shrinkage"
 
 def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
     """
-    The tip as it is.
+    The tip as it is, taken for one step from the base.
 
     Raises:
         MissingCommit: the target has lost one of the two commits.
@@ -33,7 +33,8 @@ def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
     tip = CommitId(wave.tip)
     for commit in mirror.missing(CommitId(request.base), tip):
         mirror.ensure(commit, refs=(f"refs/heads/{request.target}",))
-    return Composed(commit=tip, tree=tree_of(mirror.git, tip))
+    step = Step(commit=tip, tree=tree_of(mirror.git, tip))
+    return Composed(commit=step.commit, tree=step.tree, steps=(step,))
 
 
 def shrinkage(git: Git, base: CommitId, tip: Composed, wave: WaveOf) -> tuple[ScanFinding, ...]:

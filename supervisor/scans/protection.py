@@ -55,7 +55,7 @@ RULES = {"protected-path": "A path is changed that runs or judges changes, or pi
 
 def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
     """Findings `protected-path`: they block, save of a lock file that is changed with its manifest."""
-    run = run_by(subject.git, subject.base, subject.old_paths, subject.checks)
+    run = run_by(subject.git, subject.base, subject.old_paths, (*subject.checks, *subject.makers))
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
             found = _reason(subject, path, run)
@@ -70,7 +70,7 @@ def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, s
     if covered(subject.protect, path):
         return "blocks", "the target's gate file protects this path"
     if path in run or (path.endswith(".mk") and any(_is_makefile(one) for one in run)):
-        return "blocks", "the checks run this file, or are told by it what to run"
+        return "blocks", "the checks, or what makes files, run this file or are told by it what to run"
     return _lock(subject, path)
 
 

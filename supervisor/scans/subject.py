@@ -31,6 +31,8 @@ class Subject:
     new_paths: frozenset[str] = frozenset()
     """Every path of the composed tree."""
     checks: tuple[CheckDefinition, ...] = ()
+    makers: tuple[CheckDefinition, ...] = ()
+    """Commands of the target's that make files: what they run is protected like what checks run."""
     protect: tuple[str, ...] = ()
     """Globs that the target's gate file protects besides what is protected anyway."""
     holds: tuple[str, ...] | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from supervisor.train.facts import green_prefix
 from supervisor.train.layout import Layout
 from supervisor.train.line import RANK
-from supervisor.train.model import Couple, Entry, Policy
+from supervisor.train.model import Couple, Entry, Policy, shared
 from supervisor.train.odds import entry_risk
 
 FIRST = -1
@@ -41,13 +41,18 @@ def next_car(layout: Layout, able: dict[str, int]) -> Couple | None:
     car = [first]
     size = _size(layout, first, len(backlog))
     aboard[first.submitter] += 1
-    for entry in backlog:
+    for entry in _like(first, backlog):
         if len(car) >= size:
             break
         if _goes_with(layout, entry, car, able) and not _has_enough(layout, entry, backlog, aboard):
             car.append(entry)
             aboard[entry.submitter] += 1
     return Couple(entries=tuple(one.id for one in car), at=_place(layout, car, able[first.id]))
+
+
+def _like(first: Entry, backlog: list[Entry]) -> list[Entry]:
+    """In their order, those first that share a scope with it: who shares none waits for others for nothing."""
+    return sorted(backlog, key=lambda entry: not shared(first.scopes, entry.scopes))
 
 
 def _with_needs(entry: Entry, waiting: dict[str, Entry], found: dict[str, int]) -> Iterator[Entry]:

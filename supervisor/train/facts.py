@@ -1,7 +1,10 @@
 """What trials have settled: what may land, who is returned, which car is taken apart. No guess is made here."""
 
-from supervisor.train.layout import Layout
-from supervisor.train.model import Action, Dissolve, Entry, Ids, Land, Return, Trial
+import functools
+import operator
+
+from supervisor.train.layout import Layout, bits
+from supervisor.train.model import Action, Dissolve, Entry, Land, Return, Trial
 from supervisor.train.odds import DOUBTED
 
 TRIES = 2
@@ -25,38 +28,36 @@ def times_out(trials: list[Trial]) -> bool:
 
 
 def green_prefix(layout: Layout) -> int:
-    """How many of the first cars are green together."""
-    ahead, longest = Ids(), 0
-    for at, car in enumerate(layout.cars):
-        if any(trial.state == "green" for trial in layout.tried.get((ahead, car), ())):
-            longest = at + 1
-        ahead = (*ahead, *car)
-    return longest
+    """How many of the first cars are green, the last of them behind all that have to do with it."""
+    green = (at for at, cars in enumerate(layout.related) if layout.greens(cars, at))
+    return max(green, default=-1) + 1
 
 
 def _landing(layout: Layout, odds: list[float]) -> Trial | None:
     """The green trial that lands most."""
-    able = [trial for at, trial in layout.coupled() if trial.state == "green" and _may_land(layout, odds, at, trial)]
+    able = [trial for at, trial in layout.coupled() if _may_land(layout, odds, at, trial)]
     if able:
         return max(able, key=lambda trial: len(trial.spec))
-    if any(trial.state in ("running", "green") for _, trial in layout.coupled()):
-        return None
-    return next((trial for entry in layout.seen.waiting if (trial := _own_landing(layout, entry.id))), None)
+    tried = sum({1 << at for at, trial in layout.coupled() if trial.state in ("running", "green")})
+    free = (entry for entry in layout.seen.waiting if not layout.busy(entry.scopes) & tried)
+    return next((trial for entry in free if (trial := _own_landing(layout, entry.id))), None)
 
 
 def _own_landing(layout: Layout, waiting: str) -> Trial | None:
     """One that waits may land by its own trial, where that costs no car's trial its tip."""
     for trial in layout.tried.get(((), (waiting,)), ()):
-        if trial.state == "green" and _spec_is_ready(layout, trial):
+        if trial.lands and _spec_is_ready(layout, trial):
             return trial
     return None
 
 
 def _may_land(layout: Layout, odds: list[float], at: int, trial: Trial) -> bool:
     covered = layout.covered[trial.id]
-    passed = (other for other in range(at) if not covered >> other & 1)
+    before = functools.reduce(operator.or_, (layout.related[car] for car in (*bits(covered), at)))
+    passed = bits(before & ~covered)
     return (
-        _spec_is_ready(layout, trial)
+        trial.lands
+        and _spec_is_ready(layout, trial)
         and all(odds[other] < DOUBTED or layout.out(other) for other in passed)
         and (layout.seen.policy.later_passes or _each_is_green(layout, trial))
     )
@@ -74,12 +75,11 @@ def _spec_is_ready(layout: Layout, trial: Trial) -> bool:
 
 def _each_is_green(layout: Layout, trial: Trial) -> bool:
     """Each car ahead was found green by itself, on those ahead of it."""
-    ahead = Ids()
-    while len(ahead) < len(trial.ahead):
-        car = layout.cars[layout.place[trial.ahead[len(ahead)]]]
-        if not any(one.state == "green" for one in layout.tried.get((ahead, car), ())):
+    before = 0
+    for at in dict.fromkeys(layout.place[one] for one in trial.ahead):
+        if not any(one.lands for one in layout.known(before & layout.related[at], at)):
             return False
-        ahead = (*ahead, *car)
+        before |= 1 << at
     return True
 
 
@@ -92,10 +92,15 @@ def _verdict(layout: Layout, trial: Trial) -> Action | None:
     if len(trial.car) > 1:
         red = trial.state == "red" or times_out(layout.tried[(), trial.car])
         return _dissolved(layout, trial) if red and trial.car in layout.cars else None
-    if not trial.decisive or any(other.state == "green" for other in layout.tried.get(((), trial.car), ())):
+    if not trial.decisive or any(_excuses(other, trial) for other in layout.tried.get(((), trial.car), ())):
         return None
     red = trial.state == "red" or times_out(layout.alone[first])
     return Return(entry=first, trial=trial.id) if red else None
+
+
+def _excuses(other: Trial, red: Trial) -> bool:
+    """What was green before the tip moved on excuses nothing that is red on the tip."""
+    return other.state == "green" and other.behind <= red.behind
 
 
 def _dissolved(layout: Layout, trial: Trial) -> Dissolve:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from supervisor.train.model import Entry, Ids, Snapshot, Trial
+from supervisor.train.model import Entry, Ids, Scopes, Snapshot, Trial, scopes_of, shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,10 @@ class Layout:
     """Of each coupled entry, its car's."""
     needed: tuple[int | None, ...]
     """Of each car, the cars before it without which it may not be tried; None where what it needs is elsewhere."""
+    scopes: tuple[Scopes, ...]
+    """Of each car."""
+    related: tuple[int, ...]
+    """Of each car, those before it with which it shares a scope, and those without which it, or these, may not be."""
     barred: int
     """Cars that are not tried now, and do not land: somebody in them is held, or what they need does not go first."""
     covered: dict[str, int]
@@ -33,6 +37,13 @@ class Layout:
     def ids(self, cars: int) -> Ids:
         return tuple(one for at in bits(cars) for one in self.cars[at])
 
+    def known(self, ahead: int, at: int) -> list[Trial]:
+        """Trials of a car behind these."""
+        return self.tried.get((self.ids(ahead), self.cars[at]), [])
+
+    def greens(self, ahead: int, at: int) -> bool:
+        return any(trial.state == "green" for trial in self.known(ahead, at))
+
     def is_alone(self, entry: str) -> bool:
         """A trial of it alone goes on, be it on a tip that is no more the target's."""
         return any(trial.state in ("running", "stopping") for trial in self.alone.get(entry, ()))
@@ -41,6 +52,10 @@ class Layout:
         """Its one entry was passed by while it was on trial alone, and still is."""
         car = self.cars[at]
         return len(car) == 1 and any(trial.stale for trial in self.alone.get(car[0], ())) and self.is_alone(car[0])
+
+    def busy(self, scopes: Scopes) -> int:
+        """The cars that share one of these scopes."""
+        return sum(1 << at for at, others in enumerate(self.scopes) if shared(scopes, others))
 
     def needs(self, entry: Entry) -> Ids:
         """Those in line that it needs."""
@@ -66,6 +81,7 @@ def lay_out(seen: Snapshot) -> Layout:
             tried.setdefault((trial.ahead, trial.car), []).append(trial)
         if not trial.ahead and len(trial.car) == 1:
             alone.setdefault(trial.car[0], []).append(trial)
+    scopes = tuple(scopes_of(car) for car in seen.cars)
     needed = tuple(_needed(at, car, place, entries) for at, car in enumerate(seen.cars))
     return Layout(
         seen=seen,
@@ -73,6 +89,8 @@ def lay_out(seen: Snapshot) -> Layout:
         entries=entries,
         place=place,
         needed=needed,
+        scopes=scopes,
+        related=_related(scopes, needed),
         barred=_barred(seen.cars, needed),
         covered={trial.id: _covered(trial, cars, place) for trial in seen.trials if not trial.stale},
         tried=tried,
@@ -98,6 +116,27 @@ def _needed(at: int, car: tuple[Entry, ...], place: dict[str, int], entries: dic
                 return None
             found |= 1 << where
         before.add(entry.id)
+    return found
+
+
+def _related(scopes: tuple[Scopes, ...], needed: tuple[int | None, ...]) -> tuple[int, ...]:
+    found, everywhere, by_scope = list[int](), 0, dict[str, int]()
+    for at, of_car in enumerate(scopes):
+        mask = (1 << at) - 1 if of_car is None else everywhere
+        for scope in of_car or ():
+            mask |= by_scope.get(scope, 0)
+            by_scope[scope] = by_scope.get(scope, 0) | 1 << at
+        everywhere |= 1 << at if of_car is None else 0
+        found.append(mask if mask == (1 << at) - 1 else _with_needed(mask | (needed[at] or 0), needed))
+    return tuple(found)
+
+
+def _with_needed(cars: int, needed: tuple[int | None, ...]) -> int:
+    found, left = 0, cars
+    while left:
+        at = left.bit_length() - 1
+        found |= 1 << at
+        left = (left | (needed[at] or 0)) & ~found
     return found
 
 

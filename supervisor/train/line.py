@@ -5,7 +5,7 @@ One target's line: who waits, the cars, the trials. What the run loop, the gate 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState
+from supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState, scopes_of, shared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,16 +91,36 @@ class Line:
         """
         The tip is what was tested as this spec; trials that began with it go on from there.
 
-        Of the others, the decisive ones, of one entry alone, go on as stale; the rest is of no use.
+        Others to which it makes no difference, by their scopes, go on behind the tip. Of the rest the decisive ones, of
+        one entry alone, go on as stale; others are of no use.
         """
         going_on = {}
         for key, trial in self.trials.items():
+            left = tuple(one for one in trial.ahead if one not in ids)
             if trial.ahead[: len(ids)] == ids:
-                going_on[key] = replace(trial, ahead=trial.ahead[len(ids) :])
+                going_on[key] = replace(trial, ahead=left)
+            elif not trial.stale and self._is_elsewhere(trial, ids):
+                going_on[key] = replace(trial, ahead=left, behind=True)
             elif trial.decisive and trial.state != "green" and trial.car[0] not in ids:
                 going_on[key] = replace(trial, stale=True)
         self.leave(ids)
         self.trials = going_on
+
+    def _is_elsewhere(self, trial: Trial, ids: Ids) -> bool:
+        """What lands has nothing to do with the car, or was assumed to land, behind the same as now."""
+        if set(ids) & set(trial.car):
+            return False
+        car = scopes_of(self.entries[one] for one in trial.car)
+        for at, one in enumerate(ids):
+            scopes = self.entries[one].scopes
+            if one not in trial.ahead:
+                if shared(scopes, car):
+                    return False
+                continue
+            before = set(trial.ahead[: trial.ahead.index(one)]) - set(ids[:at])
+            if any(shared(self.entries[other].scopes, scopes) for other in before):
+                return False
+        return True
 
     def move(self) -> None:
         """Somebody else has moved the tip: what was tested on the old one cannot land."""

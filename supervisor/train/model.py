@@ -6,6 +6,7 @@ An **entry** stands in line until it lands or is returned. A **car** is one or m
 before, and lands as it was tested, or not at all.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ TrialState = Literal["running", "stopping", "green", "red", "timeout"]
 """A trial that is stopping was cancelled, and holds its slot until the stop is seen."""
 EntryClass = Literal["hotfix", "normal", "low"]
 Ids = tuple[str, ...]
+Scopes = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class Entry:
     """Never to share a car again: a car in which it was has been red."""
     kind: str = ""
     """Who shares a car is of one kind."""
+    scopes: Scopes = None
+    """What checks look at of what it changes; None is all there is. With those of other scopes it has nothing to do."""
     overtaken: int = 0
     """How many cars with one accepted later, of its class or a higher one, were put before it."""
 
@@ -58,14 +62,37 @@ class Trial:
     stale: bool = False
     """The tip has moved on since: it still tells whether its one entry is good, and can no longer land it."""
 
+    behind: bool = False
+    """The tip has moved on since, in scopes that are not its car's: what it tells is still true, and the same has to be
+    tried anew on the tip before it lands."""
+
     @property
     def spec(self) -> Ids:
         return (*self.ahead, *self.car)
 
     @property
+    def lands(self) -> bool:
+        """What it tested is green, and on the tip."""
+        return self.state == "green" and not self.behind and not self.stale
+
+    @property
     def is_doubted(self) -> bool:
         """Red, or red so far: who comes behind goes around it, and need not wait for its last word."""
         return self.state == "red" or (self.state == "running" and self.failing)
+
+
+def shared(some: Scopes, others: Scopes) -> bool:
+    return some is None or others is None or not some.isdisjoint(others)
+
+
+def scopes_of(entries: Iterable[Entry]) -> Scopes:
+    """Of all of them together."""
+    found = frozenset[str]()
+    for entry in entries:
+        if entry.scopes is None:
+            return None
+        found |= entry.scopes
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

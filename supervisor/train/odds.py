@@ -73,7 +73,7 @@ def reds(layout: Layout) -> list[tuple[int, int]]:
 
 class Outlook:
     """
-    The paths of each car, by what is known of all cars together.
+    The paths of each car among those that have to do with it, by what is known of all cars together.
 
     A path that has all cars of a red trial on it comes true only if that red was nobody's.
     """
@@ -81,53 +81,84 @@ class Outlook:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._good = before_reds(layout)
+        self._marginal = car_odds(layout)
         self._reds = dict[int, list[int]]()
         for subject, covered in reds(layout):
             self._reds.setdefault(subject, []).append(covered)
-        self._sums = list[float]()
-        self.paths = self._followed()
+        self._followed = {0: _Followed(paths=[Path(chance=1.0, ahead=0)], scale=1.0)}
+        self.paths = [self._paths(at) for at in range(len(self._good))]
         """Of each car, the likeliest first; none where what it needs is on none of those followed."""
 
     def chance(self, at: int, trial: Trial) -> float:
         """That the path of a trial of this car comes true, be those held released in time or not."""
-        ahead, chance = self._layout.covered[trial.id], 1.0
-        for other in range(at):
-            chance /= self._sums[other]
+        ahead, chance, among = self._layout.covered[trial.id], 1.0, 0
+        for other in bits(self._layout.related[at]):
+            good = self._good_among(other, among)
+            among |= 1 << other
+            chance /= self._followed[among].scale
             needed = self._layout.needed[other]
             if ahead >> other & 1:
-                chance *= self._good[other] * self._spared(other, ahead)
+                chance *= good * self._spared(other, ahead)
             elif needed is not None and not needed & ~ahead and not self._layout.out(other):
-                chance *= 1 - self._good[other]
+                chance *= 1 - good
         return chance
 
-    def _followed(self) -> list[list[Path]]:
-        """Scaled at each car, so that those followed sum to one: of a long line even the likeliest would come to 0."""
-        found, followed = list[list[Path]](), [Path(chance=1.0, ahead=0)]
-        for at in range(len(self._good)):
-            needed = self._layout.needed[at]
-            found.append([] if needed is None else [path for path in followed if not needed & ~path.ahead])
-            if self._layout.out(at):
-                self._sums.append(1.0)
-                continue
-            followed = self._after(followed, at)
-            self._sums.append(sum(path.chance for path in followed) or 1.0)
-            followed = [Path(chance=path.chance / self._sums[at], ahead=path.ahead) for path in followed]
+    def _paths(self, at: int) -> list[Path]:
+        followed, needed = self._among(self._layout.related[at]).paths, self._layout.needed[at]
+        return [] if needed is None else [path for path in followed if not needed & ~path.ahead]
+
+    def _among(self, cars: int) -> "_Followed":
+        """Of the paths by these cars; what was followed for another car as far as both have the same before them."""
+        last = cars.bit_length() - 1
+        if cars not in self._followed and cars ^ 1 << last in self._followed:
+            self._followed[cars] = self._after(self._followed[cars ^ 1 << last], last, cars ^ 1 << last)
+        if cars in self._followed:
+            return self._followed[cars]
+        among, found = 0, self._followed[0]
+        for at in bits(cars):
+            before, among = among, among | 1 << at
+            if among not in self._followed:
+                self._followed[among] = self._after(found, at, before)
+            found = self._followed[among]
         return found
 
-    def _after(self, followed: list[Path], at: int) -> list[Path]:
-        """The paths that go on past this car; one that lacks what it needs there can only be passed by."""
-        found, car, needed, good = list[Path](), 1 << at, self._layout.needed[at] or 0, self._good[at]
-        for path in followed:
+    def _after(self, before: "_Followed", at: int, among: int) -> "_Followed":
+        """
+        The paths that go on past this car; one that lacks what it needs there can only be passed by.
+
+        Scaled, so that those followed sum to one: of a long line even the likeliest would come to 0.
+        """
+        if self._layout.out(at):
+            return _Followed(paths=before.paths, scale=1.0)
+        found, car, needed, good = list[Path](), 1 << at, self._layout.needed[at] or 0, self._good_among(at, among)
+        for path in before.paths:
             if needed & ~path.ahead:
                 found.append(path)
                 continue
             ahead = path.ahead | car
             found.append(Path(chance=path.chance * good * self._spared(at, ahead), ahead=ahead))
             found.append(Path(chance=path.chance * (1 - good), ahead=path.ahead))
-        return sorted(found, key=lambda path: -path.chance)[:_WIDTH]
+        found = sorted(found, key=lambda path: -path.chance)[:_WIDTH]
+        scale = sum(path.chance for path in found) or 1.0
+        return _Followed(paths=[Path(chance=path.chance / scale, ahead=path.ahead) for path in found], scale=scale)
+
+    def _good_among(self, at: int, among: int) -> float:
+        """Of a red with a car that is not among these, only as much is known as it tells of this car alone."""
+        known = among | 1 << at
+        if all(not covered & ~known for covered in self._reds.get(at, ())):
+            return self._good[at]
+        return min(self._good[at], self._marginal[at])
 
     def _spared(self, at: int, ahead: int) -> float:
         return _NOBODYS if any(not covered & ~ahead for covered in self._reds.get(at, ())) else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """The likeliest paths by some of the cars, and what they were scaled by at the last of these."""
+
+    paths: list[Path]
+    scale: float
 
 
 def _prior(entry: Entry, surprise: float) -> float:

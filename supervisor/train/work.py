@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from supervisor.train.coupling import HOTFIX, next_car, order, ranks
 from supervisor.train.facts import times_out
-from supervisor.train.layout import Layout
+from supervisor.train.layout import Layout, bits
 from supervisor.train.model import Action, Cancel, Entry, Ids, Start, Trial
 from supervisor.train.odds import Outlook
 
@@ -21,6 +21,8 @@ _ENOUGH_SLOTS = 4
 """Below this, no slot is spared for trying alone what could go in a car."""
 _DEEP = 0.5
 """Unexpected rejects among the cars in line, above which all entries are tried alone first."""
+_FEW = 4
+"""Cars that share a scope, below which what is risky costs so few others something that it goes among them at once."""
 
 Wish = tuple[float, Start]
 
@@ -35,8 +37,8 @@ class Work:
     busy: int
     kept: set[str] = field(default_factory=set)
     """Running trials of paths that are the likeliest of their cars."""
-    is_long_enough: bool = False
-    """A car waits until more is settled; one behind it would too."""
+    waiting: int = 0
+    """Cars that wait until more is settled; one behind them would too."""
     actions: list[Action] = field(default_factory=list)
 
     @property
@@ -58,10 +60,7 @@ def work(layout: Layout) -> list[Action]:
         return cancels
     able = _able(made)
     _start(made, wishes, able)
-    if not made.is_long_enough and made.free > 0:
-        going = able
-    else:
-        going = {one: rank for one, rank in able.items() if rank == HOTFIX}
+    going = {one: rank for one, rank in able.items() if rank == HOTFIX or _may_go_on_trial(made, one)}
     car = next_car(layout, going) if going and not made.actions else None
     if car is not None:
         return [car]
@@ -81,19 +80,29 @@ def _wishes(made: Work) -> Iterator[Wish]:
         ahead = layout.ids(path.ahead)
         known = layout.tried.get((ahead, car), [])
         made.kept.update(trial.id for trial in known if trial.state == "running")
-        if not _is_wanted(ahead, car, known):
+        if not _is_wanted(layout, path.ahead, car, known):
             continue
         if path.chance >= _WORTH or not ahead:
             yield path.chance, _start_of(ahead, car)
         else:
-            made.is_long_enough = True
+            made.waiting |= 1 << at
 
 
-def _is_wanted(ahead: Ids, car: Ids, known: list[Trial]) -> bool:
-    """Not where it runs or has been answered: save a red of one entry that may be another's, or a timeout, once."""
-    states = {trial.state for trial in known}
-    if states & {"running", "stopping", "green"}:
+def _may_go_on_trial(made: Work, one: str) -> bool:
+    return made.free > 0 and not made.layout.busy(made.layout.entries[one].scopes) & made.waiting
+
+
+def _is_wanted(layout: Layout, ahead: int, car: Ids, known: list[Trial]) -> bool:
+    """
+    Not where it runs or has been answered: save a red of one entry that may be another's, or a timeout, once.
+
+    What was green before the tip moved on is tried anew, as soon as nothing ahead of it is open.
+    """
+    states, on_tip = {trial.state for trial in known}, {trial.state for trial in known if not trial.behind}
+    if states & {"running", "stopping"} or "green" in on_tip:
         return False
+    if "green" in states and "red" not in on_tip and not times_out(known):
+        return all(layout.greens(ahead & layout.related[at], at) for at in bits(ahead))
     if "red" in states:
         return not ahead and len(car) == 1
     return not times_out(known) or (not ahead and len(car) == 1)
@@ -193,7 +202,10 @@ def _goes_alone(made: Work, entry: Entry) -> bool:
         return False
     if made.layout.seen.slots < _ENOUGH_SLOTS or entry.single or made.ranks[entry.id] == HOTFIX:
         return False
-    deep = len(made.layout.cars) * made.layout.seen.surprise > _DEEP
+    others = made.layout.busy(entry.scopes).bit_count()
+    if entry.scopes is not None and others < _FEW:
+        return False
+    deep = others * made.layout.seen.surprise > _DEEP
     return deep or entry.risk > made.layout.seen.policy.vet_above
 
 

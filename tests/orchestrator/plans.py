@@ -172,7 +172,7 @@ def intended(name: str, *, attempt: int = 1, commit: str = "", approval: Approva
 
 def landing(
     name: str,
-    outcome: Literal["landed", "moved", "refused", "infrastructure"] = "landed",
+    outcome: Literal["landed", "moved", "untested", "refused", "infrastructure"] = "landed",
     *,
     attempt: int = 1,
     commit: str = "",

@@ -21,6 +21,7 @@ from orchestrator.course import Course
 from orchestrator.decisions import decide
 from orchestrator.events import CheckAnswered, CheckSent, Event, GateHalted, LandingAnswered, MessageLost, TaskReturned
 from orchestrator.locks import waits_for
+from orchestrator.reception import received
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, IllegalStep
 from workers.messages import Outcome
@@ -151,6 +152,15 @@ def test_a_landing_that_met_a_moved_target_is_tested_again_on_the_new_tip() -> N
     )
     (again,) = next_events(of, state)
     assert again.kind == "check.sent" and (again.base, again.message_id) == ("c9", "r-1.a.1.check-2")
+
+
+def test_what_can_no_longer_be_composed_as_it_was_tested_is_tested_again_through_an_open_gate() -> None:
+    of = course(task("a"))
+    state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a")), intended("a"))
+    answered = received(of, state, landing("a", "untested", detail="it is not kept any more"))
+    assert [one.kind for one in answered] == ["landing.answered"]
+    (again,) = next_events(of, follow(state, *answered))
+    assert again.kind == "check.sent" and (again.base, again.message_id) == ("c0", "r-1.a.1.check-2")
 
 
 def test_what_needs_a_task_that_failed_is_blocked_all_the_way_down() -> None:

@@ -1,5 +1,6 @@
 """What has landed is reviewed as a whole by somebody else than all its authors; nothing passes by absence."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,15 +23,19 @@ from orchestrator.events import (
     MessageTaken,
     RunEnded,
     RunResumed,
+    WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
     WaveReviewSent,
     WaveSent,
 )
 from orchestrator.inbox import Request
+from orchestrator.journal import Recorded
 from orchestrator.reception import answered_by, received
+from orchestrator.report import report_lines
 from orchestrator.requests import granted, overtaken
 from orchestrator.reviewing import PlanReview
+from orchestrator.runs import KeptRun, Options
 from orchestrator.standing import standing
 from orchestrator.state import State
 from orchestrator.task_state import MOST_TROUBLES, IllegalStep
@@ -70,6 +75,13 @@ def green(of: Course, state: State) -> State:
     follow(state, wave)
     result = CheckResult(request_id=wave.message_id, token=wave.token, verdict="green")
     return follow(state, *received(of, state, result))
+
+
+def told(of: Course, *events: Event) -> list[str]:
+    """The lines of the report of a run with these events."""
+    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(events, start=1)]
+    return list(report_lines(KeptRun(Path(), options, of.plan, of), begun(of, *events), recorded))
 
 
 def asked(of: Course, state: State) -> WaveReviewSent:
@@ -209,7 +221,7 @@ def test_what_was_mended_on_the_target_is_checked_and_reviewed_again_from_where_
     halted(plan, answer(plan, state, "failed", findings=(BUG,)))
     follow(state, RunResumed(tip="mended"))
     (wave,) = next_events(plan, state)
-    assert isinstance(wave, WaveSent) and (wave.base, wave.tasks) == ("mended", ("a",))
+    assert isinstance(wave, WaveSent) and (wave.base, wave.since, wave.tasks) == ("mended", "c0", ("a",))
     green(plan, state)
     event = asked(plan, state)
     assert (event.base, event.tip, event.number) == ("c0", "mended", 2)
@@ -353,3 +365,32 @@ def test_status_has_it_for_programs() -> None:
     )
     assert now.whole.review.held == ("high bug, b.py:3: a is two now; b(1)",)
     assert standing(of("never", "a"), state, now=1.0, live=False).whole is None
+
+
+def test_the_report_has_what_stands_against_the_whole_in_front_and_each_review_at_its_place() -> None:
+    plan = of("end", "a", review=PlanReview())
+    state = land(begun(plan), "a")
+    steps: list[Event] = [sent("a"), answered("a"), queued("a"), check_sent("a")]
+    steps += [CheckAnswered(task="a", result=verdict("a")), intended("a")]
+    steps.append(LandingAnswered(task="a", result=landing("a")))
+    (wave,) = next_events(plan, state)
+    assert isinstance(wave, WaveSent)
+    steps += [wave, WaveAnswered(result=CheckResult(request_id=wave.message_id, token=wave.token, verdict="green"))]
+    follow(state, *steps[-2:])
+    event = asked(plan, state)
+    found = {"findings": (BUG,), "models": ("gpt-x",), "changed": ("a.py", "b.py"), "read": ("a.py", "b.py")}
+    failed = WaveReviewAnswered(result=said(state, "failed", spent=Spent(input_tokens=700, cost_usd=0.2), **found))
+    steps += [event, failed]
+    follow(state, failed)
+    text = told(plan, *steps, halted(plan, state))
+    front = text.index("## Not passed as a whole")
+    assert front < text.index("## Landed, in this order")
+    assert text[front + 2] == f"- 1 landing: a; forgepool approve {RUN} --wave --by NAME answers for it"
+    assert text[front + 4] == "  - held: high bug, b.py:3: a is two now; b(1)"
+    of_it = "- review of 1 landing as a whole, c0..m-a-1: failed by gpt-x (gpt), who read 2 of 2 changed files"
+    assert of_it in text
+    cost = "  - of that, by reviews of what has landed as a whole: gpt-x: 700 tokens in, 0 out, 0.20 USD"
+    assert cost in text
+    approved = told(plan, *steps, WaveApproved(by="Ada", tip="m-a-1"))
+    assert "## Not passed as a whole" not in approved
+    assert "- Ada answers for what has landed up to m-a-1, as a whole" in approved

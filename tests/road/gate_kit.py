@@ -2,7 +2,8 @@
 A gate kept by a real daemon, the branches that are submitted to it, and checks that wait until a test lets them go.
 
 Each entry brings a file `e/<name>`. What is in it decides what the check makes of it: `ok`, `bad`, `flaky` (red the
-first time), `without x` (red where `x` stands beside it). A file `hold/<name>` of the test's keeps each check of a tree
+first time), `without x` (red where `x` stands beside it), `floods 1` (says 30 MB and ends so), `orphans` (leaves
+processes behind). A file `hold/<name>` of the test's keeps each check of a tree
 that has that entry waiting, for as long as the file is there.
 """
 
@@ -45,6 +46,8 @@ for one in e/*; do
     bad) echo "$one is bad" >&2; exit 1 ;;
     flaky) mkdir "$go/flaky-${one#e/}" 2>/dev/null && exit 1 ;;
     without) test -e "e/$rest" && exit 1 ;;
+    floods) head -c 30000000 /dev/zero | tr '\\0' x ; exit "$rest" ;;
+    orphans) (sleep 301 &) ; (setsid sleep 302 &) ; setsid sh -c 'sleep 303 & sleep 304' & ;;
   esac
 done
 exit 0

@@ -359,6 +359,50 @@ def test_an_approval_is_of_one_commit_and_who_needs_it_waits(careful: GateOf) ->
     assert gate.hub.file("main", "e/seen") == "ok two"
 
 
+def test_a_need_that_stands_in_front_of_another_branch_is_refused_and_says_so(kept: GateOf) -> None:
+    """19: each branch has a gate and a line of its own, though hub and home are the same."""
+    kept.hub.git("branch", "stable", "main")
+    stable = GateOf(machine=kept.machine, hub=kept.hub, go=kept.go, target="stable")
+    stable.serve()
+    base = kept.tip()
+    kept.push("over-there", base=base)
+    kept.wait_landed("over-there")
+    stable.give("over-here", stable.commit({"e/over-here": "ok\n"}, base=base), Needs="over-there")
+    why = "it needs 'over-there', and no entry of that name was submitted to stable; submit that first"
+    assert stable.wait_for(e.EntryRefused, of="over-here").why == why
+    stable.push("over-there", base=base)
+    stable.give("over-here", stable.commit({"e/over-here": "ok\n"}, base=base), Needs="over-there")
+    stable.wait_landed("over-there", "over-here")
+    stable.stop()
+    assert stable.landed(after=base) == ["over-there", "over-here"]
+    assert "over-here" not in kept.here()
+
+
+def test_the_same_tree_by_another_way_is_not_checked_again(kept: GateOf) -> None:
+    """13: of other commits, on a target that was somewhere else meanwhile; another tree is."""
+    folder = kept.machine.folder.parent
+    (folder / "reusing").mkdir()
+    gate = make_gate(folder, Machine(folder=folder / "reusing", name="reusing"), "reusing")
+    # Where nothing holds the commands, nothing they say is remembered.
+    del gate.machine.variables["FORGEPOOL_SANDBOX"]
+    before = gate.foreign({"forgepool.yaml": "version: 1\nchecks:\n  entries: '! grep -qs bad e/*'\n"})
+    gate.serve()
+    gate.give("straight", gate.commit({"e/same": "ok\n"}))
+    gate.wait_landed("straight")
+    tree = gate.hub.git("rev-parse", "main^{tree}")
+    gate.hub.git("update-ref", "refs/heads/main", before)
+    astray = gate.commit({"detour": "1\n"}, base=before)
+    gate.give("around", gate.commit({"e/same": "ok\n", "detour": None}, base=astray))
+    gate.wait_landed("around")
+    assert gate.hub.git("rev-parse", "main^{tree}") == tree
+    gate.give("other", gate.commit({"e/other": "ok\n"}))
+    gate.wait_landed("other")
+    gate.stop()
+    answers = {one.task: one.result.certificates for one in events_of(gate.journal(), e.CheckAnswered)}
+    reused = {task: [one.reused for one in earned] for task, earned in answers.items()}
+    assert reused == {"straight": [False], "around": [True], "other": [False]}
+
+
 def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
     """49: two homes that know nothing of each other keep the same branch; the hub itself is the fence."""
     folder = kept.machine.folder.parent
@@ -374,6 +418,13 @@ def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
     for name in names:
         one.push(name)
     one.wait(lambda: {*names} <= {*one.here()}, "all to be there", within_s=90)
-    one.stop()
-    other.stop()
+    for gate in (one, other):
+        # Whoever was slower is told by the hub, and says so; nobody is blamed for it.
+        gate.wait(lambda gate=gate: not gate.state().train.line.entries, "the end of its line", within_s=60)
+        assert {task.phase for task in gate.state().tasks.values()} <= {"landed"}
+        assert not list(events_of(gate.journal(), e.TaskFailed))
+        gate.stop()
     assert sorted(one.landed(after=before)) == names
+    commits = one.hub.git("rev-list", "--first-parent", f"{before}..main").split()
+    by = [[intent.commit for intent in events_of(gate.journal(), e.LandingIntended)] for gate in (one, other)]
+    assert one.tip() in by[0] + by[1] and commits

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from gate_kit import GateOf, kept_gate
@@ -261,6 +262,50 @@ def test_files_of_all_kinds_arrive_as_they_were(gate: GateOf) -> None:
     assert {one for one in wanted if "\te/" not in one} == {one for one in found if "\te/" not in one}
 
 
+def test_pointers_and_line_ends_arrive_as_the_bytes_they_were_and_nothing_is_glued_together(gate: GateOf) -> None:
+    """53: what the target's attributes name for large files, line ends and merges is done by nobody here."""
+    attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text eol=crlf\nlog merge=union\n"
+    base = gate.foreign({".gitattributes": attributes, "log": "first\n", "old.txt": "one\r\ntwo\r\n"})
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    brought = {"big.bin": pointer, "lines.txt": "one\ntwo\n", "old.txt": "one\r\nthree\r\n", "log": "first\nmine\n"}
+    commit = gate.commit({"e/pointers": "ok\n", **brought}, base=base)
+    gate.give("pointers", commit)
+    gate.wait_landed("pointers")
+    for path in brought:
+        assert gate.hub.git("rev-parse", f"main:{path}") == gate.hub.git("rev-parse", f"{commit}:{path}"), path
+    gate.give("glued", gate.commit({"e/glued": "ok\n", "log": "first\nalso mine\n"}, base=base))
+    gate.phase("glued", "failed")
+    assert gate.state().tasks["glued"].reasons[-1].paths == ("log",)
+    gate.foreign({".gitattributes": None})
+
+
+@pytest.mark.parametrize(("status", "phase"), [(0, "landed"), (1, "failed")])
+def test_a_check_that_says_too_much_is_heard_to_its_end(gate: GateOf, status: int, phase: str) -> None:
+    """58: what it says is kept in part, and what it comes to counts."""
+    name = f"flood-{status}"
+    gate.push(name, f"floods {status}")
+    gate.phase(name, "landed", "failed")
+    assert gate.stand(name).state == {"landed": "landed", "failed": "returned"}[phase], gate.paragraph(name)
+    told = [one for result in events_of(gate.journal(), e.CheckAnswered) for one in result.result.failures]
+    assert all(len(one.log_tail) < 100_000 for one in told) and bool(told) >= bool(status)
+    # Nobody checks a tree with it again.
+    gate.foreign({f"e/{name}": None})
+
+
+def test_what_a_check_leaves_running_goes_with_it(gate: GateOf) -> None:
+    """58: in its own session or not."""
+    gate.push("orphaned", "orphans")
+    gate.wait_landed("orphaned")
+    gate.wait(lambda: not _sleeping(), "the end of what it has left")
+    gate.foreign({"e/orphaned": None})
+
+
+def _sleeping() -> list[list[str]]:
+    """The commands that it leaves behind, of whoever."""
+    found = (one.read_bytes().split(b"\0")[:-1] for one in Path("/proc").glob("[0-9]*/cmdline") if one.exists())
+    return [[word.decode() for word in words] for words in found if words[:1] == [b"sleep"] and words[1][:2] == b"30"]
+
+
 @pytest.mark.parametrize(
     ("name", "path"), [("driver", ".gitattributes"), ("weaker", "forgepool.yaml"), ("linked", ".gitmodules")]
 )
@@ -389,3 +434,15 @@ def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested
 
 def _lock(here: Mapping[str, str]) -> str:
     return "".join(f"{here[name]}\n" for name in sorted(here))
+
+
+def test_a_check_without_a_vote_is_told_and_keeps_nobody_out(gate: GateOf) -> None:
+    """59"""
+    file = gate.hub.file("main", "forgepool.yaml")
+    gate.foreign({"forgepool.yaml": f"{file}\n  dear: {{run: exit 5, voting: false}}\n"})
+    gate.push("voiced")
+    gate.wait_landed("voiced")
+    told = gate.explained("voiced")
+    assert told["state"] == "landed"
+    assert "'dear', which has no vote, is red: it exited with 5" in told["why"]
+    gate.foreign({"forgepool.yaml": f"{file}\n"})

@@ -5,8 +5,9 @@ from gates import Gate, check
 
 from supervisor.conservation import unowned
 from supervisor.verdicts import composable
+from worktrees.candidate import write_commit
 from worktrees.compose import Composed, compose, tree_of
-from worktrees.git import CommitId
+from worktrees.git import CommitId, TreeId
 
 
 def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gate) -> None:
@@ -20,6 +21,23 @@ def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gat
     tree = tree_of(mirror.git, CommitId(both.commit))
     assert unowned(mirror.git, tip, tree, [composable(mine)]) == ("a",)
     assert unowned(mirror.git, tip, tree, [composable(mine), composable(both)]) == ()
+
+
+@pytest.mark.parametrize("told", ["truly", "older", "newer"])
+def test_a_merge_from_a_wrong_fork_brings_back_or_takes_out_what_the_entry_never_touched(gate: Gate, told: str) -> None:
+    """52: git is told of another fork than the true one, by a commit of the same files that stands elsewhere."""
+    oldest = gate.hub.tip()
+    fork = gate.hub.commit({"gone-since": "1\n"})
+    entry = gate.entry("one", {"b": "2\n"}, on=fork)
+    gate.hub.commit({"gone-since": None})
+    newest = gate.hub.commit({"new-since": "1\n"})
+    gate.mirror.fetch("+refs/heads/*:refs/hub/heads/*")
+    git = gate.mirror.git
+    parent = {"truly": fork, "older": oldest, "newer": newest}[told]
+    moved = write_commit(git, tree=tree_of(git, CommitId(entry.commit)), parents=(parent,), message="same", at=1)
+    tree = TreeId(git.text("merge-tree", "--write-tree", newest, moved))
+    strange = {"truly": (), "older": ("gone-since",), "newer": ("gone-since", "new-since")}[told]
+    assert unowned(git, newest, tree, [composable(entry)]) == strange
 
 
 @pytest.mark.parametrize("renamed_by", ["the target", "the entry"])

@@ -161,3 +161,32 @@ def test_a_plan_cannot_replace_a_check_of_the_target() -> None:
     further = CheckDefinition(name="docs", run="mkdocs build")
     assert effective_checks((own,), (further, weaker)) == (own, further)
     assert effective_checks((), (weaker, further)) == (weaker, further)
+
+
+REGENERATE = "version: 1\nchecks: {test: make}\nregenerate:\n  - "
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{path: [a.lock], run: x}", "4: regenerate 1 has an unknown key 'path'; did you mean 'paths'?"),
+        ("{paths: [], run: x}", "4: 'paths' of regenerate 1 must not be empty"),
+        ("{paths: [a.lock]}", "4: regenerate 1 lacks the key 'run'"),
+        ("{paths: [/a], run: x}", "4: 'paths' of regenerate 1 has the glob '/a': it begins at the root of the disk; "),
+        ("{paths: [a.lock], from: ['b[0'], run: x}", "4: 'from' of regenerate 1 has the glob 'b[0': "),
+        (
+            "{paths: ['**/*.yaml'], run: x}",
+            "4: 'paths' of regenerate 1 has the glob '**/*.yaml', which covers forgepool.yaml",
+        ),
+        ("{paths: [a.lock], run: x, network: ['http://b']}", "4: 'network' of regenerate 1 has the host 'http://b'"),
+    ],
+)
+def test_what_is_wrong_with_what_is_regenerated_is_said_with_its_line(written: str, said: str) -> None:
+    with pytest.raises(DocumentWrong) as wrong:
+        read_gate_file(REGENERATE + written)
+    assert any(one.startswith(f"forgepool.yaml:{said}") for one in wrong.value.mistakes)
+
+
+def test_what_is_regenerated_is_read_as_it_is_written() -> None:
+    (one,) = read_gate_file(REGENERATE + "{paths: [a.lock], from: [a.json], run: x, timeout_s: 2m}").regenerate
+    assert (one.paths, one.of, one.run, one.timeout_s, one.network) == (("a.lock",), ("a.json",), "x", 120.0, ())

@@ -281,6 +281,30 @@ def test_what_was_changed_of_the_commit_is_told_and_what_was_added_is_not(hub: H
         assert checkout.altered() == () and files(checkout.path) == PLAIN
 
 
+def test_line_ends_that_git_would_commit_otherwise_are_nobodys_change(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    """53: committed before the attributes were; what is touched of them besides is told, be it a bit of the mode."""
+    odd = ("as.txt", "is.txt", "too.txt")
+    hub.commit({".gitattributes": "*.txt text eol=crlf\n"})
+    (hub.work / "lines").write_bytes(b"1\r\n2\r\n")
+    blob = git(hub.work, "hash-object", "-w", "--no-filters", "lines")
+    for name in odd:
+        git(hub.work, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}")
+    git(hub.work, "commit", "-q", "-m", "as they came")
+    git(hub.work, "push", "-q", "origin", "HEAD:refs/heads/main")
+    tip = hub.tip()
+    mirror.fetch()
+    with lease_checkout(mirror, tip, pool) as checkout:
+        # As if all had been written in one moment, when git looks at what is in the files.
+        for name in odd:
+            os.utime(checkout.path / name)
+        assert checkout.altered() == ()
+        (checkout.path / "as.txt").write_bytes(b"1\n2\n")
+        (checkout.path / "is.txt").chmod(0o755)
+        (checkout.path / "too.txt").rename(checkout.path / "elsewhere")
+        (checkout.path / "too.txt").symlink_to("elsewhere")
+        assert checkout.altered() == ("as.txt", "is.txt", "too.txt")
+
+
 def test_of_a_checkout_that_is_gone_all_is_changed(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         shutil.rmtree(checkout.path)

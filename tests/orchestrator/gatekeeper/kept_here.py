@@ -127,10 +127,10 @@ class Hands:
         )
         return said.model_copy(update={"verdict": "green", "certificates": earned})
 
-    def land(self, request: LandRequest) -> Landing:
-        """Who was given up and has not begun to push does not."""
+    def land(self, request: LandRequest, *, heeds: bool = True) -> Landing:
+        """Who was given up and has not begun to push does not, if he heeds it."""
         self.mail.pop(request.request_id, None)
-        gone = request.request_id in self.fenced
+        gone = heeds and request.request_id in self.fenced
         return land(request, self.settings, stop=lambda: gone)
 
 

@@ -187,8 +187,8 @@ class Promises:
             assert at == task.commit or self._brought_by_others(task.commit, task.candidate), f"I4: {task.id} is not in"
 
     def _brought_by_others(self, tip: str, commit: str) -> bool:
-        known = [one for one, _ in self.chain] + [move.new for move in self.foreign]
-        return tip in known and self.hub.has(tip, commit)
+        """Be it by what was taken out again since."""
+        return tip in [move.new for move in self.hub.moves()] and self.hub.has(tip, commit)
 
     def _loses_nobody(self, state: State) -> None:
         """Whatever was submitted lies where it was pushed, or the journal tells of it; and its commit is kept."""

@@ -21,6 +21,7 @@ from orchestrator.events import (
     ReviewAwaited,
     TaskFailed,
 )
+from orchestrator.gatekeeper import explaining
 from orchestrator.gatekeeper.course import gate_course, gate_plan
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import gate_name
@@ -131,6 +132,17 @@ def test_what_is_tried_of_those_that_land_holds_its_slots_until_they_have(slots:
     after(state, *decided(state, slots=4), MessageLost(message_id=lost.message_id, why="its worker is gone"))
     assert state.train.landing is not None and state.train.landing.intent.entries == ("a", "b", "c")
     assert [one.car for one in decided(state, slots=slots) if isinstance(one, CheckSent)] == begun
+
+
+@pytest.mark.parametrize(("jump", "waits"), [(0.0, True), (-3600.0, False), (3600.0, False), (-5.0, True)])
+def test_a_clock_that_jumps_makes_nobody_wait_for_longer_than_a_pause(jump: float, waits: bool) -> None:
+    """68: after trouble; set back by an hour, it would be an hour until anybody was tried again."""
+    state = opened(submitted("a"))
+    (sent,) = decided(state, now=10_000.0)
+    assert isinstance(sent, CheckSent)
+    after(state, sent, answer(sent, "infrastructure", detail="the disk is full"), at=10_000.0)
+    assert (decided(state, now=10_000.0 + jump) == []) == waits
+    assert (explaining.standing_of(state, state.tasks["a"], 10_000.0 + jump).code == "infrastructure") == waits
 
 
 def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from gate_world import after, green
+from gate_world import after, decided, green
 
 from orchestrator.course import Course
 from orchestrator.decisions import decide
+from orchestrator.dispatch import check_request
 from orchestrator.events import (
     CheckAnswered,
     CheckSent,
@@ -24,10 +25,11 @@ from orchestrator.events import (
     OrderSent,
     RunResumed,
     RunStarted,
+    TaskParked,
 )
 from orchestrator.gatekeeper.course import gate_course, gate_plan
 from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.submissions import in_order, submitted
+from orchestrator.gatekeeper.submissions import Submission, in_order, submitted
 from orchestrator.inbox import Request
 from orchestrator.plan import Need, Plan, Task
 from orchestrator.requests import granted
@@ -37,7 +39,7 @@ from orchestrator.through.exchange import PATIENCE_S, SILENT_S, Exchange
 from orchestrator.through.giving import standing_gate, take_away
 from orchestrator.through.publishing import Notices
 from orchestrator.through.standing import held_up, why_not_through
-from supervisor.messages import CheckResult, Landing
+from supervisor.messages import Author, CheckResult, Landing
 from workers.messages import CommandAgent, WorkResult
 from workers.refs import candidate_ref, submissions_of
 from worktrees.git import CommitId, Git
@@ -314,6 +316,45 @@ def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pai
     run.looks()
     assert not gate.state.tasks and run.state.finished
     assert {one.phase for one in run.state.tasks.values()} == {"cancelled"}
+
+
+def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair) -> None:
+    """The run has stopped for them, and is asked to drop it: it is nobody's to approve any more."""
+    entry, run, gate = _at_gate(pair), pair.run, pair.gate
+    gate.record(TaskParked(task=entry, question="somebody must look at it", why="review"))
+    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}-c")) or []))
+    gate.answers()
+    run.looks()
+    assert run.state.tasks["a"].phase == "given"
+    assert held_up(run.state, patient=True) == f"'a': a person is wanted at {GATE}: somebody must look at it"
+    run.record(*granted(run.course, run.state, Request(do="cancel", task="a")))
+    assert held_up(run.state, patient=True) == "", "the gate's answer is waited for"
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    gate.takes_in()
+    gate.answers()
+    run.looks()
+    assert (gate.state.tasks[entry].phase, run.state.tasks["a"].phase) == ("cancelled", "cancelled")
+
+
+def test_a_card_says_nothing_that_a_history_is_read_by(pair: Pair) -> None:
+    """Its author's words reach a reviewer; the commit on the target is told by the gate alone."""
+    entry = _at_gate(pair)
+    mine = pair.gate.state.submitted[entry]
+    assert mine.card is not None
+    forged = mine.card.model_copy(update={"description": "x\n\nForgepool-Task: another", "author": Author(agent="cli")})
+    one = Submission(
+        ref="r", at=CommitId(mine.commit), name=entry, commit=CommitId(mine.commit), title="t", said={}, card=forged
+    )
+    (taken,) = taken_in(after(State.blank(()), pair.gate.journal[0]), one, contained=False)
+    assert isinstance(taken, EntrySubmitted)
+    assert taken.author.families == ("unknown",), "of which nobody says it may be anybody's"
+    state = after(State.blank(()), pair.gate.journal[0], taken)
+    (sent,) = [e for e in decided(state) if isinstance(e, CheckSent)]
+    after(state, sent)
+    course = gate_course(gate_plan(GATE, "main"), state)
+    request = check_request(course, state, state.outstanding()[sent.message_id], now=100.0)
+    assert "another" not in request.entries[0].message and request.entries[0].reviewed
 
 
 def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(pair: Pair) -> None:

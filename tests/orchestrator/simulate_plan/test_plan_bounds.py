@@ -8,10 +8,12 @@ from virtual import terms
 
 from orchestrator.course import Course
 from orchestrator.entries import Gate, Wave
+from orchestrator.reviewing import PlanReview
 from orchestrator.simulate.bounds import Bounds, LockWait, Look, bounds
 from orchestrator.simulate.forecast import forecast
 from orchestrator.simulate.forecast_words import lock_words, path_words
 from orchestrator.simulate.plan_run import play
+from supervisor.messages import ReviewPolicy
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))
 ONE_FILE = course(*(task(f"t{one}", files=("src/x",)) for one in range(4)))
@@ -74,6 +76,13 @@ def test_the_target_s_own_checks_are_left_out_of_the_path() -> None:
     plan = course(task("a"), gate=Gate(wave=Wave()))
     found = bound(plan)
     assert found.seconds == {"path": 100 + 60 + 1 + 60} and found.path_at["wave"] == 60
+
+
+def test_a_review_of_what_has_landed_comes_behind_these_checks() -> None:
+    gate = Gate(wave=Wave(), integration_review="end")
+    plan = course(task("a"), task("b"), gate=gate, review=PlanReview(policy=ReviewPolicy(script="x")))
+    found = bound(plan, review_s=(30.0,))
+    assert found.path_at["wave"] == 60 + 30
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

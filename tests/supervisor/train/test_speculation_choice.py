@@ -1,6 +1,7 @@
 """Which paths are funded, against all paths there are."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise, product
 
 import pytest
@@ -8,27 +9,47 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from supervisor.train.layout import lay_out
-from supervisor.train.model import Entry, Ids, Policy, Snapshot, Start, Trial
+from supervisor.train.model import Entry, Ids, Policy, Scopes, Snapshot, Start, Trial, shared
 from supervisor.train.odds import SURE, Outlook, car_odds
 from supervisor.train.plan import plan
 
 NAMES = "abcd"
 SURPRISE = 0.02
 NOBODYS = 0.01
+SCOPES = st.none() | st.frozensets(st.sampled_from("xyz"), max_size=2)
 
 
-def line(risks: list[float], *, needs: dict[str, str], trials: tuple[Trial, ...], slots: int) -> Snapshot:
+def line(
+    risks: list[float], *, needs: dict[str, str], trials: tuple[Trial, ...], slots: int, scopes: Sequence[Scopes] = ()
+) -> Snapshot:
     cars = tuple(
-        (Entry(id=one, accepted=at, risk=risk, needs=tuple(needs.get(one, ()))),)
-        for at, (one, risk) in enumerate(zip(NAMES, risks, strict=False))
+        (Entry(id=one, accepted=at, risk=risk, needs=tuple(needs.get(one, ())), scopes=of_one),)
+        for at, (one, risk, of_one) in enumerate(zip(NAMES, risks, scopes or [None] * 4, strict=False))
     )
     return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots, policy=Policy(hedge_above=0.12))
 
 
+def related(seen: Snapshot, at: int) -> list[Entry]:
+    """Those before it that share a scope with it, or that it needs, or that these need."""
+    (one,), wanted = seen.cars[at], set(seen.cars[at][0].needs)
+    found = [other for (other,) in seen.cars[:at] if shared(one.scopes, other.scopes)]
+    wanted |= {need for other in found for need in other.needs}
+    wanted |= {need for (other,) in seen.cars[:at] if other.id in wanted for need in other.needs}
+    return [other for (other,) in seen.cars[:at] if other in found or other.id in wanted]
+
+
+def related_to_each(seen: Snapshot) -> list[list[Entry]]:
+    return [related(seen, at) for at in range(len(seen.cars))]
+
+
+def names(entries: list[Entry]) -> set[str]:
+    return {entry.id for entry in entries}
+
+
 def all_paths(seen: Snapshot, at: int, red: Ids) -> list[tuple[float, Ids]]:
     """Every set of the cars before this one that may land, with its probability; the likeliest first."""
-    before, found = [car[0] for car in seen.cars[:at]], []
-    for landing in product((True, False), repeat=at):
+    before, found = related(seen, at), []
+    for landing in product((True, False), repeat=len(before)):
         ahead, chance = Ids(), 1.0
         for entry, lands in zip(before, landing, strict=True):
             able = set(entry.needs) <= set(ahead)
@@ -78,18 +99,27 @@ def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
     needs=st.dictionaries(st.sampled_from("bcd"), st.sampled_from("abc"), max_size=1),
     red=st.sampled_from(("", "ab", "abc", "ac")),
     slots=st.integers(1, 6),
+    scopes=st.lists(SCOPES, min_size=4, max_size=4) | st.just([None] * 4),
 )
-def test_a_likelier_path_is_left_for_another(risks: list[float], needs: dict[str, str], red: str, slots: int) -> None:
-    """Of all paths of up to four cars, the plan funds the likeliest of each car, then the likeliest of the others."""
+def test_a_likelier_path_is_left_for_another(
+    risks: list[float], needs: dict[str, str], red: str, slots: int, scopes: list[Scopes]
+) -> None:
+    """
+    Of all paths of up to four cars by those they have to do with, the plan funds the likeliest of each car, then the
+    likeliest of the others.
+    """
     assume(all(need < one for one, need in needs.items()))
     assume(len(red) <= len(risks) and set(red) <= set(NAMES[: len(risks)]))
     assume(not any(need not in red for one, need in needs.items() if one in red))
     trials = (Trial(id="red", ahead=tuple(red[:-1]), car=(red[-1],), state="red"),) if red else ()
-    seen = line(risks, needs=needs, trials=trials, slots=slots)
+    seen = line(risks, needs=needs, trials=trials, slots=slots, scopes=scopes)
+    # Of a red whose cars are not all related to one behind it, that one goes by less than all that is known.
+    assume(all(set(red) <= ids or not red or red[-1] not in ids for ids in map(names, related_to_each(seen))))
     paths = [all_paths(seen, at, tuple(red)) for at in range(len(seen.cars))]
     assume(all(paths))
     every = sorted(chance for each in paths for chance, _ in each)
     assume(all(high - low > 1e-9 for low, high in pairwise(every) if high < 1))
+    assume(all(len({chance for chance, _ in each}) == len(each) for each in paths))
     assume(all(abs(chance - edge) > 1e-9 for chance in every for edge in (0.1, seen.policy.hedge_above)))
     assert funded(seen) == expected(seen, tuple(red))
 

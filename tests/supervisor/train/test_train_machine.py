@@ -15,9 +15,11 @@ from supervisor.train.model import (
     Land,
     Policy,
     Return,
+    Scopes,
     Start,
     Trial,
     TrialState,
+    shared,
 )
 from supervisor.train.plan import plan
 
@@ -30,6 +32,9 @@ policies = st.builds(
     most_of_one=st.sampled_from((None, 1, 2)),
     most_overtaken=st.sampled_from((1, 16)),
 )
+
+
+scopes = st.none() | st.frozensets(st.sampled_from("xyz"), max_size=2)
 
 
 class Machine(RuleBasedStateMachine):
@@ -45,6 +50,7 @@ class Machine(RuleBasedStateMachine):
         self.tip: list[str] = []
         self.tested: dict[str, list[str]] = {}
         self.decided: set[str] = set()
+        self.scopes: dict[str, Scopes] = {}
 
     @rule(policy=policies, slots=st.integers(1, 6))
     def choose(self, policy: Policy, slots: int) -> None:
@@ -57,8 +63,9 @@ class Machine(RuleBasedStateMachine):
         self.count += 1
         if luck < 20:
             self.bad.add(one)
+        self.scopes[one] = data.draw(scopes) if luck > 10 else None
         for other in known[-6:]:
-            if data.draw(chance) < 12:
+            if data.draw(chance) < 12 and shared(self.scopes[one], self.scopes[other]):
                 (self.partners if luck % 2 else self.apart).setdefault(one, set()).add(other)
         needs = data.draw(st.sets(st.sampled_from(list(self.line.entries)), max_size=2)) if self.line.entries else ()
         self.line.enter(
@@ -70,6 +77,7 @@ class Machine(RuleBasedStateMachine):
                 submitter="ab"[luck % 2],
                 needs=tuple(sorted(needs)),
                 ready=ready or luck > 50,
+                scopes=self.scopes[one],
             )
         )
         self.settle()
@@ -122,6 +130,19 @@ class Machine(RuleBasedStateMachine):
         assert len(busy) <= self.slots
         for trial in self.line.trials.values():
             assert set(trial.spec) <= set(self.line.entries)
+
+    @invariant()
+    def what_is_behind_the_tip_is_still_true(self) -> None:
+        """What the car's checks look at is the same as when it was tested."""
+        for trial in self.line.trials.values():
+            if trial.behind and not trial.stale:
+                (tested, now) = (self.tested[trial.id], [*self.tip, *trial.spec])
+                assert {one for one in tested if self.touches(trial, one)} == {
+                    one for one in now if self.touches(trial, one)
+                }
+
+    def touches(self, trial: Trial, one: str) -> bool:
+        return one in self.scopes and any(shared(self.scopes[one], self.scopes[of]) for of in trial.car)
 
     def teardown(self) -> None:
         """With all answers given, and nobody held, all are decided: those that are good in truth have landed."""
