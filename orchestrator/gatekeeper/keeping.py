@@ -83,7 +83,7 @@ class GateLoop(Loop):
         Loop._turn(self)
 
     def _tell_of_freezes(self) -> None:
-        until = self.state.rules.frozen_until(time.time())
+        until = self.state.rules.frozen_until(self.clock())
         if until != self._frozen:
             frozen = GateThawed() if until is None else GateFrozen(until=until, clock=self.state.rules.clock(until))
             self.record([frozen])
@@ -112,7 +112,7 @@ class GateLoop(Loop):
         wanted = decide(
             self.course,
             self.state,
-            now=time.time(),
+            now=self.clock(),
             order_slots=0,
             review_slots=0,
             check_slots=places,
@@ -176,10 +176,12 @@ class GateLoop(Loop):
 
     def _lost_at(self, tip: CommitId) -> frozenset[str]:
         """Whoever has landed, and is not in the history of this tip: somebody has taken the target back."""
-        if tip == self._searched:
+        known = CommitId(self.state.tip)
+        if tip == self._searched == known:
             return self.state.lost
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
-        if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self._searched)):
+        if self._searched and not self.state.lost and self._contains_at(tip, known):
+            # Not the tip looked at last: what has landed since is in the known one, and may be taken back already.
             return frozenset()
         landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
         ahead = self._ahead_of(tip, [*landed.values()])
@@ -240,7 +242,7 @@ class GateLoop(Loop):
         if self._swept is None:
             pin_missing(self.mirror, self.state)
             self._swept = set()
-        gone = forgettable(self.state, time.time()) - self._swept
+        gone = forgettable(self.state, self.clock()) - self._swept
         self._bare = self._bare and not self.state.train.line.entries
         if not gone and (self._bare or self.state.train.line.entries):
             return

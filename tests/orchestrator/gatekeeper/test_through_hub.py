@@ -322,7 +322,7 @@ def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair)
     """The run has stopped for them, and is asked to drop it: it is nobody's to approve any more."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.record(TaskParked(task=entry, question="somebody must look at it", why="review"))
-    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}-c")) or []))
+    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}--c")) or []))
     gate.answers()
     run.looks()
     assert run.state.tasks["a"].phase == "given"
