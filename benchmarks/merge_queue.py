@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from orchestrator.cli.say import out, table
 from orchestrator.simulate.numbers import Numbers, play
 from orchestrator.simulate.policies import POLICIES
-from orchestrator.simulate.world import Terms
+from orchestrator.simulate.world import Terms, World
 from supervisor.train.line import Line
-from supervisor.train.model import Cancel, Couple, Entry, Policy, Snapshot, Start, Trial
+from supervisor.train.model import Cancel, Couple, Entry, Policy, Scopes, Snapshot, Start, Trial
 from supervisor.train.plan import plan
 
 CELLS = {
@@ -100,7 +100,7 @@ def standing(entries: int, slots: int) -> Snapshot:
     return line.snapshot(slots=slots, policy=policy, surprise=0.0)
 
 
-def dissolved(entries: int, slots: int) -> Snapshot:
+def dissolved(entries: int, slots: int, scopes: Sequence[Scopes] = (None,)) -> Snapshot:
     """The worst there is: everybody in a car alone, the first of them on trial, a third of the trials red."""
     names = tuple(f"e{at}" for at in range(entries))
     trials = tuple(
@@ -109,8 +109,17 @@ def dissolved(entries: int, slots: int) -> Snapshot:
         )
         for at in range(min(entries, slots))
     )
-    cars = tuple((Entry(id=name, accepted=at, risk=0.05, single=True),) for at, name in enumerate(names))
+    cars = tuple(
+        (Entry(id=name, accepted=at, risk=0.05, single=True, scopes=scopes[at % len(scopes)]),)
+        for at, name in enumerate(names)
+    )
     return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots)
+
+
+def in_scopes(entries: int, slots: int) -> Snapshot:
+    """The same, each with the modules of a change of the simulated world for its scopes."""
+    changes = World(terms=Terms(changes=entries), seed=1).changes
+    return dissolved(entries, slots, [frozenset(map(str, change.modules)) for change in changes])
 
 
 def plan_ms(seen: Snapshot, times: int = 5) -> float:
@@ -124,7 +133,8 @@ def plan_ms(seen: Snapshot, times: int = 5) -> float:
 
 def tell_plans() -> None:
     rows = []
-    for kind, make in (("as it comes to stand", standing), ("all in cars of one", dissolved)):
+    kinds = (("as it comes to stand", standing), ("all in cars of one", dissolved), ("the same, scopes", in_scopes))
+    for kind, make in kinds:
         for entries in ENTRIES:
             rows.append((kind, str(entries), *(f"{plan_ms(make(entries, slots)):.1f}" for slots in SLOTS)))
     out().print("\nmilliseconds of one plan, the median of five", style="bold")

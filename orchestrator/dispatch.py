@@ -91,12 +91,12 @@ def _less(own: float | None, reserved: float | None) -> float | None:
 
 def check_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
     """Of a trial; what has landed since it was decided upon is part of its base by now."""
-    trial = state.train.line.trials[sent.message_id]
+    trial, out = state.train.line.trials[sent.message_id], state.train.out[sent.message_id]
     car = [state.tasks[one] for one in trial.car]
     return CheckRequest(
         **_train(course, state, sent, now),
-        base=state.train.out[sent.message_id].base,
-        ahead=tuple(_entry(course, state, state.tasks[one]) for one in trial.ahead),
+        base=out.base,
+        ahead=tuple(_entry(course, state, state.tasks[one]) for one in out.ahead),
         entries=tuple(_entry(course, state, task) for task in car),
         reviewed=all(course.wants_review(task) for task in car),
         decisive=trial.decisive,

@@ -335,6 +335,8 @@ class CheckSent(Message):
     at: int | None = None
     """The car is coupled with this, and takes this place in the train; None for one that has a place, or wants none."""
     decisive: bool = True
+    scopes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Of entries of the car, the checks that what they change has to do with; without one, all."""
     issued_at: float
 
 

@@ -53,7 +53,11 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
 
 def _line(course: Course, state: State, now: float) -> Line:
     line = state.train.line
-    on_tip = {key: one for key, one in line.trials.items() if one.stale or state.train.out[key].base == state.tip}
+    on_tip = {
+        key: one
+        for key, one in line.trials.items()
+        if one.stale or one.behind or state.train.out[key].base == state.tip
+    }
     line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
     frozen = _frozen(state, now)
     going = state.train.apart & line.entries.keys() - state.held - state.train.refused.keys() - frozen
@@ -89,6 +93,7 @@ def _known(course: Course, state: State, task: TaskState, now: float, *, frozen:
         or _lacks_a_need(state, task),
         "needs": tuple(need for need in _needs(course, state, task) if need in state.train.line.entries),
         "risk": (_USUAL_N * _USUAL_RISK + sum(outcomes)) / (_USUAL_N + len(outcomes)),
+        "scopes": course.lanes.of(task.result.paths) if task.result is not None else None,
         "kind": "reviewed" if course.wants_review(task) else "",
         "single": bool(planned.grants or planned.waive) or stands.single or task.id in state.train.doubted,
     }
@@ -201,6 +206,9 @@ class _Gate:
             car=start.car,
             at=self.coupled.pop(start.car, None),
             decisive=start.decisive,
+            scopes={
+                one: tuple(sorted(found)) for one in start.car if (found := self.line.entries[one].scopes) is not None
+            },
             issued_at=self.now,
         )
 

@@ -27,6 +27,8 @@ class Out:
     message: Outstanding | None
     base: str
     """The tip on which it is, or would now be, composed."""
+    ahead: Ids = ()
+    """Entries ahead of it there; of a trial that was left behind by the tip, some may have landed since."""
     holder: str = ""
     result: CheckResult | None = None
 
@@ -102,6 +104,8 @@ class TrainState:
             if not set(car) <= waiting:
                 raise IllegalStep(f"{' and '.join(car)} cannot be coupled: one of them has a car")
             self.line.couple(car, event.at)
+        for one, scopes in event.scopes.items():
+            self.line.enter(replace(self.line.entries[one], scopes=frozenset(scopes)))
         self.line.start(Trial(id=event.message_id, ahead=event.ahead, car=car, decisive=event.decisive))
         message = Outstanding(
             message_id=event.message_id,
@@ -110,7 +114,7 @@ class TrainState:
             task=event.task,
             issued_at=event.issued_at,
         )
-        self.out[event.message_id] = Out(message=message, base=event.base)
+        self.out[event.message_id] = Out(message=message, base=event.base, ahead=event.ahead)
 
     def answered(self, result: CheckResult) -> None:
         """An answer that says nothing of the entries ends the trial as if it had not been."""
@@ -186,8 +190,9 @@ class TrainState:
         self.doubted.difference_update(ids)
         self.given_another_chance.difference_update(ids)
         for key, one in self.out.items():
-            if key in self.line.trials and not self.line.trials[key].stale:
-                one.base = tip
+            trial = self.line.trials.get(key)
+            if trial is not None and not trial.stale and not trial.behind:
+                one.base, one.ahead = tip, trial.ahead
         self._forget_lost()
 
     def moved(self) -> None:

@@ -110,7 +110,7 @@ def _refuse_untested(state: "State", event: e.LandingIntended, entries: Ids) -> 
     line = state.train.line
     for key, out in state.train.out.items():
         trial, found = line.trials[key], out.result
-        fits = trial.state == "green" and not trial.stale and trial.spec == entries
+        fits = trial.lands and trial.spec == entries
         if fits and found is not None and found.commit == event.commit:
             return
     raise IllegalStep(f"'{event.task}' may not land {event.commit[:12]}: that is not what was found green")

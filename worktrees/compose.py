@@ -222,7 +222,7 @@ def _merge(
         raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr or "it answered neither way")
     if regeneration is None or not all(regeneration.is_made(path) for path in named):
         return Conflict(entry=name, paths=named)
-    return replace(merged, tree=with_files(git, merged.tree, named, files_of(git, tip)), conflicts=named)
+    return replace(merged, tree=with_files(git, merged.tree, named, files_of(git, tip, named)), conflicts=named)
 
 
 def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:

@@ -15,10 +15,16 @@ Files = Mapping[str, str]
 """By path, mode and id of what lies there: `100644 8baef1b4...`."""
 
 
-def files_of(git: Git, tree: CommitId | TreeId) -> dict[str, str]:
-    """Every file of a tree, links and submodules included."""
+_MOST_NAMED = 500
+
+
+def files_of(git: Git, tree: CommitId | TreeId, below: Collection[str] | None = None) -> dict[str, str]:
+    """Every file of a tree, links and submodules included; or, at the least, those at or below the paths named."""
     found: dict[str, str] = {}
-    for record in git.run("ls-tree", "-r", "-z", "--full-tree", tree).fields:
+    if below is not None and not below:
+        return found
+    named = ("--", *below) if below is not None and len(below) <= _MOST_NAMED else ()
+    for record in git.run("ls-tree", "-r", "-z", "--full-tree", tree, *named).fields:
         facts, _, path = record.partition("\t")
         mode, _, content = facts.split(" ")
         found[path] = f"{mode} {content}"

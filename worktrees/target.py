@@ -83,8 +83,11 @@ def move_target(
 
 
 def landed_already(mirror: Mirror, *, target: str, commit: CommitId, marker: str) -> bool:
-    """Asks the hub: is the marker at the commit, or does the target contain it?"""
-    return mirror.hub_refs(marker).get(marker) == commit or contained(mirror, target, commit)
+    """
+    Asks the hub: does the target contain the commit? A marker alone is no proof: a hub that is killed within a push may
+    have written it, and not moved the target.
+    """
+    return contained(mirror, target, commit)
 
 
 def contained(mirror: Mirror, target: str, commit: CommitId) -> bool:

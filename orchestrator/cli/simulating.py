@@ -43,6 +43,9 @@ def queue(
     changes: Annotated[
         int | None, typer.Option(metavar="N", help=f"How many arrive. Default: {_USUAL}, or the burst.")
     ] = None,
+    scopes: Annotated[
+        bool, typer.Option("--scopes", help="Checks look at some modules each, and say at which.")
+    ] = False,
     burst: Annotated[int, typer.Option(metavar="N", help="Of these, how many at once, at the beginning.")] = 0,
     seeds: Annotated[
         str, typer.Option(metavar="LIST", help="Worlds, as in 1,2,3 or 101-110; or how many of them.")
@@ -68,6 +71,7 @@ def queue(
         retries=_count("--retries", retries, 0),
         changes=_count("--changes", count, 1),
         burst=_count("--burst", burst, 0, most=count),
+        scopes=scopes,
     )
     worlds, names = _seeds(seeds), _policies(policy)
     found = list[Numbers]()

@@ -46,8 +46,7 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
     ):
         return []
     if (why := one.wrong or _wrong(state, one, contained=contained)) is not None:
-        asks = one.card.asks if one.card is not None else None
-        return [EntryRefused(name=one.name, commit=one.commit, why=why, asks=asks)]
+        return [EntryRefused(name=one.name, commit=one.commit, why=why, asks=one.asks)]
     return [
         EntrySubmitted(
             task=one.name,

@@ -176,12 +176,10 @@ class GateLoop(Loop):
 
     def _lost_at(self, tip: CommitId) -> frozenset[str]:
         """Whoever has landed, and is not in the history of this tip: somebody has taken the target back."""
-        known = CommitId(self.state.tip)
-        if tip == self._searched == known:
+        if tip == self._searched == self.state.tip:
             return self.state.lost
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
-        if self._searched and not self.state.lost and self._contains_at(tip, known):
-            # Not the tip looked at last: what has landed since is in the known one, and may be taken back already.
+        if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self.state.tip)):
             return frozenset()
         landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
         ahead = self._ahead_of(tip, [*landed.values()])

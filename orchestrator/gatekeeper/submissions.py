@@ -9,9 +9,9 @@ it, line by line `Key: value`, are the submitter's words: they order the line, a
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from orchestrator.through.cards import read_card
+from orchestrator.through.cards import CardUnreadable, read_asks, read_card
 from orchestrator.through.messages import Asks, Card
 from supervisor.messages import LandingStyle
 from workers.refs import submission_ref, submissions_of
@@ -45,6 +45,8 @@ class Submission:
     """What a tag says besides, by key in lower case."""
     card: Card | None = None
     """Where a run has given it."""
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run, and its own task's name."""
     wrong: str = ""
     """Why it cannot be taken in; one sentence."""
 
@@ -125,9 +127,21 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
     said = _said(text) if text else {}
     title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
     by = said.get("by", (author,))[0]
-    return Submission(
-        ref=ref, at=at, name=name, commit=commit, title=_plain(title), by=_plain(by), said=said, card=read_card(text)
+    asks = read_asks(text)
+    read = Submission(
+        ref=ref,
+        at=at,
+        name=name,
+        commit=commit,
+        title=_plain(title),
+        by=_plain(by),
+        said=said,
+        asks=asks if asks is not None and entry_of(asks) == name else None,
     )
+    try:
+        return replace(read, card=read_card(text))
+    except CardUnreadable:
+        return replace(read, wrong="what its run demands cannot be read here; keep the gate with a later version")
 
 
 def _refused(blank: Submission, why: str) -> Submission:

@@ -6,24 +6,46 @@ import re
 
 from pydantic import ValidationError
 
-from orchestrator.through.messages import Card
+from orchestrator.through.messages import Asks, Card
 
-KEY = "Card"
-_LINE = re.compile(rf"^{KEY}: ([A-Za-z0-9+/=]+)$", re.MULTILINE)
-_MOST_CHARACTERS = 500_000
+_CARD = re.compile(r"^Card: (.+)$", re.MULTILINE)
+_ASKS = re.compile(r"^Asks: (\S+) (\S+) ([0-9]{1,9})$", re.MULTILINE)
+_MOST_CHARACTERS = 5_000_000
 
 
-def written(card: Card) -> str:
-    """The value of the line: a tag's lines are folded, and a description's must not be."""
-    return base64.b64encode(card.encode().encode()).decode()
+class CardUnreadable(Exception):
+    """There is a card, and what it demands is not known."""
+
+
+def written(card: Card) -> list[tuple[str, str]]:
+    """The lines: a tag's are folded, and a description's must not be. Who asks is told to whoever cannot read more."""
+    asks = card.asks
+    text = base64.b64encode(card.encode().encode()).decode()
+    return [("Asks", f"{asks.run} {asks.task} {asks.number}"), ("Card", text)]
 
 
 def read_card(text: str) -> Card | None:
-    """Of a tag's text; None where it has none that can be read."""
-    found = _LINE.search(text) if len(text) < _MOST_CHARACTERS else None
+    """
+    Of a tag's text; None where it has none.
+
+    Raises:
+        CardUnreadable: it is too long, or of a later version.
+    """
+    found = _CARD.search(text)
     if found is None:
         return None
+    if len(found[1]) > _MOST_CHARACTERS:
+        raise CardUnreadable
     try:
         return Card.model_validate_json(base64.b64decode(found[1], validate=True))
-    except (ValidationError, binascii.Error, ValueError):
+    except (ValidationError, binascii.Error, ValueError) as strange:
+        raise CardUnreadable from strange
+
+
+def read_asks(text: str) -> Asks | None:
+    """Who wants to be told, whatever else can be read."""
+    found = _ASKS.search(text)
+    try:
+        return Asks(run=found[1], task=found[2], number=int(found[3])) if found is not None else None
+    except ValidationError:
         return None

@@ -7,13 +7,16 @@ from orchestrator.dispatch import author_in
 from orchestrator.gatekeeper.submissions import entry_of, tag_text
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
-from orchestrator.through.cards import KEY, written
+from orchestrator.through.cards import written
 from orchestrator.through.messages import Asks, Card, GateAnswer, GateSign
 from workers.refs import candidate_ref, sign_ref, submission_ref, told_ref
 from worktrees.git import CommitId
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate
 from worktrees.target import contained
+
+_MOST_TOLD = 100_000
+"""Characters of a description, and of what an agent says of its work."""
 
 
 def asks_of(state: State, task: TaskState) -> Asks:
@@ -31,12 +34,12 @@ def card_of(course: Course, state: State, task: TaskState) -> Card:
     return Card(
         asks=asks_of(state, task),
         attempt=task.made_by,
-        description=planned.description,
+        description=planned.description[:_MOST_TOLD],
         acceptance=planned.acceptance,
         files=planned.files,
         extended=task.extra,
         planned=result.planned if result is not None else (),
-        claims=result.claimed_summary if result is not None else "",
+        claims=result.claimed_summary[:_MOST_TOLD] if result is not None else "",
         author=author_in(course, state, task),
         reviewed=course.wants_review(task),
         withdrawn=task.recalled,
@@ -55,7 +58,7 @@ def give(course: Course, state: State, mirror: Mirror, task: TaskState, there: M
     commit, ref = CommitId(task.candidate), entry_ref(state, task)
     mirror.ensure(commit, refs=(candidate_ref(state.run, task.id, task.made_by),))
     card = card_of(course, state, task)
-    said = [("By", f"run {state.run}"), ("Style", course.plan.landing), (KEY, written(card))]
+    said = [("By", f"run {state.run}"), ("Style", course.plan.landing), *written(card)]
     text = tag_text(commit, entry_of(card.asks), said, by="Forgepool", at=task.since)
     tag = CommitId(mirror.git.text("mktag", stdin=text.encode()))
     if there.get(ref) == tag:

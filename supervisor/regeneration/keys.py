@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
 
 from supervisor.definitions import RegenerateDefinition
 from workers.globs import parse
-from worktrees.git import Git, TreeId
+from worktrees.git import CommitId, Git, TreeId
+from worktrees.overlay import files_of
 
 _FORM = b"regenerate-1\0"
 
@@ -27,13 +29,26 @@ def counts(definition: RegenerateDefinition, path: str) -> bool:
     return is_made(definition, path) or is_source(definition, path)
 
 
+def made_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
+    """What of a tree the command makes, as `worktrees.overlay` has files."""
+    below = _begin(definition.paths)
+    return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}
+
+
+def _begin(globs: Sequence[str]) -> tuple[str, ...] | None:
+    """Folders and files in which all lies that they cover; None where it may lie anywhere."""
+    heads = {"/".join(way.head) for glob in globs for way in parse(glob).ways}
+    return None if "" in heads else tuple(sorted(heads))
+
+
 def key_of(definition: RegenerateDefinition, git: Git, tree: TreeId) -> str:
     """Equal for equal commands and equal files that count, whatever else is in the tree and whoever asks."""
     digest = hashlib.sha256(_FORM + definition.encode().encode() + b"\0")
     if not definition.of:
         digest.update(tree.encode())
         return digest.hexdigest()
-    for record in git.run("ls-tree", "-r", "-z", "--full-tree", tree).stdout.split(b"\0")[:-1]:
-        if counts(definition, os.fsdecode(record.partition(b"\t")[2])):
+    for path, facts in sorted(files_of(git, tree, _begin((*definition.paths, *definition.of))).items()):
+        if counts(definition, path):
+            record = os.fsencode(f"{facts}\t{path}")
             digest.update(b"%d:" % len(record) + record)
     return digest.hexdigest()

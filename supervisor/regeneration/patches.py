@@ -16,7 +16,7 @@ def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
     """
     if step.made is None:
         return patch_id(git, on, step.tree)
-    return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on)))
+    return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on, step.made.paths)))
 
 
 def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step], tree: TreeId) -> str:

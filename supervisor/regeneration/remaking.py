@@ -23,7 +23,7 @@ from supervisor.definitions import RegenerateDefinition
 from supervisor.demands import NotConfigured
 from supervisor.messages import CheckFailure, Train
 from supervisor.regeneration.kept import Kept
-from supervisor.regeneration.keys import counts, is_made, is_source, key_of
+from supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files
 from supervisor.regeneration.network import network_trouble
 from supervisor.regeneration.running import make
 from worktrees.compose import Made, Merged, Unmade, tree_of
@@ -112,7 +112,7 @@ class Remaking:
                 start, _ = _started(one, git, tree, on)
                 key = key_of(one, git, start)
                 made = self.kept.find(key) or self._once(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
-                files, here = files_of(git, made) if made else {}, files_of(git, tree)
+                files, here = made_files(one, git, made) if made else {}, made_files(one, git, tree)
                 found |= {path for path in mine if made and files.get(path) == here.get(path)}
         return frozenset(found)
 
@@ -211,13 +211,12 @@ def _lost(definitions: Sequence[RegenerateDefinition], git: Git, merged: Merged)
 def _started(one: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) -> tuple[TreeId, tuple[str, ...]]:
     """The tree with the files that were there before, and those of which it had others."""
     back = tuple(path for path in differing(git, on, tree) if is_made(one, path))
-    return with_files(git, tree, back, files_of(git, on)) if back else tree, back
+    return with_files(git, tree, back, files_of(git, on, back)) if back else tree, back
 
 
 def _put(one: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
     """The tree with what was made in it, whatever else lies in what is kept; and the files that are made."""
-    before = {path: facts for path, facts in files_of(git, start).items() if is_made(one, path)}
-    after = {path: facts for path, facts in files_of(git, made).items() if is_made(one, path)}
+    before, after = made_files(one, git, start), made_files(one, git, made)
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return with_files(git, start, changed, after) if changed else start, {*before, *after}
 

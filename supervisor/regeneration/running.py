@@ -9,14 +9,14 @@ from supervisor.checks.running import Place, benched
 from supervisor.checks.setups import Bench, keep_folders, set_up
 from supervisor.definitions import CheckDefinition, RegenerateDefinition
 from supervisor.messages import CheckFailure
-from supervisor.regeneration.keys import is_made
+from supervisor.regeneration.keys import made_files
 from workers.policy.sources import hosts_for_check
 from workers.sandbox.private import let_out
 from workers.sandbox.process import Command, Ended, run, shell
 from worktrees.candidate import write_commit
 from worktrees.checkout import Unusable
 from worktrees.git import CommitId, TreeId
-from worktrees.overlay import files_of, tree_with
+from worktrees.overlay import tree_with
 
 
 def make(
@@ -76,10 +76,9 @@ def _taken(definition: RegenerateDefinition, ended: Ended, bench: Bench) -> Tree
     """What git keeps of the files: what `.gitignore` names is nobody's, unless it is in the tree already."""
     git = bench.checkout.mirror.git
     try:
-        left = files_of(git, bench.checkout.snapshot())
+        files = made_files(definition, git, bench.checkout.snapshot())
     except Unusable as unusable:
         return _failure(definition, ended, reason=f"left what cannot be read: {unusable}")
-    files = {path: facts for path, facts in left.items() if is_made(definition, path)}
     if not files:
         return _failure(definition, ended, reason=f"left nothing at {_listed(definition.paths)}")
     return tree_with(git, files)

@@ -71,6 +71,10 @@ def reds(layout: Layout) -> list[tuple[int, int]]:
     return found
 
 
+_Path = tuple[float, int]
+"""The same as a Path: there are many of them."""
+
+
 class Outlook:
     """
     The paths of each car among those that have to do with it, by what is known of all cars together.
@@ -85,13 +89,21 @@ class Outlook:
         self._reds = dict[int, list[int]]()
         for subject, covered in reds(layout):
             self._reds.setdefault(subject, []).append(covered)
-        self._followed = {0: _Followed(paths=[Path(chance=1.0, ahead=0)], scale=1.0)}
-        self.paths = [self._paths(at) for at in range(len(self._good))]
-        """Of each car, the likeliest first; none where what it needs is on none of those followed."""
+        self._followed = {0: _Followed(paths=[(1.0, 0)], scale=1.0)}
+        self._paths = dict[int, list[Path]]()
+
+    def paths(self, at: int) -> list[Path]:
+        """Of a car, the likeliest first; none where what it needs is on none of those followed."""
+        if at not in self._paths:
+            followed, needed = self._among(self._layout.related[at]).paths, self._layout.needed[at]
+            able = [] if needed is None else [path for path in followed if not needed & ~path[1]]
+            self._paths[at] = [Path(chance=chance, ahead=ahead) for chance, ahead in able]
+        return self._paths[at]
 
     def chance(self, at: int, trial: Trial) -> float:
         """That the path of a trial of this car comes true, be those held released in time or not."""
         ahead, chance, among = self._layout.covered[trial.id], 1.0, 0
+        self._among(self._layout.related[at])
         for other in bits(self._layout.related[at]):
             good = self._good_among(other, among)
             among |= 1 << other
@@ -102,10 +114,6 @@ class Outlook:
             elif needed is not None and not needed & ~ahead and not self._layout.out(other):
                 chance *= 1 - good
         return chance
-
-    def _paths(self, at: int) -> list[Path]:
-        followed, needed = self._among(self._layout.related[at]).paths, self._layout.needed[at]
-        return [] if needed is None else [path for path in followed if not needed & ~path.ahead]
 
     def _among(self, cars: int) -> "_Followed":
         """Of the paths by these cars; what was followed for another car as far as both have the same before them."""
@@ -130,17 +138,19 @@ class Outlook:
         """
         if self._layout.out(at):
             return _Followed(paths=before.paths, scale=1.0)
-        found, car, needed, good = list[Path](), 1 << at, self._layout.needed[at] or 0, self._good_among(at, among)
-        for path in before.paths:
-            if needed & ~path.ahead:
-                found.append(path)
+        found, car, needed, good = list[_Path](), 1 << at, self._layout.needed[at] or 0, self._good_among(at, among)
+        is_red = at in self._reds
+        for chance, ahead in before.paths:
+            if needed & ~ahead:
+                found.append((chance, ahead))
                 continue
-            ahead = path.ahead | car
-            found.append(Path(chance=path.chance * good * self._spared(at, ahead), ahead=ahead))
-            found.append(Path(chance=path.chance * (1 - good), ahead=path.ahead))
-        found = sorted(found, key=lambda path: -path.chance)[:_WIDTH]
-        scale = sum(path.chance for path in found) or 1.0
-        return _Followed(paths=[Path(chance=path.chance / scale, ahead=path.ahead) for path in found], scale=scale)
+            spared = self._spared(at, ahead | car) if is_red else 1.0
+            found.append((chance * good * spared, ahead | car))
+            found.append((chance * (1 - good), ahead))
+        found.sort(key=_likeliest_first)
+        del found[_WIDTH:]
+        scale = sum([chance for chance, _ in found]) or 1.0
+        return _Followed(paths=[(chance / scale, ahead) for chance, ahead in found], scale=scale)
 
     def _good_among(self, at: int, among: int) -> float:
         """Of a red with a car that is not among these, only as much is known as it tells of this car alone."""
@@ -157,8 +167,12 @@ class Outlook:
 class _Followed:
     """The likeliest paths by some of the cars, and what they were scaled by at the last of these."""
 
-    paths: list[Path]
+    paths: list[_Path]
     scale: float
+
+
+def _likeliest_first(path: _Path) -> float:
+    return -path[0]
 
 
 def _prior(entry: Entry, surprise: float) -> float:

@@ -72,17 +72,22 @@ def work(layout: Layout) -> list[Action]:
 
 def _wishes(made: Work) -> Iterator[Wish]:
     """For each car that is not on trial on its likeliest path, the trial it wants."""
-    layout = made.layout
+    layout, asked = made.layout, 0
+    running = {at for at, trial in layout.coupled() if trial.state == "running"}
     for at, car in enumerate(layout.cars):
-        if not made.outlook.paths[at] or layout.out(at) or layout.has_doubt(at):
+        if asked > layout.seen.slots and at not in running:
+            # However likely it is, those before it have all slots.
             continue
-        path = made.outlook.paths[at][0]
+        if layout.out(at) or layout.has_doubt(at) or not made.outlook.paths(at):
+            continue
+        path = made.outlook.paths(at)[0]
         ahead = layout.ids(path.ahead)
         known = layout.tried.get((ahead, car), [])
         made.kept.update(trial.id for trial in known if trial.state == "running")
         if not _is_wanted(layout, path.ahead, car, known):
             continue
         if path.chance >= _WORTH or not ahead:
+            asked += 1
             yield path.chance, _start_of(ahead, car)
         else:
             made.waiting |= 1 << at
@@ -122,7 +127,7 @@ def _running(made: Work) -> Iterator[tuple[float, int, Trial]]:
 def _refuted(made: Work) -> list[Action]:
     found = list[Action]()
     for chance, at, trial in _running(made):
-        best = made.outlook.paths[at][0].chance if made.outlook.paths[at] else 1.0
+        best = made.outlook.paths(at)[0].chance if made.outlook.paths(at) else 1.0
         if chance < _REFUTED * best:
             found.append(Cancel(trial=trial.id, why="refuted: what it assumes will not come true"))
     return found
@@ -232,7 +237,7 @@ def _hedge(made: Work) -> None:
     """The likeliest of other paths, while slots are idle."""
     layout, wishes = made.layout, list[Wish]()
     for at, car in enumerate(layout.cars):
-        for path in made.outlook.paths[at][1:]:
+        for path in made.outlook.paths(at)[1:]:
             if path.chance < max(_REFUTED, layout.seen.policy.hedge_above) or layout.out(at):
                 break
             ahead = layout.ids(path.ahead)

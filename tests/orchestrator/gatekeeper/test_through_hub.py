@@ -216,7 +216,7 @@ def _steps(pair: Pair, chance: Random) -> Iterator[None]:
         yield chance.choice(may)()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: Pair, seed: int) -> None:
     """And at the end, each knows of the other's what is so, and neither has left anything in the hub."""
     run, gate, chance = pair.run, pair.gate, Random(seed)
@@ -303,6 +303,23 @@ def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
     (refused,) = [one for one in gate.journal if isinstance(one, EntryRefused)]
     assert refused.name == "other" and "which gives nothing under this name" in refused.why and refused.asks is None
     assert len([one for one in gate.journal if isinstance(one, EntrySubmitted) and one.task == entry]) == 1
+
+
+def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> None:
+    """What it demands is not known: taken for a person's, a model's work would land unseen."""
+    entry, run, gate = f"{RUN}-a", pair.run, pair.gate
+    run.works()
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    ref = f"refs/forgepool/for/main/{entry}"
+    text = pair.hub.text("cat-file", "tag", ref)
+    strange = "\n".join("Card: bm90IGEgY2FyZA==" if one.startswith("Card: ") else one for one in text.splitlines())
+    pair.hub.run("update-ref", ref, pair.hub.text("mktag", stdin=f"{strange}\n".encode()))
+    gate.takes_in()
+    assert entry not in gate.state.submitted
+    gate.answers()
+    run.looks()
+    assert "cannot be read here" in run.state.tasks["a"].reasons[-1].summary
 
 
 def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pair: Pair) -> None:

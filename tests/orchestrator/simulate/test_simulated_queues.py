@@ -1,6 +1,6 @@
 """The simulator: the same world for all, the same figures for one seed, and figures that find out a cheat."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean, median
 
@@ -30,6 +30,17 @@ class Cheat:
             self.yard.start(spec, spec)
 
 
+class Idle:
+    """Does nothing."""
+
+    def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+        pass
+
+
+SCOPED = replace(SMALL, scopes=True, real=0.1)
+UNSCOPED = replace(SCOPED, scopes=False)
+
+
 def played(policy: str, terms: Terms = SMALL, seed: int = 1) -> Yard:
     yard = Yard(world=World(terms=terms, seed=seed))
     yard.play(POLICIES[policy](yard))
@@ -45,6 +56,59 @@ def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
     assert not yard.landed.keys() & yard.returned.keys()
     assert sorted(yard.target) == sorted(yard.landed)
     assert yard.free == 3
+
+
+def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
+    """With scopes, too: each move of the target is green, and was tested as exactly that, on that tip."""
+    yard = played("forgepool", SCOPED)
+    assert (red_moves(yard), exactness_violations(yard)) == (0, 0)
+    assert sorted(yard.landed | yard.returned) == list(range(60))
+    assert any(run.times == 0 and run.state == "green" for run in yard.runs)
+
+
+def test_what_is_known_to_be_green_costs_a_run() -> None:
+    """Where all that its checks look at has been green, the same is composed on another tip, and nothing is run."""
+    world = World(terms=Terms(changes=200, bad=0.0, real=0.0, scopes=True), seed=1)
+    apart = next(one for one in world.changes[1:] if not one.modules & world.changes[0].modules)
+    together = next(one for one in world.changes[1:] if one.modules & world.changes[0].modules)
+    yard = Yard(world=world)
+    first = yard.start((0,), (0,))
+    yard.play(Idle())
+    assert first.state == "green"
+    yard.land((apart.number,))
+    again = yard.start((0,), (0,))
+    assert (again.times, again.green) == (0, True)
+    assert again.ends - again.began < 0.1
+    yard.land((together.number,))
+    assert yard.start((0,), (0,)).times == 1
+
+
+def test_scopes_gain_nothing() -> None:
+    """In the same worlds the train lands sooner, with fewer runs, where checks have scopes."""
+    within, without = (play("forgepool", POLICIES["forgepool"], terms, [1, 2]) for terms in (SCOPED, UNSCOPED))
+    assert within.p50_min < without.p50_min
+    assert within.runs_per_change < without.runs_per_change
+    assert within.wasted_pct < without.wasted_pct
+
+
+def test_a_first_red_is_known_before_it_is_there() -> None:
+    """A run that is run again is failing from the end of its first run on, and its answer is that of the last."""
+
+    @dataclass(slots=True, kw_only=True)
+    class Watching:
+        seen: list[tuple[float, bool, str]] = field(default_factory=list)
+        run: Run | None = None
+
+        def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+            self.run = self.run or yard.start((0,), (0,))
+            self.seen.append((yard.now, self.run.failing, self.run.state))
+
+    yard = Yard(world=World(terms=Terms(changes=1, bad=1.0, retries=1), seed=1))
+    watching = Watching()
+    yard.play(watching)
+    assert [told for _, *told in watching.seen] == [[False, "running"], [True, "running"], [True, "red"]]
+    began, first, last = (at for at, *_ in watching.seen)
+    assert began < first < last
 
 
 def test_a_cheat_is_not_found_out() -> None:

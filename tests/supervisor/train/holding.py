@@ -48,6 +48,7 @@ class Held:
         submitter: str = "",
         needs: str = "",
         ready: bool = True,
+        scopes: str | None = None,
         plans: bool = True,
     ) -> None:
         for one in ids:
@@ -60,6 +61,7 @@ class Held:
                     submitter=submitter,
                     needs=tuple(needs),
                     ready=ready,
+                    scopes=None if scopes is None else frozenset(scopes),
                 )
             )
         if plans:

@@ -687,3 +687,157 @@ def test_a_doubted_one_is_blamed_before_its_last_word() -> None:
     assert not line.returned
     line.red("|a")
     assert line.returned == ["a"]
+
+
+def lanes(*, slots: int = 8) -> Held:
+    """`a` and `c` have to do with each other, `b` with neither."""
+    line = Held(slots=slots)
+    line.enter("a", scopes="x", plans=False)
+    line.enter("b", scopes="y", plans=False)
+    line.enter("c", scopes="xz")
+    return line
+
+
+def test_a_car_waits_for_those_of_other_scopes() -> None:
+    """Each is tried behind those of its scopes alone, and lands before others."""
+    line = lanes()
+    assert line.running == ["a|c", "|a", "|b"]
+    line.green("|b")
+    assert line.moves == ["b"]
+    assert line.running == ["a|c", "|a"]
+    assert not line.cancelled
+
+
+def test_a_green_of_an_older_tip_lands_as_if_it_were_of_this_one() -> None:
+    """What was green before others landed elsewhere is tried anew on the tip, and lands as it is then."""
+    line = lanes()
+    line.green("|b")
+    line.green("|a")
+    assert line.moves == ["b"]
+    assert line.started == ["|a", "|b", "a|c", "|a"]
+    line.green("|a")
+    assert line.moves == ["b", "a"]
+    line.green("|c")
+    assert line.moves == ["b", "a"], "it began on a tip without 'b'"
+    line.green("|c")
+    assert line.moves == ["b", "a", "c"]
+
+
+def test_a_green_behind_one_that_is_open_is_tried_anew_for_nothing() -> None:
+    """The next landing elsewhere would undo it again: it waits until those ahead are green, and all land at once."""
+    line = lanes()
+    line.green("|b")
+    line.green("a|c")
+    assert line.running == ["|a"]
+    line.green("|a")
+    assert line.running == ["a|c", "|a"]
+    line.green("a|c")
+    assert line.moves == ["b", "ac"]
+
+
+def test_a_landing_of_its_own_scopes_leaves_a_trial_as_it_was() -> None:
+    """Who was not tried behind what has landed in its scopes is tried behind it."""
+    line = Held(slots=3)
+    line.enter("ab", scopes="x", needs="", plans=False)
+    line.enter("c", scopes="y")
+    line.red("a|b")
+    line.doubt("|a")
+    line.green("|b")
+    assert line.moves == ["b"]
+    line.green("|a")
+    assert line.moves == ["b"]
+    line.green("|a")
+    assert line.moves == ["b", "a"]
+
+
+def test_a_red_before_others_landed_elsewhere_blames_nobody() -> None:
+    """Of what it was red with nothing has changed: the second red of one alone is its own, on whatever tip it began."""
+    line = lanes()
+    line.green("|b")
+    line.red("|a")
+    assert line.returned == ["a"]
+    assert line.running == ["|c"]
+
+
+def test_a_red_elsewhere_is_gone_around() -> None:
+    """What is red in one scope disturbs nobody in another."""
+    line = lanes()
+    line.red("a|c")
+    line.doubt("|a")
+    assert "|b" in line.running
+    assert not any(spec.startswith("b|") or "b|" in spec for spec in line.started)
+
+
+def test_a_green_that_is_red_on_the_tip_goes_round_for_ever() -> None:
+    """Where scopes have promised too much, the tip has the last word."""
+    line = lanes()
+    line.green("|b")
+    line.green("|a")
+    line.red("|a")
+    assert line.returned == ["a"]
+    assert line.moves == ["b"]
+
+
+def test_a_needed_one_of_other_scopes_is_left_out() -> None:
+    """Whom one needs goes before it, whatever the scopes; and with it those that it needs."""
+    line = Held()
+    line.enter("a", scopes="x", plans=False)
+    line.enter("b", scopes="y", needs="a", plans=False)
+    line.enter("c", scopes="z", needs="b", plans=False)
+    line.enter("d", scopes="z")
+    assert line.running == ["abc|d", "ab|c", "a|b", "|a"]
+
+
+def test_one_without_scopes_goes_by_nobody() -> None:
+    """Of whose scopes nothing is known, has to do with all."""
+    line = Held()
+    line.enter("a", scopes="x", plans=False)
+    line.enter("b", plans=False)
+    line.enter("c", scopes="y", plans=False)
+    line.enter("d", scopes="x")
+    assert line.running == ["ab|d", "a|b", "b|c", "|a"]
+
+
+def test_a_car_is_mixed_while_its_own_wait() -> None:
+    """Of a backlog that is longer than the slots, those go together first that have to do with each other."""
+    line = Held(slots=1)
+    for one, scope in zip("abcd", "xyxy", strict=True):
+        line.enter(one, scopes=scope, plans=False)
+    line.policy = Policy(most=2)
+    line.settle()
+    assert line.cars == ["ac"]
+
+
+def test_a_lane_that_waits_keeps_others_from_going() -> None:
+    """Where what comes next in some scopes is too unlikely to be tried, entries of others are coupled all the same."""
+    line = Held(slots=30)
+    line.enter("abcdefghijklmnopq", scopes="x", risk=0.45, plans=False)
+    for one in line.line.entries:
+        line.line.couple((one,), len(line.line.cars))
+    line.enter("y", scopes="x")
+    line.enter("z", scopes="z")
+    assert "|z" in line.running
+    assert line.cars[-1] == "z", "behind 'q' nothing is likely: 'y' waits"
+
+
+def test_one_ahead_lands_past_those_it_was_to_come_behind() -> None:
+    """Who comes along ahead of a green one may itself have others of its scopes to wait for."""
+    line = Held()
+    line.enter("b", scopes="y", plans=False)
+    line.enter("a", scopes="xy", plans=False)
+    line.enter("c", scopes="x")
+    assert line.running == ["a|c", "b|a", "|b"]
+    line.green("a|c")
+    assert line.moves == []
+    line.green("|b")
+    line.green("|a")
+    line.green("|c")
+    assert line.moves == ["b", "a", "c"]
+
+
+def test_a_short_line_tries_the_risky_apart() -> None:
+    """Where few share its scopes a risky one goes into its place at once; those behind go around it, or behind it."""
+    line = Held()
+    line.enter("a", scopes="x", risk=0.4, plans=False)
+    line.enter("b", scopes="x")
+    assert line.cars == ["a", "b"]

@@ -1,0 +1,113 @@
+"""Entries that no check has to do with at once: neither waits for the other, and what lands was tested as it lands."""
+
+from dataclasses import replace
+
+import pytest
+from gate_world import RUN, after, commit, green, opened, submitted
+
+from orchestrator.decisions import decide
+from orchestrator.dispatch import check_request
+from orchestrator.events import CheckCancelled, CheckSent, Event, LandingAnswered, LandingIntended, MessageLost
+from orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
+from orchestrator.state import State
+from orchestrator.task_state import IllegalStep
+from supervisor.definitions import read_gate_file
+from supervisor.lanes import ONE_LANE, Lanes
+from supervisor.messages import Landing
+
+FILE = """\
+version: 1
+scopes: {web: {paths: [web]}, api: {paths: [api]}}
+checks: [{name: web, run: make web, scope: web}, {name: api, run: make api, scope: api}]
+"""
+LANES = Lanes(read_gate_file(FILE).checks)
+
+
+def course(state: State, lanes: Lanes) -> GateCourse:
+    return replace(gate_course(gate_plan(RUN, "main"), state), lanes=lanes)
+
+
+def next_of(state: State, lanes: Lanes = LANES, slots: int = 2) -> list[Event]:
+    return decide(course(state, lanes), state, now=100.0, order_slots=0, check_slots=slots, draining=False)
+
+
+def entry(name: str, path: str) -> Event:
+    return submitted(name).model_copy(update={"paths": (path,)})
+
+
+def on_trial(lanes: Lanes) -> tuple[State, dict[str, CheckSent]]:
+    """Two entries, each with a trial of its own under way."""
+    state, sent = opened(entry("a", "web/a.js"), entry("b", "api/b.py")), dict[str, CheckSent]()
+    while len(sent) < 2:
+        for event in next_of(state, lanes):
+            after(state, event)
+            if isinstance(event, CheckSent):
+                sent[event.task] = event
+    return state, sent
+
+
+def landed(state: State, intent: Event) -> None:
+    assert isinstance(intent, LandingIntended)
+    result = Landing(request_id=intent.message_id, token=intent.token, outcome="landed", commit=intent.commit)
+    after(state, intent, LandingAnswered(task=intent.task, result=result, entries=intent.entries))
+
+
+def test_each_is_tried_on_the_tip_and_with_one_lane_behind_the_other() -> None:
+    _, sent = on_trial(LANES)
+    assert [sent[one].ahead for one in "ab"] == [(), ()]
+    _, behind = on_trial(ONE_LANE)
+    assert [behind[one].ahead for one in "ab"] == [(), ("a",)]
+
+
+def test_a_landing_in_another_lane_ends_no_trial_and_what_it_found_is_tried_again_where_it_lands() -> None:
+    state, sent = on_trial(LANES)
+    after(state, green(sent["a"]))
+    landed(state, next(one for one in next_of(state) if isinstance(one, LandingIntended)))
+    assert not [one for one in next_of(state) if isinstance(one, CheckCancelled | CheckSent)]
+    after(state, green(sent["b"]))
+    again = next_of(state)
+    assert [(one.car, one.ahead, one.base) for one in again if isinstance(one, CheckSent)] == [
+        (("b",), (), commit("composed"))
+    ]
+    assert not [one for one in again if isinstance(one, LandingIntended)], "it was green on a tip that is none any more"
+
+
+def test_what_was_green_before_the_tip_moved_is_not_landed_by_anybody() -> None:
+    state, sent = on_trial(LANES)
+    after(state, green(sent["a"]))
+    landed(state, next(one for one in next_of(state) if isinstance(one, LandingIntended)))
+    after(state, green(sent["b"]))
+    wrong = LandingIntended(
+        task="b",
+        message_id=f"{RUN}.b.1.land-1",
+        token="t",
+        base=state.tip,
+        commit=commit("composed"),
+        tree=commit("tree"),
+        certificates=(),
+        entries=("b",),
+        issued_at=1.0,
+    )
+    with pytest.raises(IllegalStep, match="not what was found green"):
+        after(state, wrong)
+
+
+def test_a_trial_left_behind_is_sent_again_as_it_was_composed_first() -> None:
+    """Behind a tip that has moved it is asked for what it was asked for: another tree would be nobody's."""
+    state, sent = on_trial(LANES)
+    before = check_request(course(state, LANES), state, state.outstanding()[sent["b"].message_id], now=1.0)
+    after(state, green(sent["a"]))
+    landed(state, next(one for one in next_of(state) if isinstance(one, LandingIntended)))
+    again = check_request(course(state, LANES), state, state.outstanding()[sent["b"].message_id], now=1.0)
+    assert (again.base, again.ahead, again.entries) == (before.base, before.ahead, before.entries)
+    after(state, MessageLost(message_id=sent["b"].message_id, why="gone"))
+    assert [(one.car, one.base) for one in next_of(state) if isinstance(one, CheckSent)] == [(("b",), state.tip)]
+
+
+def test_with_one_lane_what_was_tried_without_whoever_lands_is_of_no_use() -> None:
+    state, sent = on_trial(ONE_LANE)
+    assert sent["b"].ahead == ("a",)
+    after(state, green(sent["a"]))
+    landed(state, next(one for one in next_of(state, ONE_LANE) if isinstance(one, LandingIntended)))
+    trial = state.train.line.trials[sent["b"].message_id]
+    assert (trial.ahead, trial.behind, state.train.out[trial.id].base) == ((), False, state.tip)
