@@ -307,7 +307,7 @@ def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
 
 def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> None:
     """What it demands is not known: taken for a person's, a model's work would land unseen."""
-    entry, run, gate = f"{RUN}-a", pair.run, pair.gate
+    entry, run, gate = f"{RUN}--a", pair.run, pair.gate
     run.works()
     run.looks()
     run.exchange.put(run.course, run.state)
