@@ -147,7 +147,8 @@ class _Gate:
             # What is tried of those that land goes on until they have landed.
             slots -= running - self._running()
         outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
-        policy = Policy(most_of_one=cap, later_passes=not self.state.train.doubted)
+        doubted = (one for one in self.state.train.doubted if not _stays(self.state, one))
+        policy = Policy(most_of_one=cap, later_passes=not any(doubted))
         events: list[Event] = []
         for _ in range(_ROUNDS):
             actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))

@@ -1,7 +1,7 @@
 """`forgepool gate serve`, and what it is asked: `submit`, `status`, `explain`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
 from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
 from orchestrator.gatekeeper.freezes import BadFreeze, freezes
-from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.naming import found, gates_called
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import Beside, posts
@@ -58,7 +57,10 @@ def serve(
     ] = "none",
     freeze: Annotated[
         Words,
-        typer.Option(metavar="FROM - TO", help="Nothing but hotfixes lands then; may be given again."),
+        typer.Option(
+            metavar="FROM - TO",
+            help='Nothing but hotfixes lands then, as in "fri 16:00 - mon 08:00"; may be given again.',
+        ),
     ] = None,
     freeze_zone: Annotated[str, typer.Option(metavar="ZONE", help="Of --freeze; default: the machine's.")] = "",
     most_of_one: Annotated[
@@ -83,11 +85,7 @@ def serve(
     What is checked is what each branch's own forgepool.yaml says. Killed and started again, it goes on where it was.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
-    for option, given in (("--http", http), ("--forge", forge)):
-        if given is not None and len(targets) > 1:
-            raise CannotRun(
-                f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own"
-            )
+    _refuse_together(targets, {"--http": http, "--forge": forge})
     rules = _rules(freeze or (), freeze_zone, most_of_one)
     stands = [replace(one, people=people, trials=trials, rules=rules) for one in posts(repo, targets, settings)]
     beside: list[Beside] = []
@@ -97,9 +95,7 @@ def serve(
     if http is not None:
         beside.append(api_beside(http, token_file, targets[0], settings, _note))
     wishes = listen_to_ctrl_c()
-    say(
-        f"{_gates(targets)} in {stands[0].hub.facts.url} {'are' if len(targets) > 1 else 'is'} open; {_way_in(targets)}"
-    )
+    say(_opening(targets, stands[0].hub.facts.url))
     told = heard(partial(_tell, _column(targets)), wishes, settings)
     kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
     return max(_close(one, wishes, alone=len(kept) == 1) for one in kept)
@@ -114,17 +110,17 @@ def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRul
     return GateRules(freezes=tuple(freeze), zone=zone, most_of_one=most_of_one)
 
 
-def _gates(targets: Sequence[str]) -> str:
-    return (
-        f"the gate of {targets[0]}"
-        if len(targets) == 1
-        else f"the gates of {', '.join(targets[:-1])} and {targets[-1]}"
-    )
+def _refuse_together(targets: Sequence[str], serving_one: Mapping[str, str | None]) -> None:
+    option = next((option for option, given in serving_one.items() if given is not None), None)
+    if option is not None and len(targets) > 1:
+        raise CannotRun(f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own")
 
 
-def _way_in(targets: Sequence[str]) -> str:
-    where = " --target TARGET" if len(targets) > 1 else ""
-    return f"to be let in: forgepool gate submit BRANCH{where}"
+def _opening(targets: Sequence[str], hub: str) -> str:
+    if len(targets) == 1:
+        return f"the gate of {targets[0]} in {hub} is open; to be let in: forgepool gate submit BRANCH"
+    which = f"{', '.join(targets[:-1])} and {targets[-1]}"
+    return f"the gates of {which} in {hub} are open; to be let in: forgepool gate submit BRANCH --target TARGET"
 
 
 def _column(targets: Sequence[str]) -> int:
@@ -132,11 +128,11 @@ def _column(targets: Sequence[str]) -> int:
     return max(map(len, targets)) if len(targets) > 1 else 0
 
 
-def _left(targets: Sequence[str], loop: GateLoop, trouble: Exception) -> None:
+def _left(targets: Sequence[str], gate: State, trouble: Exception) -> None:
     if len(targets) > 1:
         said = str(trouble).strip().splitlines()
         why = said[0] if said else type(trouble).__name__
-        _note(f"the gate of {loop.state.target} is left, the others go on; {why}")
+        _note(f"the gate of {gate.target} is left, the others go on; {why}")
 
 
 def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:

@@ -1,6 +1,7 @@
 """What a person says to a gate: of one entry, or of all."""
 
 import getpass
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -13,6 +14,7 @@ from orchestrator.cli.say import say, say_json
 from orchestrator.events import Event
 from orchestrator.gatekeeper.intake import asked
 from orchestrator.gatekeeper.naming import found, gate_called
+from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
 from orchestrator.gatekeeper.submissions import CLASSES
 from orchestrator.gatekeeper.telling import gate_sentence
 from orchestrator.hub import CannotRun
@@ -95,6 +97,8 @@ def _ask(as_json: bool, gate: str | None, entry: str | None, request: Request, w
         one = found(Settings(), entry, gate)
         kept, state, where = one.kept, one.state, f"'{entry}' is {one.state.tasks[one.name].phase}"
         request = request.model_copy(update={"task": one.name})
+        if request.do == "retry":
+            refuse_forgotten(state, one.name)
     if not asked(state, request):
         raise CannotRun(f"there is nothing to {wish}: {where}")
     changes = _left_or_done(kept, request)
@@ -105,6 +109,15 @@ def _ask(as_json: bool, gate: str | None, entry: str | None, request: Request, w
     for line in said if changes is not None else [f"asked the gate to {wish}{f' {entry}' if entry else ''}"]:
         say(line)
     return 0
+
+
+def refuse_forgotten(state: State, entry: str) -> None:
+    """Raises CannotRun where the hub need not have its commit any more."""
+    if state.tasks[entry].phase != "landed" and entry in forgettable(state, time.time()):
+        raise CannotRun(
+            f"'{entry}' was given back more than {KEPT_DAYS} days ago, or before {MOST_KEPT} others, and is kept no "
+            f"more; submit it again: forgepool gate submit BRANCH --name {entry}"
+        )
 
 
 def _left_or_done(kept: KeptRun, request: Request) -> Sequence[Event] | None:

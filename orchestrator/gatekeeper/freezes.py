@@ -138,11 +138,18 @@ def _weekly(text: str, begin: re.Match[str], end: re.Match[str]) -> Weekly:
 
 
 def _once(text: str, begin: re.Match[str], end: re.Match[str]) -> Once:
-    first = datetime.combine(date.fromisoformat(begin[1]), _time(begin))
-    last = datetime.combine(date.fromisoformat(end[1]), time()) + _end_of(end)
+    first = datetime.combine(_date(begin), _time(begin))
+    last = datetime.combine(_date(end), time()) + _end_of(end)
     if last <= first:
         raise BadFreeze(f"'{text}' ends before it begins; {_EXAMPLE}")
     return Once(Span(first, last))
+
+
+def _date(side: re.Match[str]) -> date:
+    """Of the years that every machine's clock knows. Raises ValueError."""
+    if not 1971 <= (found := date.fromisoformat(side[1])).year <= 2999:
+        raise ValueError(found)
+    return found
 
 
 def _time(side: re.Match[str]) -> time:

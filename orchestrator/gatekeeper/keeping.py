@@ -12,6 +12,7 @@ from orchestrator.decisions import decide
 from orchestrator.events import CheckSent, EntrySubmitted, Event, GateFrozen, GateThawed, LandingAnswered, TipMoved
 from orchestrator.gatekeeper.course import GateCourse
 from orchestrator.gatekeeper.intake import asked, taken_in
+from orchestrator.gatekeeper.pins import forgettable, pin, pin_again, pin_missing, pins_of, remove
 from orchestrator.gatekeeper.places import Places
 from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
 from orchestrator.inbox import Request
@@ -20,11 +21,11 @@ from orchestrator.requests import granted
 from orchestrator.through.publishing import Notices
 from supervisor.lanes import MOST_PATHS
 from supervisor.messages import Landing
-from workers.refs import candidate_ref, made_ref, marker_ref, run_refs
+from workers.refs import made_ref, run_refs
 from worktrees.changes import changes, touched_paths
 from worktrees.git import CommitId, GitFailed
 from worktrees.mirror import MissingCommit
-from worktrees.push import Pushed, RefUpdate
+from worktrees.push import RefUpdate
 
 log = structlog.get_logger()
 
@@ -34,8 +35,6 @@ MADE_KEPT_S = 3 * 24 * 3600.0
 """How long what a command has made is kept for those in line; what is green for longer is tested again."""
 _MOST_TAKEN_IN = 25
 """Submissions at one look: each costs some processes, and answers wait meanwhile."""
-_MOST_SWEPT = 500
-"""Refs deleted by one push: each costs two words of its command line."""
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ class GateLoop(Loop):
     _put_off: set[str] = field(default_factory=set)
     """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
     _swept: set[str] | None = None
-    """Landed entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    """Entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
     _made: dict[str, float] = field(default_factory=dict)
     """When refs of what commands have made were first seen here."""
     _bare: bool = False
@@ -72,6 +71,9 @@ class GateLoop(Loop):
             self.journal.close()
 
     def _turn(self) -> None:
+        if self.places is not None:
+            # Should this turn not come so far as to say anew what is wanted, nobody is to wait for it.
+            self.places.want(self.state.run, 0)
         self._tell_of_freezes()
         try:
             self._look_at_hub()
@@ -81,7 +83,7 @@ class GateLoop(Loop):
         Loop._turn(self)
 
     def _tell_of_freezes(self) -> None:
-        until = self.state.rules.frozen_until(time.time())
+        until = self.state.rules.frozen_until(self.clock())
         if until != self._frozen:
             frozen = GateThawed() if until is None else GateFrozen(until=until, clock=self.state.rules.clock(until))
             self.record([frozen])
@@ -110,7 +112,7 @@ class GateLoop(Loop):
         wanted = decide(
             self.course,
             self.state,
-            now=time.time(),
+            now=self.clock(),
             order_slots=0,
             review_slots=0,
             check_slots=places,
@@ -122,13 +124,15 @@ class GateLoop(Loop):
         said = asked(self.state, request)
         if said is None:
             return granted(self.course, self.state, request)
-        return [one for one in said if not isinstance(one, EntrySubmitted) or self._is_pinned(one)]
+        run = self.state.run
+        return [one for one in said if not isinstance(one, EntrySubmitted) or pin_again(self.mirror, run, one)]
 
     def record(self, events: Sequence[Event]) -> None:
         Loop.record(self, events)
         if self.places is not None and any(isinstance(one, CheckSent) for one in events):
             self.places.serve(self.state.run)
-        if any(isinstance(one, EntrySubmitted) for one in events):
+        if again := {one.task for one in events if isinstance(one, EntrySubmitted)}:
+            self._swept = self._swept and self._swept - again
             self._meet_entries()
         if any(isinstance(one, LandingAnswered) for one in events):
             # Others may have come in with it, or instead of it: that is found before anybody is judged on the new tip.
@@ -212,7 +216,7 @@ class GateLoop(Loop):
             for event in taken_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
                     event = event.model_copy(update={"paths": self._paths(one.commit)})
-                    self._pin(event)
+                    pin(self.mirror, self.state.run, event)
                 self.record([event])
             self._drop(one)
 
@@ -228,54 +232,20 @@ class GateLoop(Loop):
         task = self.state.tasks.get(name)
         return task is not None and (task.phase == "landing" or task.landing_in_doubt)
 
-    def _pin(self, event: EntrySubmitted) -> None:
-        """
-        Below the gate's own refs, where nobody moves it; again does nothing.
-
-        What lies there is of a time that the journal does not know, for it was lost and an older one put in its place.
-        """
-        ref, commit = candidate_ref(self.state.run, event.task, event.revision), CommitId(event.commit)
-        self.mirror.push([RefUpdate(ref=ref, new=commit, expected=None)])
-        kept = self.mirror.hub_refs(ref).get(ref)
-        if kept != commit:
-            self.mirror.push([RefUpdate(ref=ref, new=commit, expected=kept)])
-            kept = self.mirror.hub_refs(ref).get(ref)
-        if kept != commit:
-            raise GitFailed(("push", ref), 1, f"{ref} is at {kept}, not at the {commit} that was submitted")
-
-    def _is_pinned(self, event: EntrySubmitted) -> bool:
-        """The same commit under another revision; not where the hub has lost it."""
-        earlier = candidate_ref(self.state.run, event.task, event.revision - 1)
-        try:
-            self.mirror.ensure(CommitId(event.commit), refs=(earlier,))
-        except MissingCommit as gone:
-            log.warning("entry.gone", run=self.state.run, entry=event.task, why=str(gone))
-            return False
-        self._pin(event)
-        return True
-
     def _drop(self, one: Submission) -> None:
         """Unless it was pushed anew meanwhile: then the new one is taken in next time."""
         self.mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
 
     def _sweep(self) -> None:
-        """What has landed is in the target's history, and in the journal: its refs are needed no more."""
         if self._swept is None:
-            self._pin_anew()
+            pin_missing(self.mirror, self.state)
             self._swept = set()
-        gone = {task.id for task in self.state.in_phase("landed")} - self._swept
+        gone = forgettable(self.state, self.clock()) - self._swept
         self._bare = self._bare and not self.state.train.line.entries
         if not gone and (self._bare or self.state.train.line.entries):
             return
         there = self.mirror.hub_refs(run_refs(self.state.run))
-        markers = {marker_ref(self.state.run, one) for one in gone}
-        mine = [ref for ref in there if ref in markers or _entry_of(ref) in gone]
-        mine += self._needless(there)
-        for start in range(0, len(mine), _MOST_SWEPT):
-            part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in mine[start : start + _MOST_SWEPT]]
-            said = self.mirror.push(part)
-            if not isinstance(said, Pushed):
-                log.warning("refs.kept", run=self.state.run, why=str(said))
+        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._needless(there)])
         self._swept |= gone
 
     def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
@@ -287,16 +257,3 @@ class GateLoop(Loop):
         now = time.monotonic()
         self._made = {ref: self._made.get(ref, now) for ref in made}
         return [ref for ref, seen in self._made.items() if now - seen > MADE_KEPT_S]
-
-    def _pin_anew(self) -> None:
-        """Who was asked for again while nobody kept the gate was journaled, and not pinned."""
-        there = self.mirror.hub_refs(run_refs(self.state.run))
-        for event in [self.state.submitted[one] for one in self.state.train.line.entries]:
-            if candidate_ref(self.state.run, event.task, event.revision) not in there:
-                self._is_pinned(event)
-
-
-def _entry_of(ref: str) -> str:
-    """Whose pin it is: `refs/forgepool/<run>/orders/<entry>/<revision>`."""
-    words = ref.split("/")
-    return words[4] if len(words) == 6 and words[3] == "orders" else ""

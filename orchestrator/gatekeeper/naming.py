@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from orchestrator import runs
 from orchestrator.gatekeeper.explaining import refusal
-from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.gatekeeper.submissions import earlier_name, entry_name
 from orchestrator.hub import CannotRun
 from orchestrator.runs import KeptRun
 from orchestrator.state import State
@@ -52,7 +52,9 @@ def found(settings: Settings, entry: str, gate: str | None) -> Found:
         CannotRun: none has it, with why it was not taken in where one knows that; or several have it.
     """
     kept = gates_called(settings, gate)
-    states, name = [one.state() for one in kept], entry_name(entry)
+    states = [one.state() for one in kept]
+    named = (entry_name(entry), earlier_name(entry))
+    name = next((one for one in named if any(one in state.submitted for state in states)), named[0])
     having = [at for at, state in enumerate(states) if name in state.submitted]
     if len(having) == 1:
         return Found(kept=kept[having[0]], state=states[having[0]], name=name)

@@ -46,12 +46,11 @@ class Places:
     _count: int = 0
 
     def of(self, run: str, total: int) -> int:
-        """As `places_for`; until it says anew, the gate wants none besides those."""
-        self._wants.pop(run, None)
+        """As `places_for`."""
         return places_for(run, total, {name: self._claim(name) for name in self.states})
 
     def want(self, run: str, more: int) -> None:
-        """So many trials the gate would start besides, if it had all places."""
+        """So many trials the gate would start besides, if it had all places; it holds until the gate says anew."""
         self._wants[run] = more
 
     def serve(self, run: str) -> None:

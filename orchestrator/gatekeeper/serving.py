@@ -13,7 +13,7 @@ from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
 from orchestrator.gatekeeper.keeping import GateLoop
 from orchestrator.gatekeeper.places import Places
 from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.gatekeeper.submissions import earlier_name
 from orchestrator.gatekeeper.together import Leave, keep_together, shared
 from orchestrator.hub import CannotRun, Hub, open_hub
 from orchestrator.journal import Journal
@@ -51,7 +51,7 @@ class Post:
 
 def gate_name(hub: str, target: str) -> str:
     """Of the one gate that this home has in front of a branch of a hub."""
-    return f"gate-{entry_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
+    return f"gate-{earlier_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
 
 
 def posted(where: str, target: str, settings: Settings) -> Post:
@@ -122,24 +122,7 @@ def serve(
         begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
         broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
         use_broker(broker)
-        places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
-        loops = [
-            GateLoop(
-                course=gate_course(one.kept.plan, one.state, one.post.people),
-                state=one.state,
-                journal=one.journal,
-                folder=one.kept.folder,
-                mirror=one.post.hub.mirror,
-                link=Link(connect(broker), one.state.run, settings.lease_ttl_s),
-                parts=part,
-                wishes=wishes,
-                listener=listener,
-                wait_s=WAIT_S / len(begun),
-                places=places,
-                notices=Notices(host=settings.host),
-            )
-            for one, part in zip(begun, shared(parts, len(begun)), strict=True)
-        ]
+        loops = _loops(begun, broker, parts, settings, wishes, listener)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else Aside())
         for serves in beside:
             held.enter_context(serves(kept[0], mirror))
@@ -157,6 +140,34 @@ class _Begun:
     journal: Journal
     state: State
     is_resumed: bool
+
+
+def _loops(
+    begun: Sequence[_Begun],
+    broker: str,
+    parts: Embedded | None,
+    settings: Settings,
+    wishes: Wishes,
+    listener: Listener,
+) -> list[GateLoop]:
+    places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+    return [
+        GateLoop(
+            course=gate_course(one.kept.plan, one.state, one.post.people),
+            state=one.state,
+            journal=one.journal,
+            folder=one.kept.folder,
+            mirror=one.post.hub.mirror,
+            link=Link(connect(broker), one.state.run, settings.lease_ttl_s),
+            parts=part,
+            wishes=wishes,
+            listener=listener,
+            wait_s=WAIT_S / len(begun),
+            places=places,
+            notices=Notices(host=settings.host),
+        )
+        for one, part in zip(begun, shared(parts, len(begun)), strict=True)
+    ]
 
 
 def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:

@@ -20,7 +20,9 @@ from worktrees.mirror import Mirror
 
 CLASSES = ("hotfix", "normal", "low")
 STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_/-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_]+(?:[/-][A-Za-z0-9_]+)+")
+"""Without two of its dashes or slashes side by side: what becomes of it can be told from what becomes of others."""
 _MOST_NAME = 100
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_TITLE = 200
@@ -51,12 +53,24 @@ class Submission:
 
 def entry_name(text: str) -> str:
     """
-    A name that may stand in refs and files: `feature/a` becomes `feature-a`. Where more than that is lost, a digest of
-    the whole tells it from others that would be called the same.
+    A name that may stand in refs and files: `feature/a` becomes `feature--a`. Where that could be another's name as
+    well, a digest of the whole tells them apart. A name remains what it is.
     """
+    name = text.replace("/", "--")
+    if (_PLAIN_NAME.fullmatch(text) or _PLAIN_PATH.fullmatch(text)) and len(name) <= _MOST_NAME:
+        return name
+    return _with_digest(text)
+
+
+def earlier_name(text: str) -> str:
+    """What `entry_name` made of it once, when `feature/a` and `feature-a` were one: of gates, and of older journals."""
     fit = _UNFIT.sub("-", text).strip("-")
-    if _PLAIN_NAME.fullmatch(text) and fit and len(fit) <= _MOST_NAME:
-        return fit
+    plain = re.fullmatch(r"[A-Za-z0-9_/-]+", text)
+    return fit if plain and fit and len(fit) <= _MOST_NAME else _with_digest(text)
+
+
+def _with_digest(text: str) -> str:
+    fit = _UNFIT.sub("-", text).strip("-")
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"{fit[: _MOST_NAME - 10] or 'entry'}-{digest}"
 

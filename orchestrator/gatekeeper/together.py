@@ -8,14 +8,27 @@ journal, a link and a state of its own. All stand at one hub: where that is slow
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 
-from orchestrator.gatekeeper.keeping import GateLoop
-from orchestrator.loop import Parts
+from orchestrator.loop import Ending, Parts
+from orchestrator.state import State
 
 log = structlog.get_logger()
-Leave = Callable[[GateLoop, Exception], None]
+
+
+class Gate(Protocol):
+    """One of several at work."""
+
+    state: State
+
+    def step(self) -> Ending | None: ...
+
+    def leave(self) -> None: ...
+
+
+Leave = Callable[[State, Exception], None]
 
 
 @dataclass(slots=True)
@@ -44,21 +57,30 @@ def shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
     return made
 
 
-def keep_together(loops: Sequence[GateLoop], left: Leave) -> list[Exception]:
+def keep_together(gates: Sequence[Gate], left: Leave) -> list[Exception]:
     """
     Turns of each, until a person has stopped all. What nobody foresaw ends the gate that it happens to, of which `left`
     is told, and not the others; it is answered when these have ended, too.
     """
-    troubles, at_work = list[Exception](), list(loops)
+    troubles, at_work = list[Exception](), list(gates)
     while at_work:
-        for loop in list(at_work):
+        for gate in list(at_work):
             try:
-                if loop.step() is None:
+                if gate.step() is None:
                     continue
             except Exception as trouble:
-                log.exception("gate.left", run=loop.state.run)
+                log.exception("gate.left", run=gate.state.run)
                 troubles.append(trouble)
-                left(loop, trouble)
-            at_work.remove(loop)
-            loop.leave()
+                left(gate.state, trouble)
+            at_work.remove(gate)
+            troubles += _leave(gate)
     return troubles
+
+
+def _leave(gate: Gate) -> list[Exception]:
+    """What keeps a gate from going on may keep it from taking its leave as well: that too is nobody else's."""
+    try:
+        gate.leave()
+    except Exception as trouble:
+        return [trouble]
+    return []

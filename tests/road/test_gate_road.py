@@ -71,8 +71,8 @@ def test_who_needs_another_of_the_same_moment_comes_after_it(gate: GateOf) -> No
     first = gate.commit({"e/z-first": "ok\n"})
     then = gate.tagged("a-then", gate.commit({"e/a-then": "ok\n"}), Needs="z/first")
     gate.give_all({"a-then": then, "z/first": first})
-    gate.wait_landed("a-then", "z-first")
-    assert gate.landed(after=before) == ["z-first", "a-then"]
+    gate.wait_landed("a-then", "z--first")
+    assert gate.landed(after=before) == ["z--first", "a-then"]
 
 
 def test_needs_in_a_circle_are_refused(gate: GateOf) -> None:

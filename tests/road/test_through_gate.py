@@ -71,11 +71,11 @@ def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate:
         ended(there, -signal.SIGKILL, "resume", run, dies_at="entry.told.unjournaled")
         there.run("cancel", run, "unwanted")
         said = " ".join(ended(there, 1, "resume", run).out.split())
-        assert f"forgepool approve {gate.run} {run}-model --by NAME" in said
+        assert f"forgepool approve {gate.run} {run}--model --by NAME" in said
         refused = there.run("approve", run, "model", "--by", "Ann")
-        assert (refused.status, f"say it there: forgepool approve {gate.run} {run}-model" in refused.err) == (2, True)
-        gate.asks("approve", f"{run}-model")
-        gate.wait_landed(f"{run}-model")
+        assert (refused.status, f"say it there: forgepool approve {gate.run} {run}--model" in refused.err) == (2, True)
+        gate.asks("approve", f"{run}--model")
+        gate.wait_landed(f"{run}--model")
         ended(there, 1, "resume", run)
     _assert_landed(gate, there, run, before)
     _assert_told(gate, there, run)
@@ -84,12 +84,12 @@ def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate:
 
 def _assert_landed(gate: GateOf, there: Machine, run: str, before: str) -> None:
     landed = gate.landed(after=before)
-    assert sorted(landed) == [f"{run}-{one}" for one in ("model", "one", "three", "two")]
-    assert landed.index(f"{run}-one") < landed.index(f"{run}-two")
+    assert sorted(landed) == [f"{run}--{one}" for one in ("model", "one", "three", "two")]
+    assert landed.index(f"{run}--one") < landed.index(f"{run}--two")
     journal = there.journal()
     assert not list(events_of(journal, e.LandingIntended)) and not list(events_of(journal, e.CheckSent))
     given = [(one.task, one.number) for one in events_of(journal, e.EntryGiven)]
-    taken = [one.task.removeprefix(f"{run}-") for one in events_of(gate.journal(), e.EntrySubmitted)]
+    taken = [one.task.removeprefix(f"{run}--") for one in events_of(gate.journal(), e.EntrySubmitted)]
     assert len(given) == len({*given}), "nothing is given twice under one number"
     assert sorted(taken) == sorted(one for one, _ in given if one != "unwanted" or one in taken)
 
@@ -98,10 +98,10 @@ def _assert_told(gate: GateOf, there: Machine, run: str) -> None:
     (returned,) = events_of(there.journal(), e.TaskReturned)
     assert (returned.task, returned.reason.attempt, returned.reason.kind) == ("three", 1, "check_failed")
     assert "e/three is bad" in returned.reason.log_tail
-    card = gate.state().submitted[f"{run}-model"].card
+    card = gate.state().submitted[f"{run}--model"].card
     assert card is not None and (card.description, card.files) == ("Write  it.\n", ("e/model",))
     report = there.run("report", run).out
-    assert f"landed by {gate.run}, as its entry {run}-model" in report
+    assert f"landed by {gate.run}, as its entry {run}--model" in report
     assert "approved by someone" in report and "unwanted (cancelled)" in report, report
 
 

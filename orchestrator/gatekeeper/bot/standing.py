@@ -49,6 +49,8 @@ def _pending(stand: EntryStanding) -> str:
             return "it waits in line"
         case "tested", _:
             return "its checks run"
+        case _, "frozen":
+            return stand.why
         case "green", _:
             return "its checks are green; it lands with or after what stands before it"
         case _:

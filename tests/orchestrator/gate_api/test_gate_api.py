@@ -73,14 +73,14 @@ def test_a_branch_enters_by_a_push_to_the_hub(api: Caller, gate: KeptGate) -> No
     """It is told as submitted until the gate has looked, and then as what the gate knows of it."""
     wish = {"branch": "team/x", "class": "hotfix", "by": "grace", "agent": "coder", "family": ["red"]}
     status, answer = api.ask("POST", "/entries", wish)
-    assert (status, answer["name"], answer["commit"]) == (202, "team-x", gate.head("team/x"))
-    assert list(gate.refs()) == ["refs/forgepool/for/main/team-x"]
-    assert api.ask("GET", "/entries/team-x")[1]["state"] == "submitted"
+    assert (status, answer["name"], answer["commit"]) == (202, "team--x", gate.head("team/x"))
+    assert list(gate.refs()) == ["refs/forgepool/for/main/team--x"]
+    assert api.ask("GET", "/entries/team--x")[1]["state"] == "submitted"
     gate.turn()
-    status, entry = api.ask("GET", "/entries/team-x")
+    status, entry = api.ask("GET", "/entries/team--x")
     assert (status, entry["state"], entry["class"], entry["by"]) == (200, "waits", "hotfix", "grace")
-    assert entry["explained"].startswith("'team-x' (") and entry["reasons"] == []
-    author = gate.state.submitted["team-x"].author
+    assert entry["explained"].startswith("'team--x' (") and entry["reasons"] == []
+    author = gate.state.submitted["team--x"].author
     assert (author.agent, author.families) == ("coder", ("red",))
 
 

@@ -87,6 +87,8 @@ def test_who_waits_for_the_end_of_a_freeze_finds_it_ended(now: int) -> None:
         ("fri 25:00 - mon 08:00", "no day or no time of day"),
         ("foo 16:00 - bar 08:00", "no day or no time of day"),
         ("2026-02-30 - 2026-03-01", "no day or no time of day"),
+        ("2026-12-20 - 9999-12-31", "no day or no time of day"),
+        ("0001-01-01 - 2026-12-31", "no day or no time of day"),
         ("fri 16:00 - 2026-12-01", "of a day of the week and of a date"),
         ("2026-12-02 - 2026-12-01", "ends before it begins"),
         ("fri 16:00 - fri 16:00", "ends where it begins"),

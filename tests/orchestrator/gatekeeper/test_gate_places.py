@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from orchestrator.events import CheckSent
 from orchestrator.gatekeeper.places import Claim, Places, places_for
-from orchestrator.gatekeeper.together import shared
+from orchestrator.gatekeeper.together import keep_together, shared
+from orchestrator.loop import Ending
+from orchestrator.state import State
 
 CLAIM = st.builds(Claim, running=st.integers(0, 5), wants=st.integers(0, 5), served=st.integers(0, 9))
 
@@ -44,12 +46,14 @@ def test_all_together_never_have_more_than_there_are(total: int, claims: dict[st
             assert more == max(0, total - running), "a place that nobody else wants"
 
 
-def test_what_a_gate_wants_is_forgotten_once_it_is_asked_anew_or_gone() -> None:
+def test_what_a_gate_wants_is_forgotten_once_it_says_so_or_is_gone() -> None:
     """Trouble that keeps it from saying so must not keep places from others."""
     places = Places(states={"a": opened(), "b": opened()})
     places.want("b", 1)
     places.serve("a")
-    assert (places.of("a", 1), places.of("b", 1), places.of("a", 1)) == (0, 1, 1)
+    assert (places.of("a", 1), places.of("b", 1)) == (0, 1)
+    places.want("b", 0)
+    assert places.of("a", 1) == 1
     places.want("b", 1)
     places.leave("b")
     assert places.of("a", 1) == 1
@@ -78,3 +82,36 @@ def test_each_gate_hears_of_all_that_was_started_again() -> None:
     assert first is not None and second is not None
     heard: list[Callable[[], list[str]]] = [first.mend, second.mend, first.mend, second.mend]
     assert [hear() for hear in heard] == [["gate"], ["gate"], ["redis"], ["redis"]]
+
+
+class _Gate:
+    """Goes on for so many turns, and ends, or falls over."""
+
+    def __init__(self, turns: int, trouble: Exception | None = None) -> None:
+        self.state, self.turns, self.trouble, self.is_left = opened(), turns, trouble, False
+
+    def step(self) -> Ending | None:
+        assert not self.is_left
+        self.turns -= 1
+        if self.turns < 0 and self.trouble is not None:
+            raise self.trouble
+        return "interrupted" if self.turns < 0 else None
+
+    def leave(self) -> None:
+        self.is_left = True
+        if self.trouble is not None:
+            raise self.trouble
+
+
+def test_what_nobody_foresaw_ends_one_gate_and_is_told_and_raised_after_the_others() -> None:
+    """Nor does it keep them from going on that it cannot take its leave."""
+    fallen, others = _Gate(2, OSError("no disk")), [_Gate(5), _Gate(0)]
+    told: list[tuple[State, str, int]] = []
+    troubles = keep_together(
+        [others[0], fallen, others[1]],
+        lambda state, trouble: told.append((state, str(trouble), others[0].turns)),
+    )
+    assert [str(one) for one in troubles] == ["no disk", "no disk"]
+    assert told == [(fallen.state, "no disk", 2)], "told at once, while the other goes on"
+    assert fallen.is_left and all(one.is_left for one in others)
+    assert keep_together([_Gate(1)], lambda state, trouble: None) == []

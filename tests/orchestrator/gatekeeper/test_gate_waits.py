@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from gate_world import RUN, after, commit, decided, green, landing, opened, submitted
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.dispatch import author_in
 from orchestrator.events import (
@@ -22,7 +24,8 @@ from orchestrator.events import (
 from orchestrator.gatekeeper import explaining
 from orchestrator.gatekeeper.course import gate_course, gate_plan
 from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.submissions import entry_name
+from orchestrator.gatekeeper.serving import gate_name
+from orchestrator.gatekeeper.submissions import earlier_name, entry_name
 from orchestrator.hub import CannotRun
 from orchestrator.loop import Wishes
 from orchestrator.runs import KeptRun, Options
@@ -30,6 +33,7 @@ from orchestrator.session import resume_run
 from supervisor.messages import CheckResult
 from workers.messages import ReasonPack
 from workers.settings import Settings
+from worktrees.git import is_ref
 
 
 def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:
@@ -156,10 +160,40 @@ def test_who_submitted_is_told_and_not_who_might_have_worked() -> None:
 
 
 def test_names_that_would_be_called_the_same_are_told_apart() -> None:
-    assert entry_name("feature/one") == "feature-one"
-    names = {entry_name(text) for text in ("fix.1", "fix-1", "ä", "ö", "ü", "a b", "a-b", "", "x" * 300, "x" * 301)}
-    assert len(names) == 10
-    assert all(entry_name(name) == name for name in names)
+    assert (entry_name("feature/one"), entry_name("feature-one")) == ("feature--one", "feature-one")
+    texts = (
+        "fix.1",
+        "fix-1",
+        "ä",
+        "ö",
+        "ü",
+        "a b",
+        "a-b",
+        "",
+        "-",
+        "-a",
+        "a",
+        "a-",
+        "x" * 300,
+        "x" * 301,
+        "x/" * 49 + "x",
+    )
+    nested = ("a/b", "a//b", "a/-b", "a-/b", "a/b/", "/a/b", "a--b/c", "a/b--c", "a/b/c", "a/b-c", "a-b/c", "a_b/c")
+    names = {entry_name(text) for text in (*texts, *nested)}
+    assert len(names) == len(texts) + len(nested)
+    assert all(entry_name(name) == name and is_ref(f"refs/x/{name}") and len(name) <= 100 for name in names)
+
+
+@given(st.text("ab/-.", max_size=8), st.text("ab/-.", max_size=8))
+def test_two_branches_have_two_names_but_for_one_that_is_called_like_an_entry(one: str, other: str) -> None:
+    """No name can be kept for `feature--one` that is not also what `feature/one` is called, which stays what it is."""
+    same = entry_name(one) == entry_name(other)
+    assert not same or one == other or entry_name(one) in (one, other)
+
+
+def test_what_an_earlier_version_has_journaled_is_found_by_its_branch() -> None:
+    assert (earlier_name("feature/one"), earlier_name("fix.1")) == ("feature-one", entry_name("fix.1"))
+    assert gate_name("/srv/app.git", "release/2").startswith("gate-release-2-")
 
 
 @pytest.mark.parametrize(

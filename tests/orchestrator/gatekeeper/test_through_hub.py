@@ -225,7 +225,7 @@ def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: P
         if count == 25 and seed % 3 == 2:
             run.record(*granted(run.course, run.state, Request(do="cancel", task="c")))
     assert len(gate.landed()) == len({*gate.landed()})
-    assert {f"{RUN}-{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
+    assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
     assert len(run.given()) == len({*run.given()})
     taken = [one.card.asks.number for one in gate.journal if isinstance(one, EntrySubmitted) and one.card]
     assert len(taken) <= len(run.given())
@@ -242,7 +242,7 @@ def _at_gate(pair: Pair, name: str = "a") -> str:
     pair.run.looks()
     pair.run.exchange.put(pair.run.course, pair.run.state)
     pair.gate.takes_in()
-    return f"{RUN}-{name}"
+    return f"{RUN}--{name}"
 
 
 def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair: Pair) -> None:
@@ -271,7 +271,7 @@ def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None
     pair.hub.run("update-ref", "refs/heads/main", before)
     run.reborn()
     run.looks()
-    assert {f"{RUN}-{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
+    assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
     assert entry in gate.state.answered
 
 
@@ -307,7 +307,7 @@ def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
 
 def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> None:
     """What it demands is not known: taken for a person's, a model's work would land unseen."""
-    entry, run, gate = f"{RUN}-a", pair.run, pair.gate
+    entry, run, gate = f"{RUN}--a", pair.run, pair.gate
     run.works()
     run.looks()
     run.exchange.put(run.course, run.state)
@@ -339,7 +339,7 @@ def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair)
     """The run has stopped for them, and is asked to drop it: it is nobody's to approve any more."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.record(TaskParked(task=entry, question="somebody must look at it", why="review"))
-    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}-c")) or []))
+    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}--c")) or []))
     gate.answers()
     run.looks()
     assert run.state.tasks["a"].phase == "given"
