@@ -1,7 +1,7 @@
 """A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -402,38 +402,33 @@ def test_whoever_waits_is_told_for_what_since_when_and_what_next(gate: GateOf) -
 
 _MADE = """
 regenerate:
-  - {paths: [gen.lock], from: [e/], run: "! grep -q boom e/* || exit 7; cat e/* > gen.lock"}
-  - {paths: [stamp], from: [e/], run: "cat /proc/sys/kernel/random/uuid > stamp"}
+  - {paths: [gen.lock], from: [m/], run: "! grep -q boom m/* || exit 7; cat m/* > gen.lock"}
+  - {paths: [stamp], from: [m/], run: "cat /proc/sys/kernel/random/uuid > stamp"}
 """
 
 
 def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested(gate: GateOf) -> None:
     """Also what comes out otherwise each time; and whom it cannot be made of is told so, with how to see it again."""
     file = gate.hub.file("main", "forgepool.yaml")
-    here = {name: gate.hub.file("main", f"e/{name}") for name in gate.here()} | {"made": "ok"}
-    gate.foreign({"forgepool.yaml": f"{file}\n{_MADE}", "e/made": "ok\n", "gen.lock": _lock(here)})
+    gate.foreign({"forgepool.yaml": f"{file}\n{_MADE}", "m/a": "a\n", "gen.lock": "a\n"})
     mark, base = gate.mark(), gate.tip()
     with gate.held("l1"):
         for name in ("l1", "l2"):
-            gate.push(name, f"ok {name}", base=base, more={"gen.lock": _lock(here | {name: f"ok {name}"})})
+            gate.push(name, base=base, more={f"m/{name}": f"{name}\n", "gen.lock": f"a\n{name}\n"})
             gate.phase(name, "queued", "testing")
         gate.under_test("l1", "l2")
     gate.wait_landed("l1", "l2", since=mark)
-    assert f"{gate.hub.file('main', 'gen.lock')}\n" == _lock(here | {"l1": "ok l1", "l2": "ok l2"})
+    assert gate.hub.file("main", "gen.lock") == "a\nl1\nl2"
     tested = {one.result.commit for one in events_of(gate.since(mark), e.CheckAnswered)}
     assert gate.tip() in tested
     assert gate.hub.file("main", "stamp")
-    gate.waits_for_no_refs()
-    gate.push("bad-made", "boom", base=base)
+    gate.wait(lambda: not [one for one in gate.own_refs() if "/made/" in one], "what was made to go")
+    gate.push("bad-made", base=base, more={"m/x": "boom\n"})
     gate.phase("bad-made", "failed")
     told = gate.paragraph("bad-made")
     assert "the command that makes gen.lock exited with 7 on both" in told
-    assert "cat e/* > gen.lock" in told.partition("see it again: ")[2]
+    assert "cat m/* > gen.lock" in told.partition("see it again: ")[2]
     gate.foreign({"forgepool.yaml": f"{file}\n"})
-
-
-def _lock(here: Mapping[str, str]) -> str:
-    return "".join(f"{here[name]}\n" for name in sorted(here))
 
 
 def test_a_check_without_a_vote_is_told_and_keeps_nobody_out(gate: GateOf) -> None:
