@@ -68,6 +68,8 @@ log = structlog.get_logger()
 
 WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
+_MOST_ROUNDS = 10_000
+"""Decisions in one turn: what would be decided without end is not, and answers are heard in between."""
 _SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
 
 Ending = Literal["ended", "interrupted", "halted"]
@@ -314,26 +316,32 @@ class Loop:
         self._meet_tip()
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
         check_slots = self._check_slots()
-        while events := decide(
-            self.course,
-            self.state,
-            now=self.clock(),
-            order_slots=order_slots,
-            review_slots=review_slots,
-            check_slots=check_slots,
-            draining=self.wishes.drain,
-        ):
-            events = recovery.unless_landed(self.state, self.mirror, events)
-            for event in events:
-                self._note_reviewer(event)
-            self.record(events)
-            sent = [event.message_id for event in events if isinstance(event, _SENDINGS)]
-            self.watch.unsent.update(sent)
-            for event in events:
-                if isinstance(event, _SENDINGS):
-                    self._send(self.state.outstanding()[event.message_id], resent=False)
-                elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
-                    self._reply(self.state.tasks[event.task], event.number)
+        for _ in range(_MOST_ROUNDS):
+            events = decide(
+                self.course,
+                self.state,
+                now=self.clock(),
+                order_slots=order_slots,
+                review_slots=review_slots,
+                check_slots=check_slots,
+                draining=self.wishes.drain,
+            )
+            if not events:
+                return
+            self._carry_out(recovery.unless_landed(self.state, self.mirror, events))
+        log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
+
+    def _carry_out(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._note_reviewer(event)
+        self.record(events)
+        sent = [event.message_id for event in events if isinstance(event, _SENDINGS)]
+        self.watch.unsent.update(sent)
+        for event in events:
+            if isinstance(event, _SENDINGS):
+                self._send(self.state.outstanding()[event.message_id], resent=False)
+            elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
+                self._reply(self.state.tasks[event.task], event.number)
 
     def _meet_tip(self) -> None:
         lanes = self._lanes.at(self.state.tip)

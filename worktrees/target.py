@@ -62,7 +62,7 @@ def move_target(
 
     Raises:
         CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
-        GitFailed: what became of it is unknown; ask `landed_already`.
+        GitFailed: what became of it is unknown; ask `contained`.
     """
     _refuse_mismatch(mirror, commit, expected_tip, certified_tree)
     branch = f"refs/heads/{target}"
@@ -77,21 +77,16 @@ def move_target(
         case Refused(reason):
             return NotMoved(reason)
         case Stale(ref, actual):
-            if landed_already(mirror, target=target, commit=commit, marker=[*markers][-1]):
+            if contained(mirror, target, commit):
                 return Moved(commit)
             return TargetElsewhere(actual) if ref == branch else NotMoved(f"the marker {ref} is taken by {actual}")
 
 
-def landed_already(mirror: Mirror, *, target: str, commit: CommitId, marker: str) -> bool:
-    """
-    Asks the hub: does the target contain the commit? A marker alone is no proof: a hub that is killed within a push may
-    have written it, and not moved the target.
-    """
-    return contained(mirror, target, commit)
-
-
 def contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
-    """Asks the hub: does the history of the target have the commit?"""
+    """
+    Asks the hub: does the history of the target have the commit? A marker alone would be no proof: a hub that is killed
+    within a push may have written it, and not moved the target.
+    """
     branch = f"refs/heads/{target}"
     tip = mirror.hub_refs(branch).get(branch)
     if tip is None:

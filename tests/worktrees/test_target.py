@@ -9,14 +9,15 @@ from repositories import Hub, git
 from worktrees.compose import Composed, Entry, compose, tree_of
 from worktrees.git import CommitId, GitFailed, TreeId
 from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from worktrees.push import RefUpdate
 from worktrees.target import (
     CertificateMismatch,
     Moved,
     NotMoved,
     TargetElsewhere,
     TargetRefused,
+    contained,
     create_target,
-    landed_already,
     move_target,
 )
 
@@ -143,25 +144,33 @@ def test_of_two_at_once_exactly_one_moves_the_target(hub: Hub, mirror: Mirror) -
     assert moved == [Moved(hub.tip())]
 
 
-def test_landed_is_told_by_the_marker_or_by_the_history(hub: Hub, mirror: Mirror, tmp_path: Path) -> None:
+def test_a_marker_whose_target_was_not_moved_is_no_landing(hub: Hub, mirror: Mirror) -> None:
+    """As a hub leaves it that is killed within a push; somebody else has pushed since."""
+    tip, made = hub.tip(), landing(hub, mirror)
+    mirror.push((RefUpdate(ref=MARKER, new=made.commit, expected=None),))
+    hub.commit({"others": "x\n"})
+    assert not contained(mirror, "main", made.commit)
+    assert not isinstance(move(mirror, made, tip), Moved)
+
+
+def test_landed_is_told_by_the_history_of_the_target(hub: Hub, mirror: Mirror, tmp_path: Path) -> None:
     tip = hub.tip()
     made = landing(hub, mirror)
-    assert not landed_already(mirror, target="main", commit=made.commit, marker=MARKER)
+    assert not contained(mirror, "main", made.commit)
     move(mirror, made, tip)
     hub.commit({"later": "x\n"})
     other = open_mirror(str(hub.path), tmp_path / "other")
     for asked in (mirror, other):
-        assert landed_already(asked, target="main", commit=made.commit, marker=MARKER)
-        assert landed_already(asked, target="main", commit=made.commit, marker="refs/forgepool/none")
-        assert not landed_already(asked, target="gone", commit=made.commit, marker="refs/forgepool/none")
-        assert not landed_already(asked, target="main", commit=CommitId("1" * 40), marker="refs/forgepool/none")
+        assert contained(asked, "main", made.commit)
+        assert not contained(asked, "gone", made.commit)
+        assert not contained(asked, "main", CommitId("1" * 40))
 
 
 def test_a_hub_that_is_away_answers_neither_way(hub: Hub, mirror: Mirror) -> None:
     tip = hub.tip()
     hub.path.rename(hub.path.with_name("away"))
     with pytest.raises(GitFailed):
-        landed_already(mirror, target="main", commit=tip, marker=MARKER)
+        contained(mirror, "main", tip)
 
 
 def test_a_target_is_created_once_and_then_stays(hub: Hub, mirror: Mirror) -> None:
