@@ -55,6 +55,17 @@ class ReviewState:
         self.not_before = self.limit_until = 0.0
         self.detail = ""
 
+    def puts_off(self, result: Review, at: float) -> bool:
+        """Whether the answer says nothing of the change, so that it is asked for again."""
+        if result.outcome != "infrastructure":
+            self.calm()
+            return False
+        if result.not_before is None:
+            self.fall_into_trouble(result.detail, at)
+        else:
+            self.wait_for_limit(result.not_before, result.detail, at)
+        return True
+
     def fall_into_trouble(self, detail: str, at: float) -> None:
         """Infrastructure failed the review; the candidate's own troubles are counted elsewhere."""
         self.troubles += 1

@@ -42,13 +42,8 @@ def answered(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
     if review.message is None or review.message.message_id != result.request_id:
         raise IllegalStep(f"no review of '{task.id}' is waited for under {result.request_id}")
     review.settle(result)
-    if result.outcome == "infrastructure":
-        if result.not_before is None:
-            review.fall_into_trouble(result.detail, at)
-        else:
-            review.wait_for_limit(result.not_before, result.detail, at)
+    if review.puts_off(result, at):
         return
-    review.calm()
     if result.outcome == "stale":
         task.result, task.detail = None, result.detail
         task.enter("pending", at)

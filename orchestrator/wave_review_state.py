@@ -70,13 +70,8 @@ class WaveReviewState:
         if review.message is None or review.message.message_id != result.request_id:
             raise IllegalStep(f"no review of what has landed is waited for under {result.request_id}")
         review.settle(result)
-        if result.outcome == "infrastructure":
-            if result.not_before is None:
-                review.fall_into_trouble(result.detail, at)
-            else:
-                review.wait_for_limit(result.not_before, result.detail, at)
+        if review.puts_off(result, at):
             return
-        review.calm()
         review.answer, review.person = result, None
         if result.outcome == "passed":
             self._pass(self.asked_at, self.tip)
