@@ -41,8 +41,8 @@ class Request(Message):
     """Of `grant`: what the entry may change, and rules that are not applied to it."""
     candidate: str = ""
     """
-    Of `approve` and `reject`: the commit that was the candidate when it was said, of a wave the target's tip; of no
-    other does it hold.
+    Of `approve`, `reject` and an entry's `retry` and `grant`: the commit that was the candidate when it was said, of a
+    wave the target's tip; of no other does it hold.
     """
     wave: bool = False
     """Of `approve`: what has landed is meant, as a whole, and no task."""

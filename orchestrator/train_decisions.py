@@ -228,16 +228,14 @@ class _Gate:
 
     def _apart(self, trial: Trial) -> Trial:
         """
-        What of a spec lands without those that the hub refused among others, or of these the first by itself.
-
-        Its trial is there: no car passes, while somebody is doubted, that was not green itself, and who is doubted has
-        a car of their own.
+        What of a spec lands without those that the hub refused among others, or of these the first by itself: as much
+        of it as a trial of its own has shown. Where none has, all of it: that is as green as ever, and the hub answers.
         """
         spec, doubted = trial.spec, self.state.train.doubted
         first = next((at for at, one in enumerate(spec) if one in doubted), len(spec))
-        wanted = spec[: first or 1]
-        green = (one for one in self.line.trials.values() if one.spec == wanted and one.state == "green")
-        return trial if wanted == spec else next(one for one in green if not one.stale)
+        wanted = [spec[:size] for size in range(first or 1, 0, -1)]
+        able = {one.spec: one for one in (trial, *self.line.trials.values()) if one.lands}
+        return next((able[one] for one in wanted if one in able), trial)
 
     def _approval(self, task: TaskState, result: CheckResult, at: int) -> Approval | None:
         return task.approval(result, at) if self.course.wants_review(task) else None

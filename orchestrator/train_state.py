@@ -104,8 +104,10 @@ class TrainState:
             if not set(car) <= waiting:
                 raise IllegalStep(f"{' and '.join(car)} cannot be coupled: one of them has a car")
             self.line.couple(car, event.at)
-        for one, scopes in event.scopes.items():
-            self.line.enter(replace(self.line.entries[one], scopes=frozenset(scopes)))
+        for one in car:
+            scopes = event.scopes.get(one)
+            found = None if scopes is None else frozenset(scopes)
+            self.line.enter(replace(self.line.entries[one], scopes=found))
         self.line.start(Trial(id=event.message_id, ahead=event.ahead, car=car, decisive=event.decisive))
         message = Outstanding(
             message_id=event.message_id,

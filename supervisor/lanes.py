@@ -70,7 +70,9 @@ class TargetLanes:
 
     def _read(self, tip: CommitId) -> None:
         found = found_at(self._git, tip, GATE_FILE).get(GATE_FILE)
-        if found is not None and found.kind == "file" and found.id != self._content:
+        if found is None or found.kind != "file":
+            self._content, self._lanes = "", ONE_LANE
+        elif found.id != self._content:
             text = (read_file(self._git, tip, GATE_FILE) or b"").decode(errors="replace")
             file = read_gate_file(text)
             checks = scoped(effective_checks(file.checks, self._plan_checks), file.scopes)

@@ -13,7 +13,8 @@ from supervisor.checks.runs import Runs
 from supervisor.checks.trial import Found, Out
 from supervisor.findings import ScanFinding, Weight
 from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
-from supervisor.regeneration.remaking import CommandFailed
+from supervisor.regeneration.remaking import CommandFailed, MakerChanged
+from supervisor.scans.subject import printable
 from worktrees.compose import Composed, Conflict, Entry, Step
 from worktrees.git import CommitId, without_password
 from worktrees.mirror import Mirror
@@ -99,18 +100,20 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
     entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
     with_whom = f"'{partner}'" if partner else request.target
-    files = ", ".join(conflict.paths[:_SHOWN])
+    paths = tuple(printable(path) for path in conflict.paths)
+    files = ", ".join(paths[:_SHOWN])
     told: dict[str, object] = {
         "verdict": "conflict",
         "about": entry.task,
         "reproduce": _reproduce(request, conflict),
-        "conflict_paths": conflict.paths,
+        "conflict_paths": paths,
         "partner": partner,
         "detail": f"'{entry.task}' conflicts with {with_whom} in {files}",
     }
+    if isinstance(conflict.unmade, CommandFailed | MakerChanged):
+        told |= {"detail": f"{told['detail']}: {conflict.unmade.said}"}
     if isinstance(conflict.unmade, CommandFailed):
-        detail = f"{told['detail']}: {conflict.unmade.said}"
-        told |= {"failures": (conflict.unmade.failure,), "detail": detail}
+        told |= {"failures": (conflict.unmade.failure,)}
     return blank.model_copy(update=told)
 
 

@@ -96,8 +96,8 @@ def _ask(as_json: bool, gate: str | None, entry: str | None, request: Request, w
     else:
         one = found(Settings(), entry, gate)
         kept, state, where = one.kept, one.state, f"'{entry}' is {one.state.tasks[one.name].phase}"
-        request = request.model_copy(update={"task": one.name})
-        if request.do == "retry":
+        request = request.model_copy(update={"task": one.name, "candidate": one.state.submitted[one.name].commit})
+        if request.do in ("retry", "grant"):
             refuse_forgotten(state, one.name)
     if not asked(state, request):
         raise CannotRun(f"there is nothing to {wish}: {where}")

@@ -194,7 +194,8 @@ def _leave_for(task: TaskState) -> str:
 
     held = [one for one in (task.verdict.findings if task.verdict else ()) if one.weight != "note"]
     paths, rules = leave_for(held)
-    if not held or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+    globs = any(character in path for path in paths for character in "*?[]{}")
+    if not held or globs or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
         return ""
     words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
     return f"; or, where it is meant so: forgepool gate grant {task.id} {' '.join(words)}"

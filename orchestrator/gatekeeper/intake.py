@@ -196,7 +196,7 @@ def _again(state: State, request: Request) -> Iterator[Event]:
         task = state.tasks[one]
         if one in state.train.refused:
             yield EntryHeld(task=one, by=request.by, held=False)
-        if task.phase in _ENDED and one in state.submitted:
+        if task.phase in _ENDED and one in state.submitted and not _is_of_another(request, state.submitted[one]):
             yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})
 
 
@@ -204,10 +204,21 @@ def _granted(state: State, request: Request) -> Iterator[Event]:
     """As another revision of the same commit: what was found of it without a person's leave says nothing any more."""
     for one in _named(state, request):
         task, entry = state.tasks[one], state.submitted.get(one)
-        if entry is None or task.landing_in_doubt or task.phase not in (*IN_TRAIN, *_ENDED) or task.phase == "landing":
+        if (
+            entry is None
+            or _is_of_another(request, entry)
+            or task.landing_in_doubt
+            or task.phase not in (*IN_TRAIN, *_ENDED)
+            or task.phase == "landing"
+        ):
             continue
         grants = tuple(dict.fromkeys((*entry.grants, *request.grants)))
         waive = tuple(dict.fromkeys((*entry.waive, *request.waive)))
         if (grants, waive) != (entry.grants, entry.waive):
             told = {"grants": grants, "waive": waive, "granted_by": request.by}
             yield entry.model_copy(update={"revision": task.attempt + 1, **told})
+
+
+def _is_of_another(request: Request, entry: EntrySubmitted) -> bool:
+    """It was said of a commit that is not the entry's any more."""
+    return request.candidate not in ("", entry.commit)

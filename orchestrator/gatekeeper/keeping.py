@@ -225,7 +225,7 @@ class GateLoop(Loop):
         git = self.mirror.git
         made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
         found = touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
-        return found if len(found) <= MOST_PATHS else ()
+        return found if len(found) <= MOST_PATHS and all(map(_is_text, found)) else ()
 
     def _is_landing(self, name: str) -> bool:
         """What is submitted under the name waits, for it may be too late for it or not."""
@@ -257,3 +257,8 @@ class GateLoop(Loop):
         now = time.monotonic()
         self._made = {ref: self._made.get(ref, now) for ref in made}
         return [ref for ref, seen in self._made.items() if now - seen > MADE_KEPT_S]
+
+
+def _is_text(path: str) -> bool:
+    """Git keeps any bytes as a name; a journal keeps text."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)

@@ -1,7 +1,6 @@
 """Which paths count for a command that makes files, and the key of what it makes of a tree."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 
 from supervisor.definitions import RegenerateDefinition
@@ -9,7 +8,7 @@ from workers.globs import parse
 from worktrees.git import CommitId, Git, TreeId
 from worktrees.overlay import files_of
 
-_FORM = b"regenerate-1\0"
+_FORM = b"regenerate-2\0"
 
 
 def is_made(definition: RegenerateDefinition, path: str) -> bool:
@@ -41,14 +40,11 @@ def _begin(globs: Sequence[str]) -> tuple[str, ...] | None:
     return None if "" in heads else tuple(sorted(heads))
 
 
-def key_of(definition: RegenerateDefinition, git: Git, tree: TreeId) -> str:
-    """Equal for equal commands and equal files that count, whatever else is in the tree and whoever asks."""
-    digest = hashlib.sha256(_FORM + definition.encode().encode() + b"\0")
-    if not definition.of:
-        digest.update(tree.encode())
-        return digest.hexdigest()
-    for path, facts in sorted(files_of(git, tree, _begin((*definition.paths, *definition.of))).items()):
-        if counts(definition, path):
-            record = os.fsencode(f"{facts}\t{path}")
-            digest.update(b"%d:" % len(record) + record)
-    return digest.hexdigest()
+def key_of(definition: RegenerateDefinition, tree: TreeId) -> str:
+    """
+    Equal for equal commands and equal trees, whoever asks.
+
+    Whole trees, whatever the definition says that the files are made of: a command reads what it likes, its own scripts
+    among it, and what it made for one entry must not be another's that lacks what the first had brought.
+    """
+    return hashlib.sha256(_FORM + definition.encode().encode() + b"\0" + tree.encode()).hexdigest()

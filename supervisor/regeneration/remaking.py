@@ -25,11 +25,15 @@ from supervisor.messages import CheckFailure, Train
 from supervisor.regeneration.kept import Kept
 from supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files
 from supervisor.regeneration.network import network_trouble
-from supervisor.regeneration.running import make
+from supervisor.regeneration.running import as_check, make
+from supervisor.results.touched import covers
+from supervisor.scans.commands import run_by
 from worktrees.compose import Made, Merged, Unmade, tree_of
 from worktrees.git import CommitId, Git, TreeId
 from worktrees.mirror import Mirror
 from worktrees.overlay import differing, files_of, with_files
+
+_SLOW = ("timeout", "idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,17 @@ class CommandFailed(Unmade):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MakerChanged(Unmade):
+    """The entry changes what the command runs: nobody has looked at that yet, and it is not run."""
+
+    named: str
+
+    @property
+    def said(self) -> str:
+        return f"the command that makes {self.named} runs these, and only a person may let an entry change them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotKept(Unmade):
     """Nobody has kept what the command made, and who asks runs none."""
 
@@ -66,6 +81,8 @@ class Remaking:
     """The target's tip."""
     place: Place | None
     """Where commands are run; None runs none, and knows only what is kept."""
+    grants: tuple[str, ...] = ()
+    """What a person lets one of the entries change."""
     doubt: Callable[[], None] = lambda: None
     """Called when a command failed once on the tip itself, and is to be run again."""
 
@@ -94,6 +111,11 @@ class Remaking:
             commands += commands_of(one)
         if not commands:
             return None
+        if gone := files_of(git, merged.tree).keys() - files_of(git, tree).keys():
+            lost = tuple(sorted(path for path in gone if not self.is_made(path)))
+            if lost:
+                # What was made wants their place, or a folder of their name.
+                return Unmade(paths=lost)
         named = tuple(sorted(paths))
         return Made(tree=tree, paths=named, put_back=tuple(sorted(put_back)), commands=tuple(commands))
 
@@ -108,29 +130,43 @@ class Remaking:
         found = set[str]()
         for at, one in enumerate(self.definitions, start=1):
             mine = {path for path in paths if is_made(one, path)}
-            if mine and self.place is not None:
+            if mine and self.place is not None and not self._changed_makers(one, git, tree):
                 start, _ = _started(one, git, tree, on)
-                key = key_of(one, git, start)
-                made = self.kept.find(key) or self._once(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
+                key = key_of(one, start)
+                made = self.kept.find(key) or self._twice(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
                 files, here = made_files(one, git, made) if made else {}, made_files(one, git, tree)
                 found |= {path for path in mine if made and files.get(path) == here.get(path)}
         return frozenset(found)
 
-    def _once(self, one: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
+    def _twice(self, one: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
+        """A command that fails once may not have been the entry's doing."""
         assert self.place is not None
-        made = _told(one, make(one, start, on, self.place, label=label, base=self.base))
-        return None if isinstance(made, CheckFailure) else self.kept.keep(key, made, one.named)
+        for word in (label, f"{label}-again"):
+            made = _told(make(one, start, on, self.place, label=word, base=self.base))
+            if not isinstance(made, CheckFailure):
+                return self.kept.keep(key, made, one.named)
+        return None
+
+    def _changed_makers(self, one: RegenerateDefinition, git: Git, tree: TreeId) -> tuple[str, ...]:
+        """What the command runs, or is told by what to run, and who is in the spec changes without a person's leave."""
+        changed = [path for path in differing(git, self.base, tree) if not covers(self.grants, path)]
+        if not changed:
+            return ()
+        makers = run_by(git, self.base, frozenset(files_of(git, self.base)), [as_check(one)])
+        return tuple(path for path in changed if path in makers)
 
     def _made(
         self, one: RegenerateDefinition, merged: Merged, start: TreeId, put_back: Collection[str], label: str
-    ) -> CommitId | CommandFailed | NotKept:
+    ) -> CommitId | Unmade:
         """A commit of the files alone, found or made."""
         git = self.kept.mirror.git
-        key = key_of(one, git, start)
+        key = key_of(one, start)
         if (found := self.kept.find(key)) is not None:
             return found
         if self.place is None:
             return NotKept(paths=one.paths)
+        if makers := self._changed_makers(one, git, start):
+            return MakerChanged(paths=makers, named=one.named)
         answer = self._run(one, merged, start, self.place, label)
         if isinstance(answer, CheckFailure):
             back = tuple(sorted(put_back))
@@ -147,18 +183,34 @@ class Remaking:
         Behind others one failure is enough: it decides about nobody. On the tip itself it must come twice, and must not
         come on the tip alone.
         """
-        made = _told(one, make(one, tree, merged.tip, place, label=f"made-{label}", base=self.base))
-        if not isinstance(made, CheckFailure) or merged.tip != self.base:
+        made = _told(make(one, tree, merged.tip, place, label=f"made-{label}", base=self.base))
+        if not isinstance(made, CheckFailure):
+            return made
+        if merged.tip != self.base:
+            self._refuse_unreached(one, made, place, label)
             return made
         self.doubt()
-        again = _told(one, make(one, tree, merged.tip, place, label=f"made-{label}-again", base=None))
-        if not isinstance(again, CheckFailure):
-            return again
-        on_tip = tree_of(place.mirror.git, self.base)
-        alone = _told(one, make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
-        if isinstance(alone, CheckFailure):
-            _refuse_command(one, alone)
+        again = _told(make(one, tree, merged.tip, place, label=f"made-{label}-again", base=None))
+        if isinstance(again, CheckFailure):
+            self._refuse_unreached(one, again, place, label)
+            if (alone := self._alone(one, place, label)) and (twice := self._alone(one, place, f"{label}-again")):
+                _refuse_command(one, twice if twice.how == alone.how else alone)
         return again
+
+    def _alone(self, one: RegenerateDefinition, place: Place, label: str) -> CheckFailure | None:
+        """How it fails on the target itself."""
+        on_tip = tree_of(place.mirror.git, self.base)
+        alone = _told(make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
+        return alone if isinstance(alone, CheckFailure) else None
+
+    def _refuse_unreached(self, one: RegenerateDefinition, failure: CheckFailure, place: Place, label: str) -> None:
+        """
+        Raises:
+            Untold: it did not reach what it needs, and neither does it on the target now.
+        """
+        trouble = network_trouble(failure.log_tail) if one.network else None
+        if trouble is not None and self._alone(one, place, f"{label}-reach") is not None:
+            raise Untold(f"the command that makes {one.named} did not reach what it needs: {trouble}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +233,8 @@ def remaking(
     if not definitions:
         return None
     kept = Kept(mirror=mirror, run=request.run, private=request.private)
-    return Remaking(definitions=definitions, kept=kept, base=CommitId(request.base), place=place)
+    grants = tuple(glob for entry in request.spec for glob in entry.grants)
+    return Remaking(definitions=definitions, kept=kept, base=CommitId(request.base), place=place, grants=grants)
 
 
 def commands_of(one: RegenerateDefinition) -> tuple[str, ...]:
@@ -221,20 +274,19 @@ def _put(one: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> 
     return with_files(git, start, changed, after) if changed else start, {*before, *after}
 
 
-def _told(one: RegenerateDefinition, made: TreeId | CheckFailure) -> TreeId | CheckFailure:
+def _told(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
     """
     Raises:
         Untold: it says nothing of the tree.
     """
-    if isinstance(made, CheckFailure):
-        if (nothing := untold(made)) is not None:
-            raise Untold(nothing)
-        if one.network and (trouble := network_trouble(made.log_tail)) is not None:
-            raise Untold(f"the command that makes {one.named} did not reach what it needs: {trouble}")
+    if isinstance(made, CheckFailure) and (nothing := untold(made)) is not None:
+        raise Untold(nothing)
     return made
 
 
 def _refuse_command(one: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
     where = " on the target itself"
+    if failure.how in _SLOW:
+        raise Untold(f"the command that makes {one.named} {said(failure, where)}")
     why = missing_program(failure, where) or f"the command that makes {one.named} {said(failure, where)}; mend it"
     raise NotConfigured(why)

@@ -19,7 +19,7 @@ from supervisor.gate import Stop, entries_in, taken_out
 from supervisor.messages import Review, ReviewRequest
 from supervisor.regeneration.kept import CannotKeep
 from supervisor.regeneration.patches import joint_patch_id
-from supervisor.regeneration.remaking import CommandFailed, remaking
+from supervisor.regeneration.remaking import CommandFailed, MakerChanged, remaking
 from supervisor.review.brief import Brief
 from supervisor.review.conversation import Conversation, Position, Site
 from supervisor.review.debate import Debate, Heard, findings_of
@@ -95,7 +95,7 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
     match composed:
         case Conflict(entry=entry, paths=paths, unmade=unmade):
             detail = f"'{entry}' conflicts with {request.target} in {', '.join(paths[:5])}"
-            detail += f": {unmade.said}" if isinstance(unmade, CommandFailed) else ""
+            detail += f": {unmade.said}" if isinstance(unmade, CommandFailed | MakerChanged) else ""
             return blank.model_copy(update={"outcome": "conflict", "detail": detail})
         case Composed():
             return _of_difference(request, settings, mirror, composed, blank, stop)

@@ -386,16 +386,78 @@ def test_the_network_is_nobodys_fault() -> None:
 
 
 def test_the_same_is_kept_under_one_key_and_another_under_another(world: World) -> None:
+    """Any file counts: a command reads what it likes, whatever is declared."""
     one = RegenerateDefinition.model_validate({"paths": ["gen.lock"], "from": ["in/"], "run": CAT})
     mirror = world.mirror
     mirror.ensure(world.hub.tip(), refs=("refs/heads/main",))
     tree = tree_of(mirror.git, world.hub.tip())
     files = files_of(mirror.git, tree)
-    key = key_of(one, mirror.git, tree)
-    assert key == key_of(one, mirror.git, tree_with(mirror.git, {**files, "elsewhere": files["a"]}))
-    for path in ("in/m", "gen.lock", "in/new"):
-        assert key != key_of(one, mirror.git, tree_with(mirror.git, {**files, path: files["a"]}))
-    assert key != key_of(one.model_copy(update={"run": "another"}), mirror.git, tree)
+    key = key_of(one, tree)
+    assert key == key_of(one, tree_with(mirror.git, files))
+    for path in ("in/m", "gen.lock", "in/new", "elsewhere"):
+        assert key != key_of(one, tree_with(mirror.git, {**files, path: files["a"]}))
+    assert key != key_of(one.model_copy(update={"run": "another"}), tree)
+
+
+SCRIPT = {"make.sh": f"{CAT}\n"}
+_OPTION = "cat in/* > gen.lock; if [ -f lib/opt ]; then cat lib/opt >> gen.lock; fi"
+HOSTS = "version: 1\nrules:\n  - {match: {network: registry.npmjs.org}, decision: allow}\n"
+
+
+def test_what_an_entry_changes_of_the_command_is_not_run_before_a_person_has_let_it(world: World) -> None:
+    """Not to make anything, nor to see whether it is made so; with a person's leave it is."""
+    begun(world, gate_file("sh make.sh", check="true"), SCRIPT)
+    ran = f"touch {world.folder}/ran; echo EVIL > gen.lock\n"
+    evil = world.entry("x", {"in/b": "b\n", "make.sh": ran, "gen.lock": "EVIL\n"}, scanned=True)
+    assert world.examine(world.request(evil)).verdict == "findings"
+    ground(world)
+    found = world.examine(world.request(evil))
+    assert (found.verdict, found.about) == ("conflict", "x")
+    assert "in make.sh: the command that makes gen.lock runs these, and only a person may let" in found.detail
+    assert not (world.folder / "ran").exists()
+    assert kept_refs(world) == []
+    let_in(world, evil.model_copy(update={"grants": ("make.sh", "gen.lock")}))
+    assert lock(world) == "EVIL"
+
+
+def test_what_was_made_for_one_that_did_not_land_is_no_others(world: World) -> None:
+    """Its command had read a file of that one's, which nobody has declared."""
+    begun(world, gate_file(_OPTION, check="true"))
+    gone = world.entry("x", {"in/b": "b\n", "lib/opt": "OF ANOTHER\n"})
+    good = world.entry("g", {"in/b": "b\n"})
+    ground(world)
+    assert world.examine(world.request(gone)).verdict == "green"
+    let_in(world, good)
+    assert lock(world) == "a\nb\nm"
+
+
+def test_a_command_that_fails_once_as_it_looks_at_an_entrys_own_files_gives_nobody_back(world: World) -> None:
+    begun(world, gate_file(f"mkdir {world.folder}/was-here 2>/dev/null && exit 1; {CAT}", check="true"))
+    let_in(world, world.entry("b", {"in/b": "b\n", "gen.lock": "b\nm\n"}, scanned=True))
+
+
+def test_words_of_the_network_are_the_entrys_where_the_target_has_no_trouble(world: World) -> None:
+    hosts = world.folder / "hosts.yaml"
+    hosts.write_text(HOSTS)
+    world.settings = world.settings.model_copy(update={"policy": hosts})
+    run = f"if grep -q bad in/*; then echo ENOTFOUND git.example.com; exit 1; fi; {CAT}"
+    found = failing(world, run, more="    network: [registry.npmjs.org]\n")
+    assert (found.verdict, found.about) == ("conflict", "b")
+
+
+def test_a_command_that_is_slow_on_the_target_as_well_is_nobodys_fault(world: World) -> None:
+    found = failing(world, "exec sleep 60", more="    timeout_s: 0.2\n")
+    assert found.verdict == "infrastructure"
+    assert found.detail == "the command that makes gen.lock did not end in its time on the target itself"
+
+
+def test_what_is_made_takes_nobodys_place(world: World) -> None:
+    file = gate_file("rm -rf lib; mkdir lib; cp in/* lib/", check="true").replace("[gen.lock]", "[lib/*]")
+    begun(world, file)
+    base = world.hub.tip()
+    two = world.entry("b", {"in/b": "b\n", "lib": "a file\n"}, on=base)
+    ground(world)
+    assert conflict_of(world, two) == ("lib",)
 
 
 def test_paths_count_by_what_the_definition_says() -> None:
