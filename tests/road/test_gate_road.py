@@ -355,6 +355,12 @@ def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
     gate.wait_landed("latin")
 
 
+def test_a_file_whose_name_is_no_text_lands_like_any_other(gate: GateOf) -> None:
+    gate.push("bytes", more={'"caf\\351"': "x\n"})
+    gate.wait_landed("bytes")
+    assert '"caf\\351"' in gate.hub.git("ls-tree", "--name-only", "main").splitlines()
+
+
 def test_words_said_a_thousand_times_are_heard_once(gate: GateOf) -> None:
     """69"""
     with gate.held("stormy"):

@@ -61,3 +61,16 @@ def test_who_has_granted_what_is_told() -> None:
     said = sentence(event, run="g")
     assert said is not None
     assert said.endswith("it may change ci/** and need not keep to placeholder, says Ada")
+
+
+def test_a_leave_is_of_the_commit_that_the_person_has_seen() -> None:
+    """Another was submitted under the name meanwhile; what is said of it has to be said anew."""
+    state = opened(submitted("a"))
+    after(state, submitted("a", revision=2).model_copy(update={"commit": "f" * 40}))
+    seen = grant("ci/**").model_copy(update={"candidate": submitted("a").commit})
+    assert asked(state, seen) == []
+    assert asked(state, seen.model_copy(update={"candidate": "f" * 40}))
+    after(state, TaskCancelled(task="a"))
+    again = Request(do="retry", task="a", candidate=submitted("a").commit)
+    assert asked(state, again) == []
+    assert asked(state, again.model_copy(update={"candidate": "f" * 40}))

@@ -111,3 +111,20 @@ def test_with_one_lane_what_was_tried_without_whoever_lands_is_of_no_use() -> No
     landed(state, next(one for one in next_of(state, ONE_LANE) if isinstance(one, LandingIntended)))
     trial = state.train.line.trials[sent["b"].message_id]
     assert (trial.ahead, trial.behind, state.train.out[trial.id].base) == ((), False, state.tip)
+
+
+def test_whoever_lands_apart_from_those_the_hub_refused_has_shown_it_by_a_trial_of_its_own() -> None:
+    """Behind two of different lanes a third was green, and nobody has tried these two together without it."""
+    third = submitted("c").model_copy(update={"paths": ("Makefile",)})
+    state, sent = opened(entry("a", "web/a.js"), entry("b", "api/b.py"), third), dict[str, CheckSent]()
+    while len(sent) < 3:
+        for event in next_of(state, slots=3):
+            after(state, event)
+            if isinstance(event, CheckSent):
+                sent[event.task] = event
+    assert sent["c"].ahead == ("a", "b")
+    state.train.doubted = {"c"}
+    after(state, *(green(sent[one]) for one in "cab"))
+    (intent,) = [one for one in next_of(state, slots=3) if isinstance(one, LandingIntended)]
+    assert intent.entries == ("a",)
+    landed(state, intent)
