@@ -24,7 +24,7 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py
