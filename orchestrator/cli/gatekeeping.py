@@ -18,7 +18,7 @@ from orchestrator.gatekeeper.api.service import api_beside
 from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
 from orchestrator.gatekeeper.course import PeoplesReview
 from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
-from orchestrator.gatekeeper.freezes import BadFreeze, freezes
+from orchestrator.gatekeeper.freezes import BadFreeze, refuse_endless
 from orchestrator.gatekeeper.naming import found, gates_called
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.gatekeeper.serving import Beside, posts
@@ -87,7 +87,9 @@ def serve(
     settings, targets = settings_with(broker, sandbox), target or ["main"]
     _refuse_together(targets, {"--http": http, "--forge": forge})
     rules = _rules(freeze or (), freeze_zone, most_of_one)
-    stands = [replace(one, people=people, trials=trials, rules=rules) for one in posts(repo, targets, settings)]
+    opened = posts(repo, targets, settings, _stays_shut)
+    stands = [replace(one, people=people, trials=trials, rules=rules) for one in opened]
+    is_any_shut, targets = len(stands) < len(targets), [one.target for one in stands]
     beside: list[Beside] = []
     if forge is not None:
         wanted = Connection(forge=forge, url=forge_url, commits=forge_git, label=label, every_s=every)
@@ -98,13 +100,13 @@ def serve(
     say(_opening(targets, stands[0].hub.facts.url))
     told = heard(partial(_tell, _column(targets)), wishes, settings)
     kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
-    return max(_close(one, wishes, alone=len(kept) == 1) for one in kept)
+    return max(2 if is_any_shut else 0, *(_close(one, wishes, alone=len(kept) == 1) for one in kept))
 
 
 def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRules:
     """As they are given, where they can be read."""
     try:
-        freezes(tuple(freeze), zone)
+        refuse_endless(tuple(freeze), zone)
     except BadFreeze as bad:
         raise CannotRun(str(bad)) from bad
     return GateRules(freezes=tuple(freeze), zone=zone, most_of_one=most_of_one)
@@ -128,11 +130,18 @@ def _column(targets: Sequence[str]) -> int:
     return max(map(len, targets)) if len(targets) > 1 else 0
 
 
+def _stays_shut(target: str, trouble: Exception) -> None:
+    _note(f"the gate of {target} stays shut, the others are kept; {_first_line(trouble)}; mend it, then serve anew")
+
+
 def _left(targets: Sequence[str], gate: State, trouble: Exception) -> None:
     if len(targets) > 1:
-        said = str(trouble).strip().splitlines()
-        why = said[0] if said else type(trouble).__name__
-        _note(f"the gate of {gate.target} is left, the others go on; {why}")
+        _note(f"the gate of {gate.target} is left, the others go on; {_first_line(trouble)}")
+
+
+def _first_line(trouble: Exception) -> str:
+    said = str(trouble).strip().splitlines()
+    return said[0] if said else type(trouble).__name__
 
 
 def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:

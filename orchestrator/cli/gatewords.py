@@ -11,6 +11,7 @@ import typer
 from orchestrator import inbox
 from orchestrator.cli.granting import Globs, Rules, granting
 from orchestrator.cli.say import say, say_json
+from orchestrator.cli.texts import prove_text
 from orchestrator.events import Event
 from orchestrator.gatekeeper.intake import asked
 from orchestrator.gatekeeper.naming import found, gate_called
@@ -81,6 +82,7 @@ def pause(
     as_json: Json = False,
 ) -> int:
     """Let nothing be tested and nothing land until `gate resume`; what runs may finish, and all keep their places."""
+    prove_text(why, "what is said of why")
     return _ask(as_json, gate, None, Request(do="pause", text=why.strip(), by=_person()), "pause")
 
 

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli.say import printable
+from orchestrator.cli.texts import prove_text
 from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from workers.globs import parse
@@ -23,6 +25,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request
     if not globs and not rules:
         raise CannotRun("say what is granted: globs of what the entry may change, or --waive RULE")
     for glob in globs:
+        prove_text(glob, f"the glob '{printable(glob)}'")
         try:
             parse(glob)
         except BadGlob as bad:

@@ -9,12 +9,13 @@ from orchestrator import inbox, runs, wave_reviews
 from orchestrator.approvals import why_not_approve, why_not_reject
 from orchestrator.cli.running import Run, tell_changes
 from orchestrator.cli.say import printable, say
+from orchestrator.cli.texts import prove_text
 from orchestrator.events import Event
 from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from orchestrator.journal import JournalBusy
 from orchestrator.requests import granted
-from orchestrator.runs import KeptRun
+from orchestrator.runs import KeptRun, Options
 from orchestrator.state import State
 from workers.settings import Settings
 
@@ -31,11 +32,18 @@ def register(app: typer.Typer) -> None:
 
 def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
     """Cancel a run, or one of its tasks. What is landing lands."""
+    if (gate := _gate(run)) is not None:
+        todo = f"to take one out of line: forgepool gate withdraw {task or 'ENTRY'} --gate {gate.run}"
+        all_of_it = "" if task is not None else f"; to stop all: forgepool gate pause --gate {gate.run}"
+        raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; {todo}{all_of_it}")
     ask(run, Request(do="cancel", task=task))
 
 
 def retry(run: Run, task: Task) -> None:
     """Try a task again that failed, was blocked, cancelled, or waits for a person; with what blocks it or it blocks."""
+    if (gate := _gate(run)) is not None:
+        todo = f"forgepool gate retry {task} --gate {gate.run}"
+        raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; to try one again: {todo}")
     ask(run, Request(do="retry", task=task))
 
 
@@ -58,7 +66,7 @@ def answer(
         )
     name = _person() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
-        _prove_text(said, what)
+        prove_text(said, what)
     ask(run, Request(do="answer", task=task, text=text, by=printable(name)))
 
 
@@ -104,7 +112,7 @@ def reject(
     """Do not let a task's candidate land: it goes back with your reason, or has failed if no attempt is left."""
     kept = kept_with(run, task)
     name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
-    _prove_text(reason, "the reason")
+    prove_text(reason, "the reason")
     state = kept.state()
     if (wrong := why_not_reject(state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
@@ -120,8 +128,14 @@ def _named_person(by: str | None, command: str, *, what: str = "the candidate") 
     """
     if by is None or not by.strip():
         raise CannotRun(f"it is not said who has looked at {what}; give a name: {command}")
-    _prove_text(by, "the name given with --by")
+    prove_text(by, "the name given with --by")
     return printable(by.strip())
+
+
+def _gate(run: str) -> Options | None:
+    """None where it is a run of a plan."""
+    options = runs.find(Settings(), run).options
+    return options if options.gate else None
 
 
 def kept_with(run: str, task: str | None) -> KeptRun:
@@ -131,14 +145,6 @@ def kept_with(run: str, task: str | None) -> KeptRun:
         known = ", ".join(list(kept.course.tasks)[:10])
         raise CannotRun(f"run {kept.options.run} has no task '{task}'; it has: {known}")
     return kept
-
-
-def _prove_text(said: str, what: str) -> None:
-    """Raises CannotRun: what the command line was given are bytes that no text is made of."""
-    try:
-        said.encode()
-    except UnicodeEncodeError as problem:
-        raise CannotRun(f"{what} is not UTF-8; give it as UTF-8 text") from problem
 
 
 def _person() -> str:
@@ -172,12 +178,17 @@ def ask(run: str, request: Request, *, wish: str = "") -> None:
     if not changes:
         raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
     if not state.finished:
-        say(f"go on with: forgepool resume {kept.options.run}")
+        say(f"go on with: {_go_on(kept)}")
 
 
 def _if_it_ends(kept: KeptRun, request: Request) -> str:
     """What to do where a run is just ending, and will not look into its inbox again."""
-    return "" if request.do == "cancel" else f"; if it ends before it hears: forgepool resume {kept.options.run}"
+    return "" if request.do == "cancel" else f"; if it ends before it hears: {_go_on(kept)}"
+
+
+def _go_on(kept: KeptRun) -> str:
+    one = kept.options
+    return f"forgepool gate serve --repo {one.hub} --target {one.target}" if one.gate else f"forgepool resume {one.run}"
 
 
 def _phases(state: State, request: Request) -> str:

@@ -1,11 +1,13 @@
 """
 Times within which nothing lands, as a person writes them: `fri 16:00 - mon 08:00`, `2026-12-20 - 2027-01-04`. Pure.
 
-They are of the clock on the wall. An hour that the clock shows twice, or leaves out, belongs to the freeze in any case:
-of two moments that a time may be read as, a freeze begins with the earlier and ends with the later.
+They are of the clock on the wall. An hour that the clock shows twice belongs to the freeze both times: of two moments
+that a time may be read as, a freeze begins with the earlier and ends with the later. A time that the clock leaves out
+is the moment at which it does so: nothing is frozen that was not named.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -17,6 +19,8 @@ _EXAMPLE = 'say, for instance, "fri 16:00 - mon 08:00" or "2026-12-20 - 2027-01-
 _SIDE = re.compile(r"([a-z]{3}|\d{4}-\d\d-\d\d)(?: (\d?\d):(\d\d))?")
 _BETWEEN = re.compile(r"\s+(?:-|–|to)\s+")
 _DAY = timedelta(days=1)
+_WEEK_MIN = 7 * 24 * 60
+_NEVER = f"and nothing but hotfixes would land any more; {_EXAMPLE}"
 _CHAINED = 100
 """Freezes that follow upon one another without a gap: beyond so many it is not asked when they end."""
 
@@ -47,6 +51,11 @@ class Weekly:
             if (day - back * _DAY).weekday() == self.day:
                 begin = datetime.combine(day - back * _DAY, self.at)
                 yield Span(begin, begin + self.lasts)
+
+    def minutes(self) -> range:
+        """Since the beginning of Monday."""
+        begin = (self.day * 24 + self.at.hour) * 60 + self.at.minute
+        return range(begin, begin + self.lasts // timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,13 @@ class Freezes:
 
     def _moments(self, clock: datetime) -> tuple[float, float]:
         first, second = (clock.replace(tzinfo=self.zone, fold=fold).timestamp() for fold in (0, 1))
-        return first, second
+        if first <= second:
+            return first, second
+        change = second + bisect_left(range(int(second), int(first)), clock, key=self._shown)
+        return change, change
+
+    def _shown(self, moment: float) -> datetime:
+        return datetime.fromtimestamp(moment, self.zone).replace(tzinfo=None, fold=0)
 
 
 @lru_cache(maxsize=64)
@@ -104,6 +119,20 @@ def freezes(texts: tuple[str, ...], zone: str) -> Freezes:
         BadFreeze: one of them is no time, or there is no such zone.
     """
     return Freezes(tuple(_window(text) for text in texts), _zone(zone))
+
+
+def refuse_endless(texts: tuple[str, ...], zone: str) -> None:
+    """
+    Those that a person gives now. One that has the whole week is read where it was journaled, and is taken no more.
+
+    Raises:
+        BadFreeze: as `freezes`; or those of the week leave none of it.
+    """
+    weekly = [one for one in freezes(texts, zone).windows if isinstance(one, Weekly)]
+    frozen = {minute % _WEEK_MIN for one in weekly for minute in one.minutes()}
+    if len(frozen) == _WEEK_MIN:
+        given = " and ".join(f"'{text}'" for text in texts)
+        raise BadFreeze(f"{given}: that is the whole week, {_NEVER}")
 
 
 def _zone(name: str) -> ZoneInfo | None:
@@ -133,7 +162,7 @@ def _weekly(text: str, begin: re.Match[str], end: re.Match[str]) -> Weekly:
     from_, to = timedelta(hours=at.hour, minutes=at.minute), _DAYS.index(end[1]) * _DAY + _end_of(end)
     lasts = to - first * _DAY - from_
     if not lasts:
-        raise BadFreeze(f"'{text}' ends where it begins; {_EXAMPLE}")
+        raise BadFreeze(f"'{text}' ends where it begins, which is the whole week, {_NEVER}")
     return Weekly(first, at, lasts if lasts > timedelta(0) else lasts + 7 * _DAY)
 
 

@@ -26,6 +26,7 @@ from orchestrator.state import State
 from orchestrator.through.publishing import Notices
 from supervisor.definitions import read_gate_file
 from supervisor.demands import GATE_FILE
+from workers.mistakes import DocumentWrong
 from workers.sandbox.confinement import Level
 from workers.settings import Settings
 from workers.wire import connect, ping, use_broker
@@ -35,6 +36,10 @@ from worktrees.paths import found_at
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
 """What serves beside a gate's loop, in threads of its own and by this mirror alone, for as long as the gate is kept."""
+
+
+Shut = Callable[[str, Exception], None]
+"""Told of a target that is left out, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,10 @@ def posted(where: str, target: str, settings: Settings) -> Post:
         DocumentWrong: its gate file cannot be read as one.
         HubUnusable, GitFailed: the hub cannot be worked with.
     """
-    hub = open_hub(where, settings)
+    return _post(open_hub(where, settings), target)
+
+
+def _post(hub: Hub, target: str) -> Post:
     if target not in hub.heads:
         branches = ", ".join(sorted(hub.heads)[:8])
         raise CannotRun(f"{hub.facts.url} has no branch '{target}'; name one with --target: {branches}")
@@ -86,12 +94,29 @@ def _prove_gate_file(hub: Hub, target: str) -> None:
         raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
 
 
-def posts(where: str, targets: Sequence[str], settings: Settings) -> list[Post]:
-    """A post for each target, or none at all. Raises as `posted`."""
+def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[Post]:
+    """
+    A post for each target. One that this home has kept before, and whose branch is no more to be gated as it is now, is
+    told to `shut` and left out for the others' sake, where there are any. Raises as `posted`.
+    """
     twice = next((one for one in targets if targets.count(one) > 1), None)
     if twice is not None:
         raise CannotRun(f"--target {twice} is given twice; give each branch once")
-    return [posted(where, one, settings) for one in targets]
+    earlier = set(runs.run_names(settings))
+    found, troubles = list[Post](), dict[str, CannotRun | DocumentWrong]()
+    for one in targets:
+        hub = open_hub(where, settings)
+        try:
+            found.append(_post(hub, one))
+        except (CannotRun, DocumentWrong) as trouble:
+            if gate_name(hub.facts.url, one) not in earlier:
+                raise
+            troubles[one] = trouble
+    if not found:
+        raise next(iter(troubles.values()))
+    for one, why in troubles.items():
+        shut(one, why)
+    return found
 
 
 def serve(

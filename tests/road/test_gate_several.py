@@ -104,3 +104,19 @@ def test_both_go_on_after_a_kill_and_stop_together(gates: Two) -> None:
     assert ended.status == 130, "one in line at one of them"
     assert "the gate of main is left\n" in ended.out, ended.out
     assert f"the gate of {OTHER} is left; 1 in line" in ended.out, ended.out
+    _who_is_gone_now_stays_shut_alone(main, other)
+
+
+def _who_is_gone_now_stays_shut_alone(main: GateOf, other: GateOf) -> None:
+    tip = other.tip()
+    other.hub.git("update-ref", "-d", f"refs/heads/{OTHER}")
+    try:
+        main.serve("--target", OTHER)
+        assert main.daemon is not None
+        main.daemon.process.send_signal(signal.SIGTERM)
+        ended = main.daemon.ended(within_s=30)
+    finally:
+        other.hub.git("update-ref", f"refs/heads/{OTHER}", tip)
+    assert ended.status == 2, ended
+    assert f"gate of {OTHER} stays shut, the others are kept; {other.hub.path} has no branch" in ended.err, ended.err
+    assert "the gate of main in" in ended.out and "the gate is left" in ended.out, ended.out

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
 from orchestrator.gatekeeper.explaining import frozen_words, standing_of
-from orchestrator.gatekeeper.freezes import BadFreeze, freezes
+from orchestrator.gatekeeper.freezes import BadFreeze, freezes, refuse_endless
 from orchestrator.gatekeeper.rules import GateRules
 from orchestrator.state import State
 
@@ -58,17 +58,50 @@ def test_a_freeze_is_of_the_clock_where_summer_ends_and_begins() -> None:
     assert lasts == [65 * 3600]
 
 
-def test_an_hour_that_is_shown_twice_or_never_belongs_to_the_freeze() -> None:
-    """At 03:00 the clock goes back to 02:00 on 25 October, and on from 02:00 to 03:00 on 29 March."""
+def test_an_hour_that_is_shown_twice_belongs_to_the_freeze() -> None:
+    """At 03:00 the clock goes back to 02:00 on 25 October."""
     assert _until("sat 20:00 - sun 02:30", _at("2026-10-25 02:40")) == "2026-10-25T02:30:00+01:00"
     assert _until("sat 20:00 - sun 02:30", _at("2026-10-25 02:40", fold=1)) is None
     assert _until("sun 02:30 - sun 12:00", _at("2026-10-25 02:31")) is not None
-    assert _until("sat 20:00 - sun 02:30", _at("2026-03-29 01:59")) == "2026-03-29T03:30:00+02:00"
-    assert _until("sun 02:30 - sun 12:00", _at("2026-03-29 01:30")) is not None
+
+
+def test_an_hour_that_is_never_shown_freezes_no_other() -> None:
+    """At 02:00 the clock goes on to 03:00 on 29 March."""
+    assert _until("sat 20:00 - sun 02:30", _at("2026-03-29 01:59")) == "2026-03-29T03:00:00+02:00"
+    assert _until("sun 02:30 - sun 12:00", _at("2026-03-29 01:59")) is None
+    assert _until("sun 02:30 - sun 12:00", _at("2026-03-29 03:00")) == "2026-03-29T12:00:00+02:00"
+    for window in ("sun 02:00 - sun 03:00", "sun 02:10 - sun 02:20", "2026-03-29 02:00 - 2026-03-29 03:00"):
+        begin = _at("2026-03-29 00:00")
+        assert [_until(window, begin + minute * 60) for minute in range(0, 240, 5)] == [None] * 48
+    assert _until("sun 02:00 - sun 03:00", _at("2026-04-05 02:00")) == "2026-04-05T03:00:00+02:00"
 
 
 def test_a_week_of_freezes_without_a_gap_is_not_searched_for_its_end_for_ever() -> None:
+    """Earlier versions took one, which may stand in a journal."""
     assert freezes(("mon - sun",), "UTC").until(0.0) is not None
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("mon - sun",),
+        ("tue - mon",),
+        ("sun - sat",),
+        ("fri 16:00 - fri 16:00",),
+        ("mon - wed", "2026-12-20 - 2026-12-21", "thu - sun"),
+    ],
+)
+def test_what_leaves_nothing_of_the_week_is_refused(texts: tuple[str, ...]) -> None:
+    with pytest.raises(BadFreeze, match=r"the whole week, and nothing but hotfixes would land any more; say, for"):
+        refuse_endless(texts, "UTC")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [("mon - sat",), ("mon 00:01 - mon 00:00",), ("mon - wed", "thu - sun 23:59"), ("2026-12-20 - 2027-12-31",)],
+)
+def test_what_leaves_a_minute_of_the_week_is_taken(texts: tuple[str, ...]) -> None:
+    refuse_endless(texts, "UTC")
 
 
 @given(st.integers(0, 4_000_000_000))

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.gatekeeping import serve
-from orchestrator.gatekeeper.serving import posts
+from orchestrator.gatekeeper.course import gate_plan
+from orchestrator.gatekeeper.serving import gate_name, posts
 from orchestrator.hub import CannotRun
+from orchestrator.runs import Options, keep
 from workers.settings import Settings
 
 _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -40,11 +42,53 @@ def hub(tmp_path: Path) -> Path:
 )
 def test_one_wrong_target_refuses_all(hub: Path, tmp_path: Path, targets: tuple[str, ...], said: str) -> None:
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+    left = dict[str, Exception]()
     with pytest.raises(CannotRun, match=said):
-        posts(str(hub), targets, settings)
-    good = posts(str(hub), ("main", "release-2"), settings)
+        posts(str(hub), targets, settings, left.__setitem__)
+    good = posts(str(hub), ("main", "release-2"), settings, left.__setitem__)
     assert [one.target for one in good] == ["main", "release-2"]
+    assert left == {}
     assert not (tmp_path / "home" / "runs").exists()
+
+
+def _keep(settings: Settings, hub: Path, *targets: str) -> None:
+    """As a home that has kept the gates of these."""
+    for one in targets:
+        name = gate_name(str(hub / ".git"), one)
+        told = {"run": name, "hub": str(hub), "target": one, "workers": 0, "plan_file": "", "plan_file_digest": ""}
+        keep(settings, Options.model_validate({**told, "gate": True}), gate_plan(name, one))
+
+
+def _broken(hub: Path, branch: str) -> None:
+    """Its gate file."""
+    where = hub.parent / "work"
+    for argv in (("clone", "-q", "-b", branch, str(hub), str(where)),):
+        subprocess.run(["git", *argv], check=True)
+    (where / "forgepool.yaml").write_text("version: 1\nchecks: [\n")
+    for argv in ((*_WHO, "commit", "-q", "-a", "-m", "broken"), ("push", "-q", "origin", branch)):
+        subprocess.run(["git", "-C", str(where), *argv], check=True)
+
+
+def test_a_gate_that_was_kept_and_cannot_be_opened_leaves_the_others_open(hub: Path, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+    _keep(settings, hub, "gone", "release-2")
+    _broken(hub, "release-2")
+    left = dict[str, Exception]()
+    opened = posts(str(hub), ("gone", "main", "release-2"), settings, left.__setitem__)
+    assert [one.target for one in opened] == ["main"]
+    assert [*left] == ["gone", "release-2"]
+    assert "has no branch 'gone'" in str(left["gone"])
+    assert str(left["release-2"]).startswith("release-2:forgepool.yaml:")
+
+
+def test_where_no_gate_can_be_opened_or_one_was_never_kept_all_are_refused(hub: Path, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+    _keep(settings, hub, "gone", "main")
+    left = dict[str, Exception]()
+    for targets, said in ((("gone",), "no branch 'gone'"), (("main", "gone", "nope"), "no branch 'nope'")):
+        with pytest.raises(CannotRun, match=said):
+            posts(str(hub), targets, settings, left.__setitem__)
+    assert left == {}
 
 
 def test_what_serves_one_target_is_refused_for_two() -> None:

@@ -1,0 +1,70 @@
+"""Words for a run that are said to a gate, and words that are no text: refused in a sentence, and nothing is left."""
+
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+import pytest
+from gate_world import RUN, opened, submitted
+
+from orchestrator.cli import gatewords, requesting
+from orchestrator.events import RunStarted
+from orchestrator.gatekeeper.course import gate_plan
+from orchestrator.hub import CannotRun
+from orchestrator.inbox import Request, waiting
+from orchestrator.journal import Journal
+from orchestrator.runs import KeptRun, Options, keep
+from workers.settings import Settings
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
+    """With an entry `a` in line; nobody keeps it."""
+    monkeypatch.setenv("FORGEPOOL_HOME", str(tmp_path))
+    told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
+    kept = keep(Settings(), Options.model_validate({**told, "gate": True}), gate_plan(RUN, "main"))
+    journal, start = Journal(kept.folder), opened()
+    begun = RunStarted(run=RUN, plan_digest="", hub=start.hub, target="main", tip=start.tip)
+    journal.append([begun, submitted("a")], at=100.0)
+    journal.close()
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("word", "todo"),
+    [
+        (lambda: requesting.cancel(RUN), f"gate withdraw ENTRY --gate {RUN}; to stop all: forgepool gate pause --gate"),
+        (lambda: requesting.cancel(RUN, "a"), f"to take one out of line: forgepool gate withdraw a --gate {RUN}"),
+        (lambda: requesting.retry(RUN, "a"), f"to try one again: forgepool gate retry a --gate {RUN}"),
+    ],
+)
+def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:
+    """Also while somebody keeps it, who would drop it."""
+    for held in (nullcontext(), closing(Journal(gate.folder))):
+        with held, pytest.raises(CannotRun, match=f"^{RUN} is a gate, and its tasks are entries; ") as refused:
+            word()
+        assert todo in str(refused.value)
+        assert [*waiting(gate.folder)] == []
+    assert gate.state().tasks["a"].phase == "queued"
+
+
+def test_the_gate_s_own_word_is_taken(gate: KeptRun) -> None:
+    assert gatewords.withdraw("a", gate=RUN) == 0
+    assert gate.state().tasks["a"].phase == "cancelled"
+
+
+def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
+    gate: KeptRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(Journal(gate.folder)):
+        requesting.ask(RUN, Request(do="reject", task="a", text="no", by="Ada"))
+    said = capsys.readouterr().out
+    assert "if it ends before it hears: forgepool gate serve --repo /hub --target main" in said
+
+
+def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) -> None:
+    with pytest.raises(CannotRun, match="what is said of why is not UTF-8; give it as UTF-8 text"):
+        gatewords.pause("\udcff")
+    assert not gate.state().paused
+    assert gatewords.pause("größer") == 0
+    assert "größer" in gate.state().paused
