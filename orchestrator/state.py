@@ -46,6 +46,8 @@ class State:
     """Of a gate: its entries, as they were submitted last."""
     refused: dict[str, e.EntryRefused] = field(default_factory=dict)
     """Of a gate: what was submitted last under a name and not taken in."""
+    out_of_turn: dict[tuple[str, int], e.EntryRefused] = field(default_factory=dict)
+    """Of a gate: by name and number, givings that came out of turn, until they are answered."""
     held: set[str] = field(default_factory=set)
     """Of a gate: entries that a person keeps where they are."""
     paused: str = ""

@@ -123,6 +123,8 @@ class TaskState:
     certificates: tuple[Certificate, ...] = ()
     given: int = 0
     """How often candidates of it were given to a gate; numbers the next one."""
+    given_on: str = ""
+    """The target's tip as it was known at the first of these: what that contains is nothing of this task's."""
     recalled: bool = False
     """A person wants it back from there."""
     told: GateAnswer | None = None

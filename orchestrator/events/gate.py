@@ -45,6 +45,10 @@ class EntryRefused(Message):
     why: str
     asks: Asks | None = None
     """Who wants to be told, where that is a run."""
+    out_of_turn: bool = False
+    """Its number does not follow that of the giving before it: it is answered, and changes nothing for others."""
+    word: Word = "refused"
+    """What the run is told."""
 
 
 class EntryAnswered(Message):
@@ -66,6 +70,8 @@ class EntryGiven(Message):
     commit: str
     gate: str
     """As it was known then."""
+    tip: str = ""
+    """The target's, as it was known then."""
 
 
 class EntryRecalled(Message):

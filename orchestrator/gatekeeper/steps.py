@@ -1,6 +1,6 @@
 """What the events of a gate do to its state: who is submitted, held, reclassed; pauses; a target that others move."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator import events as e
 from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, TaskState
@@ -10,6 +10,7 @@ from workers.messages import WorkResult
 if TYPE_CHECKING:
     from orchestrator.state import State
 
+Key = TypeVar("Key")
 _MOST_REFUSED = 200
 
 
@@ -41,19 +42,30 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
     task.first_started = task.first_started or at
     state.submitted[event.task] = event
     state.refused.pop(event.task, None)
+    if event.card is not None:
+        state.out_of_turn.pop((event.task, event.card.asks.number), None)
     task.enter("queued", at)
 
 
 def refused(state: "State", event: e.EntryRefused, at: float) -> None:
     """Kept for whoever asks: of the latest only, for anybody may push anything."""
-    state.refused.pop(event.name, None)
-    state.refused[event.name] = event
-    while len(state.refused) > _MOST_REFUSED:
-        del state.refused[next(iter(state.refused))]
+    if event.out_of_turn and event.asks is not None:
+        _keep(state.out_of_turn, (event.name, event.asks.number), event)
+    else:
+        _keep(state.refused, event.name, event)
+
+
+def _keep(kept: dict[Key, e.EntryRefused], key: Key, event: e.EntryRefused) -> None:
+    kept.pop(key, None)
+    kept[key] = event
+    while len(kept) > _MOST_REFUSED:
+        del kept[next(iter(kept))]
 
 
 def answered(state: "State", event: e.EntryAnswered, at: float) -> None:
-    state.answered[event.name] = (event.number, event.word)
+    """An answer to what came out of turn says nothing of the others."""
+    if state.out_of_turn.pop((event.name, event.number), None) is None:
+        state.answered[event.name] = (event.number, event.word)
 
 
 def held(state: "State", event: e.EntryHeld, at: float) -> None:

@@ -140,8 +140,8 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
     )
     try:
         return replace(read, card=read_card(text))
-    except CardUnreadable:
-        return replace(read, wrong="what its run demands cannot be read here; keep the gate with a later version")
+    except CardUnreadable as strange:
+        return replace(read, wrong=str(strange))
 
 
 def _refused(blank: Submission, why: str) -> Submission:

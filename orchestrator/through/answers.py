@@ -19,6 +19,9 @@ def due_answers(state: State) -> Iterator[tuple[Asks, GateAnswer]]:
     for refused in state.refused.values():
         if refused.asks is not None and _is_news(state, refused.name, refused.asks.number, "refused"):
             yield refused.asks, _refusal(state, refused, refused.asks)
+    for stray in state.out_of_turn.values():
+        if stray.asks is not None:
+            yield stray.asks, _refusal(state, stray, stray.asks)
 
 
 def _is_news(state: State, name: str, number: int, word: Word) -> bool:
@@ -63,7 +66,7 @@ def _proofs(task: TaskState) -> tuple[str, ...]:
 
 def _refusal(state: State, refused: EntryRefused, asks: Asks) -> GateAnswer:
     """One whose name has landed already has landed: by an earlier giving, which somebody had tried again."""
-    told = GateAnswer(gate=state.run, entry=refused.name, number=asks.number, word="refused", why=refused.why)
+    told = GateAnswer(gate=state.run, entry=refused.name, number=asks.number, word=refused.word, why=refused.why)
     task = state.tasks.get(refused.name)
     if task is None or task.phase != "landed":
         return told

@@ -16,7 +16,7 @@ def given_away(state: State) -> list[EntryGiven]:
     waiting = state.in_phase("queued", "testing", "reviewing")
     waiting.sort(key=lambda task: task.queued_at)
     return [
-        EntryGiven(task=task.id, number=task.given + 1, commit=task.candidate, gate=state.gate)
+        EntryGiven(task=task.id, number=task.given + 1, commit=task.candidate, gate=state.gate, tip=state.tip)
         for task in waiting
         if not task.landing_in_doubt and task.candidate
     ]

@@ -1,22 +1,33 @@
 """A run's candidates in the hub for the gate of its target, and what lies there for the run."""
 
 from collections.abc import Mapping
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from orchestrator.course import Course
 from orchestrator.dispatch import author_in
 from orchestrator.gatekeeper.submissions import entry_of, tag_text
+from orchestrator.hub import CannotRun
 from orchestrator.state import State
 from orchestrator.task_state import TaskState
 from orchestrator.through.cards import written
 from orchestrator.through.messages import Asks, Card, GateAnswer, GateSign
+from workers.messages import Message
 from workers.refs import candidate_ref, sign_ref, submission_ref, told_ref
-from worktrees.git import CommitId
+from worktrees.candidate import read_trailers
+from worktrees.git import CommitId, GitFailed, without_password
 from worktrees.mirror import Mirror
 from worktrees.push import Pushed, RefUpdate
 from worktrees.target import contained
 
+Said = TypeVar("Said", bound=Message)
 _MOST_TOLD = 100_000
 """Characters of a description, and of what an agent says of its work."""
+
+
+class Unreadable(Exception):
+    """What lies in the hub is none of ours, whoever has put it there."""
 
 
 def asks_of(state: State, task: TaskState) -> Asks:
@@ -71,28 +82,61 @@ def answer_to(state: State, mirror: Mirror, task: TaskState, blob: CommitId) -> 
     What the gate says of it, as far as the target bears it out; None where it does not, or says it of another.
 
     Raises:
+        Unreadable: it is no answer.
         GitFailed: the hub could not be asked.
     """
-    ref = told_ref(state.run, task.id, task.given)
-    said = GateAnswer.model_validate_json(_fetched(mirror, ref, blob))
+    said = _read(GateAnswer, mirror, told_ref(state.run, task.id, task.given), blob)
     if (said.entry, said.number) != (entry_of(asks_of(state, task)), task.given):
         return None
-    if said.word == "refused" and contained(mirror, state.target, CommitId(task.candidate)):
+    if said.word in ("refused", "withdrawn") and contained(mirror, state.target, CommitId(task.candidate)):
         return said.model_copy(update={"word": "landed", "commit": task.candidate})
-    if said.word == "landed" and not contained(mirror, state.target, CommitId(said.commit)):
+    if said.word == "landed" and not _has_landed(state, mirror, task, said):
         return None
     return said
 
 
+def _has_landed(state: State, mirror: Mirror, task: TaskState, said: GateAnswer) -> bool:
+    """
+    The commit came into the target after the task was first given, and it is this task's: it contains the candidate, or
+    says of itself that this gate has landed this entry with it. Anybody who may push can name another.
+    """
+    commit, before = CommitId(said.commit), CommitId(task.given_on)
+    if not contained(mirror, state.target, commit):
+        return False
+    if mirror.has(before) and _contains(mirror, before, commit):
+        return False
+    if _contains(mirror, commit, CommitId(task.candidate)):
+        return True
+    ours = read_trailers(mirror.git, commit)
+    return (ours.get("Forgepool-Run"), ours.get("Forgepool-Task")) == (said.gate, said.entry)
+
+
+def _contains(mirror: Mirror, tip: CommitId, commit: CommitId) -> bool:
+    return mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+
+
 def read_sign(mirror: Mirror, target: str, blob: CommitId) -> GateSign:
-    return GateSign.model_validate_json(_fetched(mirror, sign_ref(target), blob))
+    """Raises Unreadable, GitFailed."""
+    return _read(GateSign, mirror, sign_ref(target), blob)
 
 
 def standing_gate(mirror: Mirror, target: str) -> str:
-    """The gate that keeps the target by its own sign, be it up or not; empty where there is none. Raises GitFailed."""
+    """
+    The gate that keeps the target by its own sign, be it up or not; empty where there is none.
+
+    Raises:
+        CannotRun: there is a sign, and nobody can tell whose.
+        GitFailed: the hub could not be asked.
+    """
     ref = sign_ref(target)
     at = mirror.hub_refs(ref).get(ref)
-    return "" if at is None else read_sign(mirror, target, at).gate
+    try:
+        return "" if at is None else read_sign(mirror, target, at).gate
+    except Unreadable as strange:
+        raise CannotRun(
+            f"what lies at {ref} in {without_password(mirror.hub)} is no sign of a gate that this version can read; "
+            "keep the gate again with this one, remove the ref if nobody keeps the branch, or say --own-train"
+        ) from strange
 
 
 def take_away(mirror: Mirror, state: State) -> None:
@@ -103,6 +147,16 @@ def take_away(mirror: Mirror, state: State) -> None:
         mirror.push([RefUpdate(ref=ref, new=None, expected=at)])
 
 
-def _fetched(mirror: Mirror, ref: str, blob: CommitId) -> bytes:
+def _read(kind: type[Said], mirror: Mirror, ref: str, blob: CommitId) -> Said:
     mirror.fetch(f"+{ref}:refs/hub/{ref.removeprefix('refs/')}")
-    return mirror.git.run("cat-file", "blob", blob).stdout
+    try:
+        kept = mirror.git.text("cat-file", "-t", blob).strip()
+    except GitFailed:
+        # It has been moved since it was asked for, and the fetch brought what lies there now.
+        raise GitFailed(("fetch", ref), 0, f"{ref} was moved meanwhile") from None
+    if kept != "blob":
+        raise Unreadable
+    try:
+        return kind.model_validate_json(mirror.git.run("cat-file", "blob", blob).stdout)
+    except ValidationError as strange:
+        raise Unreadable from strange

@@ -41,7 +41,8 @@ class ThroughLoop(Loop):
         if now >= self._looked + LOOK_S and self.state.in_phase("given"):
             self._looked = now
             try:
-                self.record(self.exchange.read(self.state, now))
+                for event in self.exchange.read(self.state, now):
+                    self.record([event])
                 self.exchange.put(self.course, self.state)
             except (GitFailed, MissingCommit) as trouble:
                 log.warning("hub.away", run=self.state.run, why=str(trouble))

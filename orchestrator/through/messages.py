@@ -26,7 +26,7 @@ class Asks(Message):
 
     run: Slug
     task: Slug
-    number: Annotated[int, Field(ge=1)]
+    number: Annotated[int, Field(ge=1, lt=10**9)]
     """Of all givings of this task, whichever attempt made the candidate."""
 
 

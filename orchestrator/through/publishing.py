@@ -1,15 +1,14 @@
 """A gate in the hub: the sign that it stands, and its answers to the runs that gave it something."""
 
 import time
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
 
 import structlog
 
 from orchestrator.events import EntryAnswered
 from orchestrator.state import State
 from orchestrator.through.answers import due_answers
-from orchestrator.through.messages import Asks, GateAnswer, GateSign
+from orchestrator.through.messages import Asks, GateAnswer, GateSign, Word
 from workers.messages import Message
 from workers.refs import orders_of, sign_ref, told_ref
 from worktrees.git import CommitId, GitFailed
@@ -22,8 +21,9 @@ BEAT_S = 15.0
 """Seconds between two beats."""
 _BEATS = 4
 """Beats that differ: each is an object in the hub, and there are to be no more of them."""
-_MOST_TOLD = 25
-"""Answers at one look: each costs some processes."""
+
+Due = tuple[str, int, Word]
+"""An entry, the number of its giving, and what is said of it."""
 
 
 @dataclass(slots=True)
@@ -31,8 +31,12 @@ class Notices:
     """What a gate has put up in the hub."""
 
     host: str
+    most: int = 25
+    """Answers at one look: each costs some processes."""
     _beat: int = 0
     _beaten: float = float("-inf")
+    _untold: dict[Due, None] = field(default_factory=dict)
+    """What the hub has not taken, longest ago first: it is tried again after whatever else is due."""
 
     def stand(self, mirror: Mirror, state: State) -> None:
         """The sign, with its next beat when that is due. Raises GitFailed."""
@@ -44,10 +48,23 @@ class Notices:
 
     def answer(self, mirror: Mirror, state: State) -> list[EntryAnswered]:
         """What was told; journaled afterwards, since telling it again changes nothing. Raises GitFailed."""
+        due = {(said.entry, said.number, said.word): (asks, said) for asks, said in due_answers(state)}
+        again = [one for one in self._untold if one in due]
+        turns = [*(one for one in due if one not in self._untold), *again]
+        self._untold = dict.fromkeys(again)
         done: list[EntryAnswered] = []
-        for asks, said in islice(due_answers(state), _MOST_TOLD):
-            if _told(mirror, asks, said):
-                done.append(EntryAnswered(name=said.entry, number=said.number, word=said.word))
+        for one in turns[: self.most]:
+            self._untold.pop(one, None)
+            self._untold[one] = None
+            try:
+                told = _told(mirror, *due[one])
+            except GitFailed:
+                if not done:
+                    raise
+                break
+            if told:
+                del self._untold[one]
+                done.append(EntryAnswered(name=one[0], number=one[1], word=one[2]))
         return done
 
     def leave(self, mirror: Mirror, state: State) -> None:

@@ -15,6 +15,8 @@ def given(task: TaskState, event: e.EntryGiven, at: float) -> None:
     if task.landing_in_doubt:
         raise IllegalStep(f"'{task.id}' may have landed by this run's own train, and is not given to another")
     task.given, task.told, task.recalled = event.number, None, False
+    if event.number == 1:
+        task.given_on = event.tip
     task.verdict, task.certificates, task.detail = None, (), ""
     task.enter("given", at)
 

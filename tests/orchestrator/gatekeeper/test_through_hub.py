@@ -17,6 +17,7 @@ from orchestrator.events import (
     EntryGiven,
     EntryRefused,
     EntrySubmitted,
+    EntryTold,
     Event,
     GateNoticed,
     LandingAnswered,
@@ -29,19 +30,22 @@ from orchestrator.events import (
 )
 from orchestrator.gatekeeper.course import gate_course, gate_plan
 from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.submissions import Submission, in_order, submitted
+from orchestrator.gatekeeper.submissions import Submission, in_order, submitted, tag_text
+from orchestrator.hub import CannotRun
 from orchestrator.inbox import Request
 from orchestrator.plan import Need, Plan, Task
 from orchestrator.requests import granted
 from orchestrator.state import State
 from orchestrator.task_state import TERMINAL
-from orchestrator.through.exchange import PATIENCE_S, SILENT_S, Exchange
+from orchestrator.through.cards import written
+from orchestrator.through.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
 from orchestrator.through.giving import standing_gate, take_away
+from orchestrator.through.messages import Asks, Card, GateAnswer
 from orchestrator.through.publishing import Notices
 from orchestrator.through.standing import held_up, why_not_through
 from supervisor.messages import Author, CheckResult, Landing
 from workers.messages import CommandAgent, WorkResult
-from workers.refs import candidate_ref, submissions_of
+from workers.refs import candidate_ref, sign_ref, submissions_of, told_ref
 from worktrees.git import CommitId, Git
 from worktrees.mirror import Mirror, open_mirror
 from worktrees.push import RefUpdate
@@ -87,7 +91,8 @@ class Run:
         return WorkResult(order_id=sent.message_id, token=sent.token, outcome="candidate", commit=commit)
 
     def looks(self, now: float = 1.0) -> None:
-        self.record(*self.exchange.read(self.state, now))
+        for event in self.exchange.read(self.state, now):
+            self.record(event)
         self.works()
 
     def given(self) -> list[tuple[str, int]]:
@@ -145,7 +150,7 @@ class Gate:
             return CheckAnswered(task=sent.task, result=result, ahead=sent.ahead, car=sent.car)
         steps = [CommitId(self.state.tip)]
         for name in (*sent.ahead, *sent.car):
-            steps.append(made(self.mirror.git, steps[-1], f"lands {name}"))
+            steps.append(made(self.mirror.git, steps[-1], f"lands {name}\n\n{ours(name)}"))
         told = green(sent)
         composed = {"commit": steps[-1], "commits": tuple(steps[1:])}
         return told.model_copy(update={"result": told.result.model_copy(update=composed)})
@@ -163,6 +168,10 @@ class Gate:
 
 def made(git: Git, base: str, word: str) -> CommitId:
     return CommitId(git.text("commit-tree", f"{base}^{{tree}}", "-p", base, "-m", word, env=ME))
+
+
+def ours(entry: str) -> str:
+    return f"Forgepool-Run: {GATE}\nForgepool-Task: {entry}\n"
 
 
 @dataclass
@@ -236,6 +245,30 @@ def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: P
     assert all(one.phase in TERMINAL for one in gate.state.tasks.values())
 
 
+def _said(pair: Pair, name: str = "a", **said: object) -> str:
+    """An answer that anybody could have put there; the ref."""
+    told = GateAnswer.model_validate({"gate": GATE, "entry": f"{RUN}--{name}", "number": 1, "word": "landed", **said})
+    blob, ref = pair.hub.text("hash-object", "-w", "--stdin", stdin=told.encode().encode()), told_ref(RUN, name, 1)
+    pair.hub.run("update-ref", ref, blob)
+    return ref
+
+
+def _pushed_on(pair: Pair, word: str, *parents: str) -> CommitId:
+    """A commit that somebody has put on the target."""
+    tip = pair.hub.text("rev-parse", "refs/heads/main")
+    words = [each for one in (tip, *parents) for each in ("-p", one)]
+    commit = CommitId(pair.hub.text("commit-tree", f"{tip}^{{tree}}", *words, "-m", word, env=ME))
+    pair.hub.run("update-ref", "refs/heads/main", commit)
+    return commit
+
+
+def _carded(pair: Pair, card: Card, commit: str) -> None:
+    """Anybody may push such a tag, and write into it what they like."""
+    entry = f"{RUN}--{card.asks.task}"
+    tag = pair.hub.text("mktag", stdin=tag_text(commit, entry, written(card), by="x", at=1).encode())
+    pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", tag)
+
+
 def _at_gate(pair: Pair, name: str = "a") -> str:
     """The task's candidate stands in the gate's line; the entry."""
     pair.run.works()
@@ -269,10 +302,169 @@ def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None
     run.looks()
     assert not run.state.in_phase("landed"), "it is not in the target"
     pair.hub.run("update-ref", "refs/heads/main", before)
-    run.reborn()
     run.looks()
     assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
     assert entry in gate.state.answered
+
+
+@pytest.mark.parametrize("which", ["as old as the run", "somebody else's", "another entry's", "before it was given"])
+def test_a_commit_of_the_target_that_is_not_the_tasks_is_no_landing(pair: Pair, which: str) -> None:
+    """Whoever may push can name one, and what has landed is removed from the hub."""
+    run = pair.run
+    before = _pushed_on(pair, f"x\n\n{ours(f'{RUN}--a')}") if which == "before it was given" else run.state.tip
+    run.mirror.ensure(CommitId(before))
+    run.state.tip = before
+    _at_gate(pair)
+    match which:
+        case "somebody else's":
+            before = _pushed_on(pair, "mine")
+        case "another entry's":
+            before = _pushed_on(pair, f"lands c\n\n{ours(f'{RUN}--c')}")
+    _said(pair, commit=before)
+    run.looks()
+    assert run.state.tasks["a"].phase == "given"
+
+
+@pytest.mark.parametrize("how", ["by the gate", "by somebody"])
+def test_a_commit_that_has_come_with_the_task_is_its_landing(pair: Pair, how: str) -> None:
+    """The gate's own says whose it is; what somebody has merged contains the candidate."""
+    _at_gate(pair)
+    task = pair.run.state.tasks["a"]
+    by_gate = how == "by the gate"
+    commit = _pushed_on(pair, f"a\n\n{ours(f'{RUN}--a')}") if by_gate else _pushed_on(pair, "a", task.candidate)
+    _said(pair, commit=commit)
+    pair.run.looks()
+    assert (task.phase, task.commit) == ("landed", commit)
+
+
+def test_an_answer_that_was_not_recorded_is_read_again(pair: Pair) -> None:
+    """Whatever is in the way after it: it lies in the hub, and is the only one."""
+    _at_gate(pair)
+    run = pair.run
+    _said(pair, word="returned", why="red")
+    lost = next(iter(run.exchange.read(run.state, 1.0)))
+    assert isinstance(lost, EntryTold) and lost.task == "a"
+    run.looks(2.0)
+    assert run.state.tasks["a"].given == 2
+
+
+@pytest.mark.parametrize("strange", ["blob", "commit"])
+def test_a_sign_that_nobody_can_read_is_no_beat_and_stops_no_answer(pair: Pair, strange: str) -> None:
+    """Neither may it end a run that is under way, nor let one begin as if nobody kept the branch."""
+    _at_gate(pair)
+    junk = pair.hub.text("hash-object", "-w", "--stdin", stdin=b"{}") if strange == "blob" else pair.run.state.tip
+    pair.hub.run("update-ref", sign_ref("main"), junk)
+    with pytest.raises(CannotRun, match="is no sign of a gate that this version can read"):
+        standing_gate(pair.run.mirror, "main")
+    _said(pair, word="returned", why="red")
+    for now in range(0, int(SILENT_S) + 20, 10):
+        pair.run.looks(float(now))
+    assert pair.run.state.gate_away, "it is no beat"
+    assert pair.run.state.tasks["a"].given == 2
+
+
+def test_an_answer_that_nobody_can_read_keeps_no_other_from_being_read(pair: Pair) -> None:
+    _at_gate(pair)
+    pair.hub.run("update-ref", told_ref(RUN, "a", 1), pair.run.state.tip)
+    _said(pair, "c", word="returned", why="red")
+    pair.run.looks()
+    assert [pair.run.state.tasks[one].given for one in ("a", "c")] == [1, 2]
+
+
+def test_answers_that_the_hub_does_not_take_keep_no_others_back(pair: Pair) -> None:
+    """They are tried again once all others were told, and as often as that takes."""
+    _at_gate(pair)
+    gate = pair.gate
+    for name in ("a", "c"):
+        gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}--{name}")) or []))
+    hook = Path(pair.hub.git_dir) / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ncase "$1" in */told/a/*) exit 1 ;; esac\n')
+    hook.chmod(0o755)
+    notices = Notices(host="h", most=1)
+    for _ in range(2):
+        gate.record(*notices.answer(gate.mirror, gate.state))
+    assert [*gate.state.answered] == [f"{RUN}--c"]
+    hook.unlink()
+    gate.record(*notices.answer(gate.mirror, gate.state))
+    assert {*gate.state.answered} == {f"{RUN}--a", f"{RUN}--c"}
+
+
+def test_what_was_lost_before_the_gate_saw_it_is_put_again(pair: Pair) -> None:
+    """A hub that is restored from a copy has neither it nor an answer; a gate that has it knows it by its number."""
+    run, ref = pair.run, f"refs/forgepool/for/main/{RUN}--a"
+    run.works()
+
+    def lies(now: float) -> bool:
+        run.looks(now)
+        run.exchange.put(run.course, run.state)
+        return ref in pair.refs()
+
+    assert lies(0.0)
+    pair.hub.run("update-ref", "-d", ref)
+    assert not lies(DOUBT_S - 1)
+    assert lies(DOUBT_S)
+    pair.gate.takes_in()
+    assert not lies(DOUBT_S + 61), "it is doubted after twice the time only"
+    assert lies(DOUBT_S * 3)
+    pair.gate.takes_in()
+    assert len([one for one in pair.gate.journal if isinstance(one, EntrySubmitted) and one.task == f"{RUN}--a"]) == 1
+
+
+@pytest.mark.parametrize("where", ["files", "planned"])
+def test_a_card_whose_files_nobody_can_make_out_is_refused(pair: Pair, where: str) -> None:
+    """What cannot be kept to would be tried for ever, as if the machine were in the way."""
+    entry, gate = f"{RUN}--a", pair.gate
+    card = Card.model_validate({"asks": {"run": RUN, "task": "a", "number": 1}, "attempt": 1, where: ("src/{a",)})
+    pair.run.works()
+    _carded(pair, card, pair.run.state.tasks["a"].candidate)
+    gate.takes_in()
+    assert entry not in gate.state.submitted
+    assert "cannot be kept to: glob 'src/{a': '{' is not closed" in gate.state.out_of_turn[entry, 1].why
+    gate.answers()
+    pair.run.looks()
+    assert "is not closed" in pair.run.state.tasks["a"].reasons[-1].summary
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_a_number_that_does_not_follow_keeps_no_giving_from_its_answer(pair: Pair, first: bool) -> None:
+    """Anybody may write one on a card, be it ever so large, under the name of another's run."""
+    entry, gate, run = f"{RUN}--a", pair.gate, pair.run
+    huge = Card(asks=Asks(run=RUN, task="a", number=999_999), attempt=1)
+    if not first:
+        _at_gate(pair)
+    _carded(pair, huge, made(pair.hub, run.state.tip, "theirs"))
+    gate.takes_in()
+    if first:
+        _at_gate(pair)
+        gate.answers()
+        run.looks()
+        assert "a later giving of it was taken in: number 999999" in run.state.tasks["a"].reasons[-1].summary
+        return
+    gate.answers()
+    assert not gate.state.out_of_turn and told_ref(RUN, "a", 999_999) in pair.refs()
+    mine = gate.state.submitted[entry].card
+    assert mine is not None and mine.asks.number == 1, "the run's own stands in line still"
+    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    gate.answers()
+    run.looks()
+    assert run.state.tasks["a"].phase == "failed"
+
+
+def test_what_the_gate_does_not_have_any_more_is_answered_as_withdrawn(pair: Pair) -> None:
+    """Its number is over; whoever wants it back would wait for ever."""
+    run, gate = pair.run, pair.gate
+    _at_gate(pair)
+    _carded(pair, Card(asks=Asks(run=RUN, task="a", number=2), attempt=1), run.state.tasks["a"].candidate)
+    gate.takes_in()
+    run.record(*granted(run.course, run.state, Request(do="cancel", task="a")))
+    run.looks()
+    run.exchange.put(run.course, run.state)
+    gate.takes_in()
+    gate.answers()
+    run.looks()
+    assert run.state.tasks["a"].phase == "cancelled"
+    assert gate.state.tasks[f"{RUN}--a"].phase == "queued", "the later one is not what was wanted back"
 
 
 def test_who_mends_a_runs_candidate_in_its_place_has_the_run_told(pair: Pair) -> None:
