@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test bench install
+.PHONY: help demo test soak bench install
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (less than a minute)'
 	@echo 'make test     format, lint, types, import directions and all tests'
+	@echo 'make soak     more tests of the kind that kill processes (a few minutes)'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
 	@echo 'make install  the virtual environment $(VENV) alone'
 	@echo 'PYTHON=python3.12 on any of them chooses another Python.'
@@ -24,7 +25,10 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
+
+soak: $(READY)
+	$(BIN)/pytest -m soak
 
 bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py

@@ -13,7 +13,7 @@ from orchestrator.link import Link
 from orchestrator.loop import Loop, Wishes
 from workers.answers import tell
 from workers.leases import Lease, claim
-from workers.messages import BuiltinAgent
+from workers.messages import BuiltinAgent, ReasonPack
 from workers.wire import Redis
 from worktrees.mirror import Mirror
 
@@ -114,5 +114,5 @@ def test_a_fence_that_could_not_be_set_is_set_as_soon_as_redis_is_back(loop: Loo
     assert is_fenced(redis, REVIEW) and not loop.unfenced
 
 
-def _reason(loop: Loop) -> e.ReasonPack:
-    return e.ReasonPack(attempt=1, kind="check_failed", summary="red")
+def _reason(loop: Loop) -> ReasonPack:
+    return ReasonPack(attempt=1, kind="check_failed", summary="red")

@@ -92,6 +92,7 @@ def _at_work(machine: Machine, under_way: Started) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_thirty_tasks_land_once_whoever_is_killed(
     seed: int, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft

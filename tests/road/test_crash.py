@@ -15,15 +15,14 @@ _TASKS = [
     {"id": "second", "files": ["a.txt"], "needs": ["first"], "agent": command("sleep 0.1; echo c >> a.txt")},
 ]
 _KINDS = [
-    "run.started",
     "order.sent",
-    "message.taken",
-    "order.answered",
-    "entry.queued",
     "check.sent",
-    "check.answered",
     "landing.intended",
     "landing.answered",
+    *(
+        pytest.param(kind, marks=pytest.mark.soak)
+        for kind in ("run.started", "message.taken", "order.answered", "entry.queued", "check.answered")
+    ),
 ]
 
 

@@ -244,6 +244,8 @@ def _is_in_other_hands(gate: GateOf, mark: int) -> bool:
 
 def test_a_checkout_that_cannot_be_made_is_nobodys_fault(gate: GateOf) -> None:
     """56: it is tried again after a while, with the reason told meanwhile."""
+    gate.push("housed")
+    gate.wait_landed("housed")
     pool = next(gate.machine.cache.glob("*/*/slot-*")).parent.parent
     pool.rename(pool.with_name("away"))
     pool.write_text("in the way")

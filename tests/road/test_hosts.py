@@ -130,6 +130,7 @@ def test_two_hosts_run_one_plan_together(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_host_that_vanishes_costs_only_time(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis, nothing_left: NothingLeft
 ) -> None:

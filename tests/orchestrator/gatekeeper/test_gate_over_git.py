@@ -323,7 +323,7 @@ class Gate(RuleBasedStateMachine):
 # Derandomised: what a machine finds is found by all. Unshrunk: what fails is replayed by its own steps.
 Gate.TestCase.settings = settings(
     derandomize=True,
-    max_examples=10,
+    max_examples=7,
     stateful_step_count=18,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
