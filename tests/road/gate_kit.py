@@ -350,7 +350,14 @@ class GateOf:
         return self.hub.refs(f"refs/forgepool/{self.run}")
 
     def waits_for_no_refs(self) -> None:
-        self.wait(lambda: not self.own_refs() and not self.hub.refs("refs/forgepool/for"), "the gate's refs to go")
+        """But for the pins of what was returned, and may be tried again."""
+        self.wait(
+            lambda: not self._needless_refs() and not self.hub.refs("refs/forgepool/for"), "the gate's refs to go"
+        )
+
+    def _needless_refs(self) -> list[str]:
+        returned = {one.id for one in self.state().in_phase("failed", "cancelled", "blocked", "needs_human")}
+        return [one for one in self.own_refs() if "/orders/" not in one or one.split("/")[4] not in returned]
 
 
 def _about(event: Event) -> str | None:
