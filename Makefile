@@ -9,7 +9,7 @@ READY := $(VENV)/ready
 
 help:
 	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (less than a minute)'
-	@echo 'make test     format, lint, types, import directions and all tests'
+	@echo 'make test     format, lint, types, import directions and the tests'
 	@echo 'make soak     more tests of the kind that kill processes (a few minutes)'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
 	@echo 'make install  the virtual environment $(VENV) alone'
