@@ -4,12 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test soak bench install
+HONEST := $(VENV)/honest
+# Bundles of real repositories that `make verify` edits; without them it edits source distributions alone.
+FORGEPOOL_HONEST_REPOSITORIES ?= $(abspath $(wildcard ../shared/data/repositories))
+export FORGEPOOL_HONEST_REPOSITORIES
+
+# Tests start hundreds of Python processes, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+# Tests that wait for processes leave a core idle now and then; one more than there are cores keeps them busy.
+TESTERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
+.PHONY: help demo test verify soak bench install
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (less than a minute)'
 	@echo 'make test     format, lint, types, import directions and the tests'
+	@echo 'make verify   edits ten real projects with formatters and linters, and has the scans judge that (a few minutes)'
 	@echo 'make soak     more tests of the kind that kill processes (a few minutes)'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
 	@echo 'make install  the virtual environment $(VENV) alone'
@@ -25,7 +36,10 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n $(TESTERS) --dist worksteal
+
+verify: $(READY) $(HONEST)/ready
+	$(BIN)/pytest -m honest -n 2 --dist loadgroup tests/honest
 
 soak: $(READY)
 	$(BIN)/pytest -m soak
@@ -57,4 +71,14 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --upgrade 'pip>=25.1' >$(VENV)/install.log 2>&1 \
 	    && $(BIN)/python -m pip install --group dev --editable . >>$(VENV)/install.log 2>&1 \
 	    || { tail -n 30 $(VENV)/install.log >&2; exit 1; }
+	@# The type checker finds the packages by their installed name through this link.
+	@mkdir -p $(VENV)/tree && ln -sfn ../.. $(VENV)/tree/forgepool
 	@touch $@
+
+# Downloaded once; a later run needs no network.
+$(HONEST)/ready: $(READY) tests/honest/sdists.txt
+	@echo 'installing what edits the projects, and downloading four of them'
+	@$(BIN)/python -m pip install --quiet --group verify
+	@mkdir -p $(HONEST)
+	@$(BIN)/python -m pip download --quiet --no-deps --dest $(HONEST) --requirement tests/honest/sdists.txt && touch $@ \
+	    || echo 'the source distributions could not be downloaded, so the tests on them are skipped' >&2

@@ -18,22 +18,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from workers.llm.messages import Text, ToolResult, Turn, user
-from workers.llm.provider import Request
-from workers.llm.scripted import ScriptedModel
-from workers.loop import Brief, Talk
-from workers.messages import Limits, ScriptedAgent, WorkOrder
-from workers.meter import Meter
-from workers.orders import carry_out
-from workers.sandbox.background import Background
-from workers.sandbox.confinement import OPEN
-from workers.settings import Settings
-from workers.tools.endings import finish_tool
-from workers.tools.tool import Tool
-from workers.tools.tool import carry_out as carry_out_call
-from workers.tools.toolset import working
-from workers.tools.workplace import Workplace
-from workers.transcript import Answered, Entry, Finished, Said, Started, Transcript, read_transcript
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.scripted import ScriptedModel
+from forgepool.workers.loop import Brief, Talk
+from forgepool.workers.messages import Limits, ScriptedAgent, WorkOrder
+from forgepool.workers.meter import Meter
+from forgepool.workers.orders import carry_out
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.settings import Settings
+from forgepool.workers.tools.endings import finish_tool
+from forgepool.workers.tools.tool import Tool
+from forgepool.workers.tools.tool import carry_out as carry_out_call
+from forgepool.workers.tools.toolset import working
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Answered, Entry, Finished, Said, Started, Transcript, read_transcript
 
 FILES = 40
 
@@ -157,11 +157,11 @@ def tools_of(entries: list[Entry]) -> float:
 
 
 def import_s() -> float:
-    names = "workers.orders, workers.agents.command, workers.agents.builtin, supervisor.gate, supervisor.lander"
+    names = ", ".join(f"forgepool.{name}" for name in ("workers.orders", "workers.agents.builtin", "supervisor.lander"))
     took = []
     for _ in range(3):
         began = time.monotonic()
-        subprocess.run([sys.executable, "-c", f"import workers.__main__, {names}"], check=True)
+        subprocess.run([sys.executable, "-c", f"import forgepool.workers.__main__, {names}"], check=True)
         took.append(time.monotonic() - began)
     return min(took)
 

@@ -46,11 +46,11 @@ from branches_kit import (
     said_by_git,
 )
 
-from orchestrator.cli.say import out
-from orchestrator.gatekeeper.explaining import EntryStanding, standings
-from orchestrator.gatekeeper.serving import gate_name
-from orchestrator.gatekeeper.view import View
-from orchestrator.journal import JournalUnreadable
+from forgepool.orchestrator.cli.terminal import out
+from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, standings
+from forgepool.orchestrator.gatekeeper.serving import gate_name
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.journal import JournalUnreadable
 
 Queue = Callable[[Ground, Path], Ended]
 PATIENCE_S = 1200.0
@@ -87,7 +87,7 @@ def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
         wall_s = time.monotonic() - began
         said = json.loads(
             subprocess.run(
-                [sys.executable, "-m", "orchestrator", "gate", "status", "--json"],
+                [sys.executable, "-m", "forgepool.orchestrator", "gate", "status", "--json"],
                 env=env,
                 capture_output=True,
                 text=True,
@@ -110,7 +110,11 @@ def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator
     words = ("gate", "serve", *where, "--trials", "2", "--sandbox", sandbox)
     with (home / "said").open("w") as said:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "orchestrator", *words], env=env, stdout=said, stderr=said, start_new_session=True
+            [sys.executable, "-m", "forgepool.orchestrator", *words],
+            env=env,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
         )
     try:
         yield

@@ -257,7 +257,7 @@ class Ground:
 
 
 def check_of(folder: Path) -> str:
-    return f"env BRANCHES_SHOP={shop_of(folder)} PYTHONDONTWRITEBYTECODE=1 pytest -q -p no:cacheprovider"
+    return f"env BRANCHES_SHOP={shop_of(folder)} PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 pytest -q -p no:cacheprovider"
 
 
 def make_ground(folder: Path, shop: Shop, count: int, seed: int) -> Ground:

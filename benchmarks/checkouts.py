@@ -12,19 +12,15 @@ costs; a lease gives the slot back by closing a file.
 import argparse
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# This file has the package's name: run as a script, its own folder is first and would hide the package.
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from worktrees.checkout import lease_checkout
-from worktrees.compose import tree_of
-from worktrees.git import CommitId, Git
-from worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.checkout import lease_checkout
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.mirror import Mirror, open_mirror
 
 CHANGED, UNTRACKED = 20, 100
 

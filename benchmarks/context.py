@@ -19,9 +19,9 @@ import context_building
 import context_families
 import context_why
 
-from orchestrator.cli.context import replay
-from workers.context.replay.comparison import Case, cases
-from workers.context.replay.formats import read_recordings
+from forgepool.orchestrator.cli.context import replay
+from forgepool.workers.context.replay.comparison import Case, cases
+from forgepool.workers.context.replay.formats import read_recordings
 
 
 def found_in(paths: list[str]) -> list[Case]:

@@ -11,15 +11,15 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-from workers.context.birth import Births, Entering
-from workers.context.calls import asked
-from workers.context.gauge import Gauge
-from workers.context.profiles import registry
-from workers.context.replay.simulation import shown_from
-from workers.context.replay.summaries import summary
-from workers.context.state import Moment, Profile, Question, Reply
-from workers.context.view import View
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.context.birth import Births, Entering
+from forgepool.workers.context.calls import asked
+from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.profiles import registry
+from forgepool.workers.context.replay.simulation import shown_from
+from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.state import Moment, Profile, Question, Reply
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 FILES = 40
 

@@ -12,20 +12,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 
-from workers.context.birth import Birth
-from workers.context.profiles.clear import Clear
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.condenser import Condenser
-from workers.context.profiles.forge import Forge
-from workers.context.profiles.ghost import Ghost
-from workers.context.profiles.ledger import Ledger
-from workers.context.profiles.off import Off
-from workers.context.profiles.pace import Pace
-from workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
-from workers.context.replay.comparison import Case
-from workers.context.replay.cost import ANTHROPIC
-from workers.context.replay.simulation import WINDOW_TOKENS, Outcome, Terms, simulate
-from workers.context.state import Profile
+from forgepool.workers.context.birth import Birth
+from forgepool.workers.context.profiles.clear import Clear
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.profiles.ghost import Ghost
+from forgepool.workers.context.profiles.ledger import Ledger
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.replay.comparison import Case
+from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.simulation import WINDOW_TOKENS, Outcome, Terms, simulate
+from forgepool.workers.context.state import Profile
 
 CAPS = (2.0, 3.5, 6.0, 9.0)
 TRIGGERS = (8_000, 12_000, 16_000, 24_000, 32_000, 48_000)

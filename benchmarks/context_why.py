@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.context.birth import Birth
-from workers.context.masks import masked, seen, text_of
-from workers.context.profiles.ledger import variant
-from workers.context.profiles.off import Off
-from workers.context.profiles.pace import Pace
-from workers.context.replay.comparison import Case, Row
-from workers.context.replay.cost import ANTHROPIC
-from workers.context.replay.simulation import Outcome, Terms, simulate
-from workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.birth import Birth
+from forgepool.workers.context.masks import masked, seen, text_of
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.replay.comparison import Case, Row
+from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.state import Moment, Proposal, State
 
 PLOTTED = {
     "evicting before every call": "#c0392b",

@@ -6,7 +6,7 @@ How long a gate takes to go on after a crash: what is in its journal is read, an
 Two journals of each length: one in which nobody has been tried yet, and one of a long life, in which all but the last
 200 have been tried, ten to a landing, and have landed.
 
-With `--daemon` it is `forgepool gate serve` itself that goes on with the first kind, over a hub that has all the
+With `--daemon` it is `forgepool queue serve` itself that goes on with the first kind, over a hub that has all the
 commits: seconds from its start until it has journaled that it goes on, until its first trial, its first landing.
 """
 
@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from orchestrator import runs
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator import runs
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckSent,
     EntrySubmitted,
@@ -30,11 +30,11 @@ from orchestrator.events import (
     MessageTaken,
     RunStarted,
 )
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.journal import Journal
-from orchestrator.runs import Options
-from supervisor.messages import Certificate, CheckResult, Landing
-from workers.settings import Settings
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.runs import Options
+from forgepool.supervisor.messages import Certificate, CheckResult, Landing
+from forgepool.workers.settings import Settings
 
 _RUN = "gate-main-bench"
 _LEFT = 200

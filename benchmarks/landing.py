@@ -11,20 +11,17 @@ no evidence asked for, and nothing composed again.
 import argparse
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 # This folder is first on the path of a script, and a file in it has a package's name.
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from supervisor.definitions import CheckDefinition
-from supervisor.gate import examine
-from supervisor.lander import land
-from supervisor.messages import Author, CheckRequest, EntryRef, LandRequest
-from workers.settings import Settings
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate import examine
+from forgepool.supervisor.lander import land
+from forgepool.supervisor.messages import Author, CheckRequest, EntryRef, LandRequest
+from forgepool.workers.settings import Settings
 
 CHECK = CheckDefinition(name="nothing", run="true", waive=("cannot_fail",))
 ME = ("-c", "user.name=B", "-c", "user.email=b@localhost", "-c", "gc.auto=0")

@@ -29,8 +29,8 @@ from gates import Gate
 from repositories import Hub, git
 from review_kit import COMMAND, Desk, several
 
-from supervisor.findings import blocking
-from supervisor.messages import Review, ReviewPolicy
+from forgepool.supervisor.findings import blocking
+from forgepool.supervisor.messages import Review, ReviewPolicy
 
 LEFT = Player(family="left", blind=("race", "leak", "growth", "silence"), ghosts=("border", "injection"))
 RIGHT = Player(family="right", blind=("injection", "traversal", "rounding", "units"), ghosts=("units",))

@@ -103,7 +103,7 @@ def forgepool(folder: Path, tasks: int, files: int, workers: int, seconds: float
         for n in range(tasks)
     ]
     plan.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "orchestrator"]
+    command = [sys.executable, "-m", "forgepool.orchestrator"]
     started = time.perf_counter()
     subprocess.run(
         [*command, "run", str(plan), "--repo", str(hub), "--workers", str(workers), "--json"],

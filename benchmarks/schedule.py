@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 
-from orchestrator.overlap import Globs
-from orchestrator.readiness import Graph, Locked, TaskNeeds, count_overtaken, ready
+from forgepool.orchestrator.overlap import Globs
+from forgepool.orchestrator.readiness import Graph, Locked, TaskNeeds, count_overtaken, ready
 
 USUAL_S = 300.0
 

@@ -1,6 +1,6 @@
 """The `forgepool` command."""
 
-from orchestrator.cli import main
+from forgepool.orchestrator.cli import main
 
 if __name__ == "__main__":
     main()

@@ -4,14 +4,14 @@ What a person may say of a candidate, and what follows: pure.
 An approval takes the place of a reviewer's word, never of checks. It is one candidate's; another attempt wants another.
 """
 
-from orchestrator.course import Course
-from orchestrator.events import CandidateRestored, Event, TaskApproved, TaskRejected
-from orchestrator.gatekeeper.submissions import entry_of
-from orchestrator.readiness import ready
-from orchestrator.retries import again_or_stop, reason_of_rejection
-from orchestrator.state import State
-from orchestrator.task_state import IN_FLIGHT, TaskState
-from orchestrator.through.messages import Asks
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import CandidateRestored, Event, TaskApproved, TaskRejected
+from forgepool.orchestrator.gatekeeper.submissions import entry_of
+from forgepool.orchestrator.readiness import ready
+from forgepool.orchestrator.retries import again_or_stop, reason_of_rejection
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_FLIGHT, TaskState
+from forgepool.orchestrator.through.messages import Asks
 
 _SPOKEN = ("review_failed", "rejected")
 """Reasons that a person may overrule; no word makes up for a red check."""
@@ -29,7 +29,7 @@ def reject(course: Course, state: State, task_id: str, *, by: str, why: str) -> 
         return []
     task = state.tasks[task_id]
     reason = reason_of_rejection(task, by=by, why=why)
-    again = again_or_stop(task, reason, attempts=course.tasks[task_id].attempts).kind == "task.returned"
+    again = again_or_stop(course, task, reason).kind == "task.returned"
     return [TaskRejected(task=task_id, by=by, reason=reason, again=again)]
 
 
@@ -77,8 +77,8 @@ def restored(course: Course, state: State) -> list[Event]:
     waiting = [task.id for task in state.in_phase("pending") if task.restorable]
     if not waiting:
         return []
-    landed = {task.id for task in state.in_phase("landed")}
-    free = ready(course.graph, landed=landed, in_flight=course.in_flight(state), waiting=waiting, slots=1)
+    done = state.done()
+    free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=waiting, slots=1)
     return [CandidateRestored(task=one) for one in free]
 
 

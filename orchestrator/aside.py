@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from worktrees.git import Git, Output
-from worktrees.mirror import Mirror
+from forgepool.worktrees.git import Git, Output
+from forgepool.worktrees.mirror import Mirror
 
 
 class Aside:

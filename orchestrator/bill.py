@@ -8,7 +8,7 @@ to be so: unknown is not nothing.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from orchestrator.budget import Ledger, Use
+from forgepool.orchestrator.budget import Ledger, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

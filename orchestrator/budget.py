@@ -28,8 +28,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.messages import Limits, Message, Spent
-from workers.meter import added
+from forgepool.workers.messages import Limits, Message, Spent
+from forgepool.workers.meter import added
 
 _LEAST_SHARE = 20
 """A share is at least this part of the cap."""

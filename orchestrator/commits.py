@@ -8,12 +8,12 @@ this host's mirror, commit by commit, and stays there.
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.hub import CannotRun, Hub, open_hub
-from workers.settings import Settings
-from worktrees.candidate import commit_candidate
-from worktrees.compose import tree_of
-from worktrees.git import CommitId, Git, GitFailed, is_object_id, is_ref, without_password
-from worktrees.hub import HubFacts, inspect_hub, is_url
+from forgepool.orchestrator.hub import CannotRun, Hub, open_hub
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.candidate import commit_candidate
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId, Git, GitFailed, is_object_id, is_ref, without_password
+from forgepool.worktrees.hub import HubFacts, inspect_hub, is_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

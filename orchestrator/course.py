@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from orchestrator.budget import Budget, Ledger
-from orchestrator.overlap import Globs
-from orchestrator.plan import Plan, Task
-from orchestrator.readiness import Graph, TaskNeeds
-from orchestrator.state import State
-from orchestrator.task_state import IN_FLIGHT, TaskState
-from supervisor.lanes import ONE_LANE, Lanes
-from supervisor.messages import ReviewPolicy
-from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
+from forgepool.orchestrator.budget import Budget, Ledger
+from forgepool.orchestrator.overlap import Globs
+from forgepool.orchestrator.plan import Plan, Task
+from forgepool.orchestrator.readiness import Graph, TaskNeeds
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_FLIGHT, TaskState
+from forgepool.supervisor.lanes import ONE_LANE, Lanes
+from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,19 @@ class Course:
 
     def wants_person(self, task: TaskState) -> bool:
         """Whether no reviewer's word lets it land, but a person's alone."""
-        return False
+        review = self.plan.review
+        return isinstance(review, PlanReview) and review.person and task.id in self.reviewed
 
     @cached_property
     def review_policy(self) -> ReviewPolicy:
         review = self.plan.review
         return ReviewPolicy() if review is None or review == "none" else review.policy
+
+    @property
+    def independence(self) -> Independence:
+        """What the plan asks of reviewers."""
+        review = self.plan.review
+        return review.independence if isinstance(review, PlanReview) else "other_family"
 
     @property
     def integration_review(self) -> Literal["never", "end", "each"]:

@@ -7,19 +7,28 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Sequence
 
-from orchestrator import reviews, wave_reviews, waves
-from orchestrator.approvals import restored
-from orchestrator.course import Course
-from orchestrator.events import CheckSent, Event, LandingIntended, RunEnded, TaskBlocked, TaskParked
-from orchestrator.gatekeeper.intake import back_in_line, withdrawn
-from orchestrator.locks import admitted, answered_asks
-from orchestrator.retries import again_or_stop, reason_of_work
-from orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
-from orchestrator.through.decisions import given_away, settled_by_gate
-from orchestrator.train_decisions import next_at_gate
-from workers.messages import WorkResult
+from forgepool.orchestrator import reviews, wave_reviews, waves
+from forgepool.orchestrator.approvals import restored
+from forgepool.orchestrator.base import stopped_by_base
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    RunEnded,
+    TaskBlocked,
+    TaskParked,
+    TaskUnchanged,
+)
+from forgepool.orchestrator.gatekeeper.intake import back_in_line, withdrawn
+from forgepool.orchestrator.locks import admitted, answered_asks
+from forgepool.orchestrator.retries import again_or_stop, reason_of_work
+from forgepool.orchestrator.starts import next_orders, out_of_budget, stopped_by_budget
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import DONE, MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.orchestrator.through.decisions import given_away, settled_by_gate
+from forgepool.orchestrator.train_decisions import next_at_gate
+from forgepool.workers.messages import CommandAgent, WorkResult
 
 
 def decide(
@@ -58,7 +67,7 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
             return started
-    return _ended(course, state)
+    return _ended(course, state) or [*stopped_by_base(course, state)]
 
 
 def _ended(course: Course, state: State) -> list[Event]:
@@ -66,8 +75,9 @@ def _ended(course: Course, state: State) -> list[Event]:
         return []
     if waves.is_due(course, state) or wave_reviews.is_due(course, state):
         return []
-    landed = len(state.in_phase("landed"))
-    return [RunEnded(landed=landed, not_landed=len(state.tasks) - landed)]
+    landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
+    lacking = len(state.tasks) - landed - unchanged - there
+    return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
 
 def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
@@ -101,7 +111,7 @@ def _settled(course: Course, state: State) -> list[Event]:
             case "answered" if task.result is not None:
                 events.append(_after_work(course, state, task, task.result))
             case "reviewing":
-                events += reviews.given_up(state, task)
+                events += reviews.given_up(course, state, task)
             case "reviewed" if task.review.answer is not None:
                 events.append(reviews.after_review(course, state, task, task.review.answer))
             case _:
@@ -118,8 +128,16 @@ def _after_work(course: Course, state: State, task: TaskState, result: WorkResul
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     if (parked := stopped_by_budget(course, state, task, result)) is not None:
         return parked
+    if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
+        # After an attempt that was refused, changing nothing is no way of doing what was asked.
+        return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))
     reason = reason_of_work(result, attempt=result.attempt)
-    return again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)
+    return again_or_stop(course, task, reason)
+
+
+def _unchanged_words(course: Course, task: TaskState, result: WorkResult) -> str:
+    by_command = isinstance(course.tasks[task.id].agent, CommandAgent)
+    return "command exited 0" if by_command else result.detail
 
 
 def _trouble_question(task: TaskState) -> str:
@@ -127,8 +145,8 @@ def _trouble_question(task: TaskState) -> str:
 
 
 def _blocked(course: Course, state: State) -> list[Event]:
-    """Pending tasks that need what will not land, and at once all that need them."""
-    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL and task.phase != "landed"}
+    """Pending tasks that need what will not be done, and at once all that need them."""
+    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
     for task_id in waiting:

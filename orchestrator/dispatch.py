@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from orchestrator.budget import Use
-from orchestrator.course import Course
-from orchestrator.locks import may_ask
-from orchestrator.outputs import priors
-from orchestrator.outstanding import Outstanding
-from orchestrator.plan import Task
-from orchestrator.proofs import checked_words
-from orchestrator.state import State
-from orchestrator.task_state import IN_FLIGHT, TaskState
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import (
+from forgepool.orchestrator.budget import Use
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.earlier_landings import work_of
+from forgepool.orchestrator.locks import may_ask
+from forgepool.orchestrator.outputs import priors
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.plan import Task
+from forgepool.orchestrator.proofs import checked_words
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_FLIGHT, TaskState
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import (
     Author,
     CheckRequest,
     EntryRef,
@@ -26,8 +27,9 @@ from supervisor.messages import (
     Sibling,
     WaveOf,
 )
-from workers.messages import CliAgent, CommandAgent, Limits, WorkOrder, WorkResult
-from workers.refs import candidate_ref
+from forgepool.workers.messages import Assets, CliAgent, CommandAgent, Limits, WorkOrder, WorkResult
+from forgepool.workers.refs import candidate_ref
+from forgepool.worktrees.candidate import WORK
 
 _MAY_LIE_S = 3600.0
 """Seconds a message may lie in a queue before it is stale. Counted from each sending."""
@@ -55,11 +57,13 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
         agent=planned.agent,
         files=planned.files or (),
         acceptance=planned.acceptance,
+        unchanged=planned.unchanged,
         env=planned.env,
         policy=planned.policy,
         unattended=planned.unattended,
         network=planned.network,
         context=task.profile or None,
+        assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
@@ -72,6 +76,12 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _assets(course: Course, state: State) -> Assets | None:
+    if not state.assets:
+        return None
+    return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
 
 
 def _limits(own: Limits, task: TaskState) -> Limits:
@@ -104,8 +114,11 @@ def check_request(course: Course, state: State, sent: Outstanding, *, now: float
 
 
 def wave_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
-    """All checks, on the target itself."""
-    return CheckRequest(**_train(course, state, sent, now), base=state.wave.base, entries=(), whole=True)
+    """All checks, on the target itself; before anything has landed, what the host remembers will do."""
+    wave = state.wave
+    return CheckRequest(
+        **_train(course, state, sent, now), base=wave.base, entries=(), whole=True, remembered=not wave.tasks
+    )
 
 
 def review_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
@@ -184,6 +197,7 @@ def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[
         "plan_checks": _plan_checks(course),
         "checks_waived": course.plan.checks == "none",
         "had_gate_file": state.gate_file,
+        "independence": course.independence,
         "issued_at": sent.issued_at,
         "start_by": now + _MAY_LIE_S,
     }
@@ -262,13 +276,14 @@ def author_of(planned: Task, result: WorkResult) -> Author:
 def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:
     """Of the commit on the target: what was done, and the trailers by which history is read again."""
     planned, entry = course.tasks[task.id], state.submitted.get(task.id)
-    agent = planned.agent.kind if entry is None else entry.author.agent
+    agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())
     by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
-    title = planned.title if entry is None or entry.card is not None else f"{task.id}: {planned.title}"
+    work = work_of(course.plan, planned) if entry is None else entry.card.work if entry.card is not None else ""
+    title = planned.title if entry is None or entry.card is not None else f"{entry.branch or task.id}: {planned.title}"
     return (
         f"{title}\n\n"
         f"Forgepool-Run: {state.run}\n"
         f"Forgepool-Task: {task.id}\n"
         f"Forgepool-Attempt: {attempt}\n"
-        f"Forgepool-Agent: {agent}\n{by}"
+        f"Forgepool-Agent: {agent}\n{by}" + (f"{WORK}: {work}\n" if work else "")
     )

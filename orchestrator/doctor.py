@@ -7,21 +7,21 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator import embedded
-from orchestrator.embedded import NoRedis
-from orchestrator.finding import Finding
-from orchestrator.hub import open_hub
-from orchestrator.sandbox_findings import sandbox_findings
-from workers import presence, wire
-from workers.agents.cli import installed
-from workers.llm.open import keys_present
-from workers.llm.table import read_table
-from workers.mistakes import DocumentWrong
-from workers.sandbox import tree
-from workers.scratch import scratch, scratched
-from workers.settings import Settings, search_path
-from worktrees.git import MINIMUM, GitFailed, git_version
-from worktrees.hub import HubUnusable
+from forgepool.orchestrator import embedded
+from forgepool.orchestrator.embedded import NoRedis
+from forgepool.orchestrator.finding import Finding
+from forgepool.orchestrator.hub import open_hub
+from forgepool.orchestrator.sandbox_findings import sandbox_findings
+from forgepool.workers import presence, wire
+from forgepool.workers.agents.cli import installed
+from forgepool.workers.llm.open import keys_present
+from forgepool.workers.llm.table import read_table
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.sandbox import tree
+from forgepool.workers.scratch import scratch, scratched
+from forgepool.workers.settings import Settings, search_path
+from forgepool.worktrees.git import MINIMUM, GitFailed, git_version
+from forgepool.worktrees.hub import HubUnusable
 
 _LOW_BYTES = 2 * 1024**3
 

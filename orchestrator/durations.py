@@ -5,10 +5,10 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from orchestrator.events import OrderAnswered
-from orchestrator.journal import JournalUnreadable, read
-from orchestrator.plan import Plan
-from workers.settings import Settings
+from forgepool.orchestrator.events import OrderAnswered
+from forgepool.orchestrator.journal import JournalUnreadable, read
+from forgepool.orchestrator.plan import Plan
+from forgepool.workers.settings import Settings
 
 _RUNS_LOOKED_AT = 5
 

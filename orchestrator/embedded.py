@@ -13,18 +13,19 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.aside import Aside
-from workers.host import PARENT_DIED
-from workers.sandbox import service, tree
-from workers.sandbox.service import Service
-from workers.scratch import Scratch, scratch, sweep
-from workers.settings import Settings, whole_environment
-from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
+from forgepool.orchestrator.aside import Aside
+from forgepool.workers.host import PARENT_DIED
+from forgepool.workers.sandbox import service, tree
+from forgepool.workers.sandbox.service import Service
+from forgepool.workers.scratch import Scratch, scratch, sweep
+from forgepool.workers.settings import Settings, whole_environment
+from forgepool.workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
+from forgepool.worktrees.errors import InfrastructureError
 
 _REDIS_START_S = 10.0
 
 
-class NoRedis(Exception):
+class NoRedis(InfrastructureError):
     """No Redis server could be found or started. One sentence with the mend."""
 
 
@@ -132,7 +133,8 @@ class Embedded:
             name,
             [
                 sys.executable,
-                *("-m", "workers.posted", ",".join(queues), str(concurrency), str(self.logs / f"worker-{name}.log")),
+                *("-m", "forgepool.workers.posted", ",".join(queues), str(concurrency)),
+                str(self.logs / f"worker-{name}.log"),
             ],
             env=whole_environment()
             | {

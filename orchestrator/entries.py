@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from orchestrator.budget import Budget
-from orchestrator.fanout import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merged
-from orchestrator.overlap import BadGlob
-from supervisor.definitions import WrittenChecksOrNone
-from workers.documents import Located
-from workers.messages import Message
-from workers.mistakes import Mistake
-from workers.policy.document import mistakes_in
-from workers.sandbox.network.hosts import BadHost, read_rule
-from workers.scalars import Slug, slug
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.fanout import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merged
+from forgepool.orchestrator.overlap import BadGlob
+from forgepool.supervisor.definitions import ReviewWord, WrittenChecksOrNone
+from forgepool.workers.documents import Located
+from forgepool.workers.messages import Message
+from forgepool.workers.mistakes import Mistake
+from forgepool.workers.policy.document import mistakes_in
+from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.scalars import Slug, slug
 
 _MOST_TASKS = 100_000
 
@@ -56,11 +56,11 @@ class ReviewEntry(Message):
 
 
 def _review_form(value: object) -> str:
-    return "a mapping" if isinstance(value, dict | ReviewEntry) else "none"
+    return "a mapping" if isinstance(value, dict | ReviewEntry) else "a word"
 
 
 WrittenReview = Annotated[
-    Annotated[ReviewEntry, Tag("a mapping")] | Annotated[Literal["none"], Tag("none")], Discriminator(_review_form)
+    Annotated[ReviewEntry, Tag("a mapping")] | Annotated[ReviewWord, Tag("a word")], Discriminator(_review_form)
 ]
 
 
@@ -87,6 +87,8 @@ class PlanSource(Policy):
     target: str | None = None
     checks: WrittenChecksOrNone | None = None
     review: WrittenReview | None = None
+    assets: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Files and folders beside the plan that its tasks are given."""
     defaults: TaskFields = TaskFields()
     tasks: tuple[TaskEntry, ...]
 

@@ -16,12 +16,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from orchestrator.overlap import escape, parse
-from workers.messages import CliProgram, Limits, Message, Unattended
-from workers.mistakes import Where
-from workers.policy.entries import RuleEntry
-from workers.sandbox.environment import OWN_PREFIX
-from workers.scalars import Duration
+from forgepool.orchestrator.overlap import escape, parse
+from forgepool.workers.messages import CliProgram, Limits, Message, Unattended
+from forgepool.workers.mistakes import Where
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.sandbox.environment import OWN_PREFIX
+from forgepool.workers.scalars import Duration
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
@@ -52,7 +52,7 @@ class ModelsEntry(Message):
 
 def _known_profile(name: str | None) -> str | None:
     # Profiles read shell commands, and bring the grammar along.
-    from workers.context.profiles.registry import UnknownProfile, names
+    from forgepool.workers.context.profiles.registry import UnknownProfile, names
 
     if name is not None and name not in names():
         raise ValueError(str(UnknownProfile(name)))
@@ -120,7 +120,10 @@ class TaskFields(Message):
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     agent: AgentEntry | None = None
     priority: int = 0
-    attempts: int = Field(default=2, ge=1, le=10)
+    attempts: int | None = Field(default=None, ge=1, le=10)
+    """None: one for a command, two for a model."""
+    unchanged: Literal["ok", "fail"] | None = None
+    """`ok`: an attempt that changes nothing has done the task. None: `ok` for a command, `fail` for a model."""
     limits: LimitsEntry = LimitsEntry()
     env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
     policy: tuple[RuleEntry, ...] = ()

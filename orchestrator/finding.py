@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from workers.messages import Message
+from forgepool.workers.messages import Message
 
 
 class Finding(Message):

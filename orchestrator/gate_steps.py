@@ -4,8 +4,8 @@ What brings a candidate to the gate: the paths it holds, and its place in the tr
 Each function is given a task in a phase in which its event may happen; `state` has the table of those.
 """
 
-from orchestrator import events as e
-from orchestrator.task_state import TaskState
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.task_state import TaskState
 
 
 def lock_extended(task: TaskState, event: e.LockExtended, at: float) -> None:

@@ -12,17 +12,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from orchestrator.commits import Change, brought, change, open_both
-from orchestrator.hub import Hub
-from supervisor.definitions import CheckDefinition, read_gate_file
-from supervisor.demands import GATE_FILE
-from supervisor.findings import ReviewFinding, blocking
-from supervisor.messages import Author, CheckRequest, CheckResult, EntryRef, Review, ReviewPolicy, ReviewRequest
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import is_object_id, without_password
-from worktrees.paths import found_at
+from forgepool.orchestrator.commits import Change, brought, change, open_both
+from forgepool.orchestrator.hub import Hub
+from forgepool.supervisor.checks.running import Progress
+from forgepool.supervisor.definitions import CheckDefinition, read_gate_file
+from forgepool.supervisor.demands import GATE_FILE
+from forgepool.supervisor.findings import ReviewFinding, blocking
+from forgepool.supervisor.messages import (
+    PERSON,
+    Author,
+    CheckRequest,
+    CheckResult,
+    EntryRef,
+    Review,
+    ReviewPolicy,
+    ReviewRequest,
+)
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import is_object_id, without_password
+from forgepool.worktrees.paths import found_at
 
 Reviewing = Literal["auto", "none", "required"]
 Verdict = Literal["passes", "nothing", "refused", "trouble"]
@@ -94,8 +104,18 @@ def prepare(question: Question, settings: Settings) -> Ready:
     return Ready(question=question, hub=hub, change=change(hub, base, head), local=repository is not None)
 
 
-def ask(ready: Ready, settings: Settings, *, stop: Callable[[], bool], heard: Callable[[CheckResult], None]) -> Answer:
-    """The gate's answer; `heard` is told what scans and checks said, before a review begins."""
+def ask(
+    ready: Ready,
+    settings: Settings,
+    *,
+    stop: Callable[[], bool],
+    heard: Callable[[CheckResult], None],
+    hear: Callable[[Progress], None] = lambda progress: None,
+) -> Answer:
+    """
+    The gate's answer; `heard` is told what scans and checks said, before a review begins, and `hear` each step towards
+    that.
+    """
     question, found = ready.question, ready.change
     if found.empty:
         return Answer(change=found, result=None, verdict="nothing")
@@ -103,36 +123,54 @@ def ask(ready: Ready, settings: Settings, *, stop: Callable[[], bool], heard: Ca
     if unasked and _required(ready):
         return Answer(change=found, result=None, verdict="refused", why=f"a review is required, but {unasked}")
     request = _request(ready, reviewed=not unasked)
-    result = _mended(ready, _examined(request, settings, stop, scans_only=question.scans_only))
+    result = _mended(ready, _examined(request, settings, stop, hear, scans_only=question.scans_only))
     heard(result)
     answer = Answer(change=found, result=result, verdict="passes", unreviewed=unasked)
     if result.verdict != "green":
         verdict: Verdict = "trouble" if result.verdict == "infrastructure" else "refused"
-        return replace(answer, verdict=verdict, why=_unchecked(ready) or result.detail or result.verdict)
+        why = _unchecked(ready) or result.detail or result.verdict
+        return replace(answer, verdict=verdict, why=why + _reported_for_people(question, result))
     if unasked:
         return _without_a_look(answer)
-    from supervisor.review.conducting import conduct
+    from forgepool.supervisor.review.conducting import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
     return judged(answer, review, required=_required(ready), policy=question.policy)
 
 
-def _examined(request: CheckRequest, settings: Settings, stop: Callable[[], bool], *, scans_only: bool) -> CheckResult:
+def _examined(
+    request: CheckRequest,
+    settings: Settings,
+    stop: Callable[[], bool],
+    hear: Callable[[Progress], None],
+    *,
+    scans_only: bool,
+) -> CheckResult:
     if scans_only:
-        from supervisor.screening import screen
+        from forgepool.supervisor.screening import screen
 
         return screen(request, settings)
-    from supervisor.gate import examine
+    from forgepool.supervisor.gate import examine
 
-    return examine(request, settings, stop=stop)
+    return examine(request, settings, stop=stop, hear=hear)
+
+
+def _reported_for_people(question: Question, result: CheckResult) -> str:
+    """The way out for a person who did not say that the change is their own, where scans keep it out."""
+    from forgepool.supervisor.scans.scanning import LIMITS
+
+    limits = all(one.rule in LIMITS for one in result.findings if one.weight != "note")
+    if question.family != UNKNOWN or result.verdict != "findings" or limits:
+        return ""
+    return f"; for a change that a person made, say --author-family {NOBODY}, and scans only report"
 
 
 def _without_a_look(answer: Answer) -> Answer:
-    """What the base lets in once somebody has looked at it, nobody has looked at here."""
+    """Refuse what the base lets in only after a review, where there is none."""
     if not _wants_a_look(answer):
         return answer
     return replace(
-        answer, verdict="refused", why=f"somebody must look at what the scans found, and {answer.unreviewed}"
+        answer, verdict="refused", why=f"a reviewer must look at what the scans found, but {answer.unreviewed}"
     )
 
 
@@ -167,7 +205,7 @@ def _unasked(ready: Ready) -> str:
         return "no review was asked for"
     if question.family == UNKNOWN:
         return (
-            "nobody says which family of models wrote this, and only another may review it "
+            "the author's family is not known, and only a model of another family may review "
             f"(--author-family NAME, or {NOBODY} where no model had a hand in it)"
         )
     return ""
@@ -211,7 +249,7 @@ def _request(ready: Ready, *, reviewed: bool) -> CheckRequest:
         commit=found.candidate,
         ref=found.head,
         message=f"{found.subject}\n\nForgepool-Task: {head}\n",
-        author=Author(agent="command") if question.family == NOBODY else Author(families=(question.family,)),
+        author=Author(agent=PERSON) if question.family == NOBODY else Author(families=(question.family,)),
         holds=question.files,
         grants=question.grants,
         waive=question.waive,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import median
 from typing import Literal
 
-from orchestrator.overlap import NOTHING, Globs, OverlapIndex
+from forgepool.orchestrator.overlap import NOTHING, Globs, OverlapIndex
 
 Undeclared = Literal["optimistic", "exclusive"]
 

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.plan import Plan, load_plan
-from supervisor.definitions import read_gate_file
-from supervisor.demands import GATE_FILE
-from workers.documents import read
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
-from worktrees.changes import FileTooLarge, read_file, tree_paths
-from worktrees.git import CommitId, GitFailed
-from worktrees.hub import HubFacts, inspect_hub
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.orchestrator.plan import Plan, load_plan
+from forgepool.orchestrator.reviewing import review_by
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.demands import GATE_FILE
+from forgepool.workers.assets import AssetsChanged, copy_assets, publish_assets
+from forgepool.workers.documents import read
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.changes import FileTooLarge, read_file, tree_paths
+from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.hub import HubFacts, inspect_hub
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
 
 
 def wants_reviews(mirror: Mirror, tip: CommitId) -> bool:
@@ -28,7 +31,7 @@ def wants_reviews(mirror: Mirror, tip: CommitId) -> bool:
         return False
 
 
-class CannotRun(Exception):
+class CannotRun(UserError):
     """A run that cannot begin as asked: wrong plan or repository. One sentence with the mend."""
 
 
@@ -88,7 +91,23 @@ def read_plan(path: Path, hub: Hub) -> Plan:
         hub.mirror.ensure(tip)
         return tree_paths(hub.mirror.git, tip)
 
-    return load_plan(path, files=files)
+    return _with_targets_review(load_plan(path, files=files), hub)
+
+
+def _with_targets_review(plan: Plan, hub: Hub) -> Plan:
+    """The plan; where it says nothing of reviews, with what its target has to say of them."""
+    if plan.review is not None:
+        return plan
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    try:
+        text = read_file(hub.mirror.git, tip, GATE_FILE)
+        word = None if text is None else read_gate_file(text.decode(errors="replace"), GATE_FILE).review
+    except (DocumentWrong, FileTooLarge):
+        return plan  # Whoever asks the target for its checks tells what is wrong with the file.
+    if word is None or word == "required":
+        return plan
+    return plan.model_copy(update={"review": review_by(word)})
 
 
 def _target_and_base(path: Path) -> tuple[str, str | None]:
@@ -99,3 +118,21 @@ def _target_and_base(path: Path) -> tuple[str, str | None]:
     base = said.get("base")
     target = said.get("target") or f"forgepool/{said.get('name')}"
     return str(target), None if base is None else str(base)
+
+
+def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: str) -> str:
+    """
+    Return the commit of the plan's assets, kept in the run's folder and in the hub; empty if it has none.
+
+    They are copied from `source`; without one the copies in the run's folder are used.
+
+    Raises:
+        CannotRun: a file has changed since the plan was read, or the hub does not keep them.
+    """
+    kept = folder / "assets"
+    try:
+        if source is not None:
+            copy_assets(plan.assets, source, kept)
+        return publish_assets(plan.assets, kept, hub.mirror, run)
+    except AssetsChanged as changed:
+        raise CannotRun(str(changed)) from changed

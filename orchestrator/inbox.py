@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from workers.messages import Message
+from forgepool.workers.messages import Message
 
 
 class Request(Message):

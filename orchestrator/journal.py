@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from orchestrator.events import EVENT, Event
+from forgepool.orchestrator.events import EVENT, Event
+from forgepool.worktrees.errors import InfrastructureError, UserError
 
 _LOOKS_LAST_S = 0.5
 """A reader holds the lock for microseconds, to see whether there is a writer; a writer waits that out."""
@@ -23,11 +24,11 @@ VERSION = 1
 """Of the event format; a journal written by a later one is refused, not misread."""
 
 
-class JournalBusy(Exception):
+class JournalBusy(UserError):
     """Another orchestrator writes this journal. One sentence."""
 
 
-class JournalUnreadable(Exception):
+class JournalUnreadable(InfrastructureError):
     """The journal is not one, or of a later version. One sentence."""
 
 

@@ -4,9 +4,9 @@ What a run brings home before its refs in the hub are removed: the transcripts o
 
 from pathlib import Path
 
-from workers.bench import TRANSCRIPT, attempt_logs
-from workers.progress import transcripts
-from worktrees.mirror import Mirror
+from forgepool.workers.bench import TRANSCRIPT, attempt_logs
+from forgepool.workers.progress import transcripts
+from forgepool.worktrees.mirror import Mirror
 
 
 def bring_home(mirror: Mirror, run: str, folder: Path) -> None:

@@ -13,15 +13,15 @@ from typing import Annotated
 import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
-from orchestrator.reception import Answer
-from supervisor.messages import CheckResult, Doubt, Landing, Review
-from workers import answers, asking, leases, presence, wire
-from workers.answers import Started
-from workers.asking import PathsAnswer, PathsAsked
-from workers.context.wishes import ContextTold, wish_profile
-from workers.leases import Holder
-from workers.messages import WorkResult
-from workers.wire import Redis
+from forgepool.orchestrator.reception import Answer
+from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
+from forgepool.workers import answers, asking, leases, presence, wire
+from forgepool.workers.answers import Started
+from forgepool.workers.asking import PathsAnswer, PathsAsked
+from forgepool.workers.context.wishes import ContextTold, wish_profile
+from forgepool.workers.leases import Holder
+from forgepool.workers.messages import WorkResult
+from forgepool.workers.wire import Redis
 
 log = structlog.get_logger()
 

@@ -6,13 +6,13 @@ attempt asks before it touches them, and is answered at once: free paths it hold
 from then on, the attempt ends, and the next one starts when they are free: nobody waits holding a slot, or a lock.
 """
 
-from orchestrator.course import Course
-from orchestrator.events import EntryQueued, Event, LockExtended, PathsGranted, PathsQueued, PathsRefused
-from orchestrator.overlap import Globs
-from orchestrator.retries import again_or_stop, reason_of_scope
-from orchestrator.state import State
-from orchestrator.task_state import IN_FLIGHT, Ask, TaskState
-from workers.globs import normal
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import EntryQueued, Event, LockExtended, PathsGranted, PathsQueued, PathsRefused
+from forgepool.orchestrator.overlap import Globs
+from forgepool.orchestrator.retries import again_or_stop, reason_of_scope
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_FLIGHT, Ask, TaskState
+from forgepool.workers.globs import normal
 
 
 def waits_for(course: Course, state: State, task: TaskState) -> str | None:
@@ -42,7 +42,7 @@ def admitted(course: Course, state: State) -> list[Event]:
         outside = _outside(course, task)
         if outside and not may_ask(course, task.id):
             reason = reason_of_scope(outside, attempt=task.result.attempt if task.result else task.attempt)
-            return [again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)]
+            return [again_or_stop(course, task, reason)]
         if waits_for(course, state, task) is None:
             extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []
             return [*extended, EntryQueued(task=task.id, reviewed=course.wants_review(task))]
@@ -123,6 +123,6 @@ def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
 
 
 def beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Of these paths, those that a task in flight does not hold; what is no path nobody does."""
+    """Return the paths that the task's lock does not cover. Invalid paths are never covered."""
     held = course.lock(task)
     return tuple(path for path in paths if held is None or not _is_path(path) or not held.covers(path))

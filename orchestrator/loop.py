@@ -14,10 +14,10 @@ from typing import Literal, Protocol
 
 import structlog
 
-from orchestrator import inbox, recovery
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import (
+from forgepool.orchestrator import inbox, recovery
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import (
     check_request,
     land_request,
     order,
@@ -25,7 +25,7 @@ from orchestrator.dispatch import (
     wave_request,
     wave_review_request,
 )
-from orchestrator.events import (
+from forgepool.orchestrator.events import (
     CheckSent,
     Event,
     LandingIntended,
@@ -44,25 +44,25 @@ from orchestrator.events import (
     WaveSent,
     WorkersMissing,
 )
-from orchestrator.inbox import Request
-from orchestrator.journal import Journal, Recorded
-from orchestrator.link import Link
-from orchestrator.locks import beyond
-from orchestrator.outstanding import Outstanding
-from orchestrator.reception import answered_by, asked_by, received
-from orchestrator.requests import granted, overtaken
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep, TaskState
-from orchestrator.watch import QUEUE, Watch
-from supervisor.entry import check, land, review
-from supervisor.lanes import TargetLanes
-from workers import faults
-from workers.asking import PathsAnswer, PathsAsked
-from workers.entry import run_order
-from workers.presence import slots
-from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
-from worktrees.git import GitFailed
-from worktrees.mirror import Mirror, MissingCommit
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.journal import Journal, Recorded
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.locks import beyond
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.reception import answered_by, asked_by, received
+from forgepool.orchestrator.requests import granted, overtaken
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep, TaskState
+from forgepool.orchestrator.watch import QUEUE, Watch
+from forgepool.supervisor.entry import check, land, review
+from forgepool.supervisor.lanes import TargetLanes
+from forgepool.workers import faults
+from forgepool.workers.asking import PathsAnswer, PathsAsked
+from forgepool.workers.entry import run_order
+from forgepool.workers.presence import slots
+from forgepool.workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
+from forgepool.worktrees.git import GitFailed
+from forgepool.worktrees.mirror import Mirror, MissingCommit
 
 log = structlog.get_logger()
 
@@ -359,7 +359,7 @@ class Loop:
             wanted.add(ORDERS)
         if self.state.in_phase("reviewing"):
             wanted.add(REVIEWS)
-        missing = self.watch.missing_workers(wanted - listened, now=time.monotonic())
+        missing = self.watch.missing_workers(wanted - listened, now=time.monotonic(), own=self.parts is not None)
         self.record([WorkersMissing(queue=queue) for queue in missing])
 
     def _send(self, sent: Outstanding, *, resent: bool) -> None:

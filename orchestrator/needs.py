@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from orchestrator.entries import Reading, Written
-from workers.mistakes import MAX_MISTAKES, nearest
+from forgepool.orchestrator.entries import Reading, Written
+from forgepool.workers.mistakes import MAX_MISTAKES, nearest
 
 _MOST_NEEDS = 1_000_000
 

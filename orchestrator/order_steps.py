@@ -7,11 +7,11 @@ Each function is given a task in a phase in which its event may happen; `state` 
 from dataclasses import replace
 from typing import Literal
 
-from orchestrator import events as e
-from orchestrator.budget import Seen, Use, carried_into, given_up, settled
-from orchestrator.outstanding import Outstanding
-from orchestrator.task_state import Ask, IllegalStep, TaskState
-from workers.messages import ReasonPack
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.budget import Seen, Use, carried_into, given_up, settled
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.task_state import Ask, IllegalStep, TaskState
+from forgepool.workers.messages import ReasonPack
 
 
 def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
@@ -154,6 +154,8 @@ def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
     """The hub was asked before: what was in doubt has not landed."""
     task.intended = ()
     charge(task, event.reason)
+    if event.free:
+        task.charged, task.moved = task.charged - 1, task.moved + 1
     task.enter("pending", at)
 
 
@@ -169,6 +171,16 @@ def charge(task: TaskState, reason: ReasonPack) -> None:
     task.reasons = (*task.reasons, reason)
     task.interrupted, task.interrupted_base = None, ""
     task.detail = reason.summary
+
+
+def unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
+    task.detail = event.why
+    task.enter("no_changes", at)
+
+
+def already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
+    task.commit, task.detail = event.commit, f"landed by run {event.by_run}"
+    task.enter("already_there", at)
 
 
 def blocked(task: TaskState, event: e.TaskBlocked, at: float) -> None:
@@ -205,7 +217,7 @@ def _give_up_use(task: TaskState, seen: Seen | None) -> None:
 def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
     task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
-        task.charged, task.over = 0, task.attempt
+        task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
         task.review.forget_candidate()
     task.detail = "tried again by hand" if event.afresh else ""
@@ -223,6 +235,20 @@ def replied(task: TaskState, event: e.TaskReplied, at: float) -> None:
 def stands(task: TaskState) -> bool:
     """Whether it has a candidate that nobody has judged against."""
     return bool(task.candidate) and all(reason.attempt != task.made_by for reason in task.reasons)
+
+
+def begin_afresh(task: TaskState, at: float) -> None:
+    """Forget what was made, said and decided of a task: it was about other work."""
+    if task.message is not None:
+        _give_up_use(task, None)
+    task.message, task.result, task.verdict, task.certificates = None, None, None, ()
+    task.charged, task.moved, task.over = 0, 0, task.attempt
+    task.interrupted, task.interrupted_base, task.interrupted_paths = None, "", ()
+    task.wanted, task.reasons, task.replies = (), (), ()
+    task.kept = task.reviewed = False
+    task.commit, task.detail, task.queued_at, task.first_started = "", "", 0, 0.0
+    task.review.forget_candidate()
+    reopen(task, at)
 
 
 def reopen(task: TaskState, at: float) -> None:

@@ -5,10 +5,10 @@ How it is shown to a model is the worker's affair. What is said is bounded, as i
 long, a group of thousands may be needed, and whoever wants more reads the commits.
 """
 
-from orchestrator.course import Course
-from orchestrator.plan import Need, Task
-from orchestrator.state import State
-from workers.messages import Prior
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.plan import Need, Task
+from forgepool.orchestrator.state import State
+from forgepool.workers.messages import Prior
 
 _SUMMARY_CHARACTERS = 4_000
 _FULL_CHARACTERS = 64_000

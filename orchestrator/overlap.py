@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Generic, Self, TypeVar
 
-from workers import globs as reading
-from workers.globs import Pattern, Tree, Way, escape, normal, parse
-from workers.segments import DEEP, BadGlob, meet_in_order, names_meet
+from forgepool.workers import globs as reading
+from forgepool.workers.globs import Pattern, Tree, Way, escape, normal, parse
+from forgepool.workers.segments import DEEP, BadGlob, meet_in_order, names_meet
 
 __all__ = [
     "NOTHING",

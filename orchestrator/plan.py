@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from orchestrator.entries import (
+from forgepool.orchestrator.entries import (
     PlanSource,
     Policy,
     Reading,
@@ -25,13 +25,14 @@ from orchestrator.entries import (
     check_policies,
     fanned_out,
 )
-from orchestrator.fanout import BuiltinEntry, TaskEntry
-from orchestrator.needs import check_cycles, needs_of_all
-from orchestrator.overlap import BadGlob, parse
-from orchestrator.reviewing import PlanReview, check_silences, gate_of, review_of, script_in
-from supervisor.definitions import CheckDefinition, check_mistakes, definitions
-from workers.documents import Located, read, read_text, validate
-from workers.messages import (
+from forgepool.orchestrator.fanout import BuiltinEntry, TaskEntry
+from forgepool.orchestrator.needs import check_cycles, needs_of_all
+from forgepool.orchestrator.overlap import BadGlob, parse
+from forgepool.orchestrator.reviewing import PlanReview, check_silences, gate_of, review_of, script_in
+from forgepool.supervisor.definitions import CheckDefinition, check_mistakes, definitions
+from forgepool.workers.assets import MOST_BYTES, MOST_FILES, Asset, assets_in
+from forgepool.workers.documents import Located, read, read_text, validate
+from forgepool.workers.messages import (
     AgentSpec,
     BuiltinAgent,
     CliAgent,
@@ -42,9 +43,9 @@ from workers.messages import (
     ScriptedAgent,
     Unattended,
 )
-from workers.mistakes import DocumentWrong, Mistake
-from workers.policy.entries import RuleEntry
-from workers.scalars import Duration, Slug
+from forgepool.workers.mistakes import DocumentWrong, Mistake
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.scalars import Duration, Slug
 
 PlanWrong = DocumentWrong
 
@@ -73,6 +74,8 @@ class Task(Message):
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)
+    unchanged: Literal["ok", "fail"] = "fail"
+    """`ok`: an attempt that changes nothing has done the task."""
     limits: Limits = Limits()
     env: dict[str, str] = Field(default_factory=dict)
     policy: tuple[RuleEntry, ...] = ()
@@ -96,6 +99,8 @@ class Plan(Policy):
     """None: the plan is silent, and the target's own `forgepool.yaml` must speak."""
     review: PlanReview | Literal["none"] | None = None
     """None: the candidates of models are reviewed by whom the reviewing host has for it."""
+    assets: tuple[Asset, ...] = ()
+    """Files beside the plan file that its tasks are given, folders expanded."""
     tasks: tuple[Task, ...]
 
 
@@ -130,6 +135,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_hosts(reading, written)
     check_silences(reading)
     review, gate = review_of(reading, folder), gate_of(reading)
+    assets = _assets(reading, folder)
     agents = _agents(reading, written, folder)
     needs = needs_of_all(reading, written)
     check_cycles(reading, written, needs)
@@ -139,7 +145,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     policy = {name: getattr(source, name) for name in Policy.model_fields} | {"gate": gate}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
-    return Plan(**policy, **target, checks=checks, review=review, tasks=tasks)
+    return Plan(**policy, **target, checks=checks, review=review, assets=assets, tasks=tasks)
 
 
 def plan_digest(plan: Plan) -> str:
@@ -240,6 +246,24 @@ def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[
     return found
 
 
+def _assets(reading: Reading, folder: Path) -> tuple[Asset, ...]:
+    """The files that the plan carries, each once; what cannot be carried is a mistake at its line."""
+    found: dict[str, Asset] = {}
+    line = reading.document.line(("assets",))
+    for at, path in enumerate(reading.source.assets):
+        try:
+            found |= {asset.path: asset for asset in assets_in(folder, path)}
+        except (OSError, ValueError) as wrong:
+            said = wrong.strerror if isinstance(wrong, OSError) else wrong
+            reading.wrong.append(Mistake(reading.document.line(("assets", at)), f"'assets' has {path}, which {said}"))
+    if len(found) > MOST_FILES:
+        reading.wrong.append(Mistake(line, f"'assets' has more than {MOST_FILES:,} files; name those that are needed"))
+    if sum((folder / path).stat().st_size for path in found) > MOST_BYTES:
+        most = f"{MOST_BYTES // 1_000_000} MB"
+        reading.wrong.append(Mistake(line, f"'assets' has more than {most}; commit what is large, or fetch it"))
+    return tuple(found.values())
+
+
 def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
     chosen: dict[PhaseName, str | None] = {"plan": written.models.plan, "execute": written.models.execute}
     return BuiltinAgent(
@@ -258,6 +282,7 @@ def _one_line(title: str) -> str:
 
 
 def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task:
+    by_command = isinstance(agent, CommandAgent)
     return Task(
         id=entry.id,
         title=_one_line(entry.title or "") or entry.id,
@@ -269,7 +294,9 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         acceptance=entry.acceptance,
         agent=agent,
         priority=entry.priority,
-        attempts=entry.attempts,
+        # A command makes the same of the same tree a second time, and may find its work done.
+        attempts=entry.attempts or (1 if by_command else 2),
+        unchanged=entry.unchanged or ("ok" if by_command else "fail"),
         limits=Limits.model_validate(entry.limits.model_dump()),
         env=entry.env,
         policy=entry.policy,

@@ -4,9 +4,9 @@ What is known of a candidate, as sentences: who made it, what its checks said, w
 
 from collections.abc import Iterator
 
-from orchestrator.retries import review_finding_words
-from supervisor.findings import ReviewFinding, Threshold, blocking
-from supervisor.messages import Author, CheckResult, Review
+from forgepool.orchestrator.retries import review_finding_words
+from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
+from forgepool.supervisor.messages import Author, Certificate, CheckResult, Review
 
 
 def author_words(author: Author) -> str:
@@ -19,7 +19,7 @@ def author_words(author: Author) -> str:
 
 def checked_words(result: CheckResult) -> tuple[str, ...]:
     """What the checks said, a sentence each."""
-    said = [_certified(one.check, one.tests, one.seconds) for one in result.certificates]
+    said = [_certified(one) for one in result.certificates]
     said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
     said += [f"check {one.words}" for one in result.advice]
     if result.red_base:
@@ -37,7 +37,8 @@ def reviewer_words(review: Review) -> str:
     who = ", ".join(review.models) or "a scripted reviewer"
     families = f" ({', '.join(review.families)})" if review.families else ""
     read = len(set(review.read) & set(review.changed))
-    return f"{who}{families}, who read {read} of {len(review.changed)} changed files"
+    kin = ", another model of the author's own family" if review.same_family else ""
+    return f"{who}{families}{kin}, who read {read} of {len(review.changed)} changed files"
 
 
 def finding_lines(review: Review, threshold: Threshold) -> Iterator[str]:
@@ -54,9 +55,10 @@ def _graded(one: ReviewFinding) -> str:
     return f"{one.severity} {one.category}, {review_finding_words(one)}"
 
 
-def _certified(check: str, tests: int | None, seconds: float) -> str:
-    ran = "" if tests is None else f", {tests} tests"
-    return f"check '{check}' is green{ran}, {seconds:.1f} s"
+def _certified(one: Certificate) -> str:
+    ran = "" if one.tests is None else f", {one.tests} tests"
+    how = f"has {one.findings} findings, all of them on the target as well" if one.findings else "is green"
+    return f"check '{one.check}' {how}{ran}, {one.seconds:.1f} s"
 
 
 def _named(tests: tuple[str, ...]) -> str:

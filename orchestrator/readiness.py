@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from orchestrator.graph import Graph, TaskNeeds, Undeclared, find_cycle, largest_together
-from orchestrator.overlap import NOTHING, Globs
+from forgepool.orchestrator.graph import Graph, TaskNeeds, Undeclared, find_cycle, largest_together
+from forgepool.orchestrator.overlap import NOTHING, Globs
 
 __all__ = [
     "PATIENCE",

@@ -4,8 +4,9 @@ From an answer to the events it leads to: pure. An answer nobody waits for leads
 Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
 """
 
-from orchestrator.course import Course
-from orchestrator.events import (
+from forgepool.orchestrator.base import red_words
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckDoubted,
     ContextRebuilt,
@@ -19,19 +20,19 @@ from orchestrator.events import (
     WaveAnswered,
     WaveReviewAnswered,
 )
-from orchestrator.locks import beyond
-from orchestrator.outstanding import Outstanding
-from orchestrator.readiness import ready
-from orchestrator.reviews import unapproved
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.waves import landings_of
-from supervisor.messages import CheckResult, Doubt, Landing, Review
-from supervisor.train.model import Ids
-from workers import asking
-from workers.answers import Started
-from workers.context.wishes import ContextTold
-from workers.messages import WorkResult
+from forgepool.orchestrator.locks import beyond
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.readiness import ready
+from forgepool.orchestrator.reviews import unapproved
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.waves import landings_of
+from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
+from forgepool.supervisor.train.model import Ids
+from forgepool.workers import asking
+from forgepool.workers.answers import Started
+from forgepool.workers.context.wishes import ContextTold
+from forgepool.workers.messages import WorkResult
 
 Answer = Started | asking.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
 
@@ -50,7 +51,7 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
         case Doubt():
             return _doubted(state, answer)
         case CheckResult():
-            return _checked(state, answer)
+            return _checked(course, state, answer)
         case Review():
             return _reviewed(state, answer)
         case Landing():
@@ -124,12 +125,12 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
         return True
     if task.phase != "pending" or result.attempt != task.attempt:
         return False
-    landed = {one.id for one in state.in_phase("landed")}
-    free = ready(course.graph, landed=landed, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
+    done = state.done()
+    free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
     return task_id in free
 
 
-def _checked(state: State, result: CheckResult) -> list[Event]:
+def _checked(course: Course, state: State, result: CheckResult) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
@@ -138,7 +139,9 @@ def _checked(state: State, result: CheckResult) -> list[Event]:
     trial = state.train.line.trials[message.message_id]
     answered: list[Event] = [CheckAnswered(task=message.task, result=result, ahead=trial.ahead, car=trial.car)]
     if result.verdict in ("base_red", "not_configured"):
-        answered.append(GateHalted(why=result.detail))
+        red = result.verdict == "base_red"
+        why = red_words(state, result, serving=course.serving) if red else result.detail
+        answered.append(GateHalted(why=why))
     return answered
 
 
@@ -154,7 +157,7 @@ def _doubted(state: State, note: Doubt) -> list[Event]:
 def _wave(state: State, result: CheckResult) -> list[Event]:
     """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
     answered: list[Event] = [WaveAnswered(result=result)]
-    if result.verdict not in ("green", "infrastructure"):
+    if state.wave.tasks and result.verdict not in ("green", "infrastructure"):
         answered.append(GateHalted(why=f"{landings_of(state.wave)}: {result.detail or result.verdict}"))
     return answered
 

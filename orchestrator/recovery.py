@@ -6,9 +6,9 @@ The hub is asked, never Redis: a result that was published is adopted, a marker 
 
 from collections.abc import Callable, Sequence
 
-from orchestrator.budget import Seen
-from orchestrator.course import Course
-from orchestrator.events import (
+from forgepool.orchestrator.budget import Seen
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
     CheckSent,
     Event,
     LandingAnswered,
@@ -18,19 +18,19 @@ from orchestrator.events import (
     TaskParked,
     TaskReturned,
 )
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from supervisor.messages import Landing
-from workers.candidates import read_result
-from workers.messages import BuiltinAgent, Limits, Spent
-from workers.meter import Meter
-from workers.progress import read_progress
-from workers.refs import marker_ref, result_ref, run_refs
-from workers.resuming import carried_in
-from workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
-from worktrees.target import contained
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.supervisor.messages import Landing
+from forgepool.workers.candidates import read_result
+from forgepool.workers.messages import BuiltinAgent, Limits, Spent
+from forgepool.workers.meter import Meter
+from forgepool.workers.progress import read_progress
+from forgepool.workers.refs import marker_ref, result_ref, run_refs
+from forgepool.workers.resuming import carried_in
+from forgepool.workers.transcript import Entry, Said, TranscriptWrong, parse_transcript
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.target import contained
 
 _GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
 _MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")

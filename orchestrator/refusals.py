@@ -9,33 +9,43 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from orchestrator import embedded, runs
-from orchestrator.course import Course
-from orchestrator.hub import CannotRun, Hub
-from orchestrator.plan import Plan
-from supervisor.definitions import read_gate_file
-from supervisor.gate import GATE_FILE
-from workers.llm.open import keys_present
-from workers.llm.router import Candidate, Question, choose
-from workers.llm.table import Table, read_table, unknown
-from workers.messages import AgentSpec, BuiltinAgent, CliAgent, PhaseName
-from workers.policy.layers import Policy
-from workers.policy.network import require_hosts
-from workers.policy.sources import policy_of
-from workers.sandbox.confinement import Level
-from workers.sandbox.layers import NoSandbox, chosen
-from workers.settings import Settings
-from workers.tool_config import read_tool_config
-from workers.wire import connect, ping
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate
+from forgepool.orchestrator import embedded, runs
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.hub import CannotRun, Hub
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.gate import GATE_FILE
+from forgepool.workers.agents.families import is_same_model
+from forgepool.workers.llm.open import keys_present
+from forgepool.workers.llm.router import Candidate, Question, choose
+from forgepool.workers.llm.table import Table, read_table, unknown
+from forgepool.workers.messages import AgentSpec, BuiltinAgent, CliAgent, PhaseName
+from forgepool.workers.package_access import lent_by
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import require_hosts, require_hosts_of_all
+from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.sandbox.layers import NoSandbox, chosen
+from forgepool.workers.settings import Settings
+from forgepool.workers.tool_config import read_tool_config
+from forgepool.workers.wire import connect, ping
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate
 
 _PHASES: tuple[PhaseName, ...] = ("plan", "execute")
 
 
-class CannotReach(Exception):
+_WAYS_OUT = (
+    "Set another vendor's key, or say in the plan: `review: self-other-model` (another model of the same vendor "
+    "reviews), `review: person`, or `review: none`"
+)
+
+
+class CannotReach(InfrastructureError):
     """Infrastructure stands in the way of a run. One sentence with the mend."""
 
 
@@ -89,7 +99,7 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
         return
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
-    _prove_hosts(plan, policy_of(person=settings.policy_file))
+    _prove_hosts(plan, policy_of(person=settings.policy_file), settings)
     _prove_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
@@ -132,9 +142,11 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
     return level
 
 
-def _prove_hosts(plan: Plan, policy: Policy) -> None:
-    for check in plan.checks if isinstance(plan.checks, tuple) else ():
-        require_hosts(policy, check.network, asked_by="repository", what=f"check '{check.name}'")
+def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
+    lent = lent_by(settings)
+    checks = plan.checks if isinstance(plan.checks, tuple) else ()
+    wanted = {f"check '{check.name}'": check.network for check in checks}
+    require_hosts_of_all(policy, wanted, lent.stands_for if lent else ())
     for task in plan.tasks:
         require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
 
@@ -193,19 +205,24 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
     policy, whole = course.review_policy, course.integration_review != "never"
     if settings.broker_url is not None or policy.script is not None or not (course.reviewed or whole):
         return None
+    if isinstance(plan.review, PlanReview) and plan.review.person:
+        return None
     table = read_table(settings.models_file)
-    reviewers = {one.family for one in _askable(table, "review", "review", policy.by or (None,))}
+    askable = list(_askable(table, "review", "review", policy.by or (None,)))
+    if course.independence == "other_model" and not policy.by:
+        askable += _askable(table, "review", "review", tuple(table.models))
+    reviewers = {one.family for one in askable}
     stuck = [
         task.id
         for task in plan.tasks
-        if task.id in course.reviewed and not reviewers - _families(table, task.agent, task.type)
+        if task.id in course.reviewed and not _has_reviewer(course, askable, _authors(table, task.agent, task.type))
     ]
     if not stuck:
         return _unreviewable_as_a_whole(plan, table, reviewers) if whole else None
     shown = ", ".join(stuck[:5]) + (f" and {len(stuck) - 5} more" if len(stuck) > 5 else "")
     return (
-        f"nobody of another family than its author's can review {shown}: there is no key here for such a model; what "
-        f"is green will wait for `forgepool approve`. Set another vendor's key, or say `review: none` in the plan"
+        f"no model of another {'family' if course.independence == 'other_family' else 'name'} than its author's can "
+        f"review {shown}: there is no key here for one; what is green will wait for `forgepool approve`. {_WAYS_OUT}"
     )
 
 
@@ -222,14 +239,32 @@ def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> s
     )
 
 
+def only_family(settings: Settings) -> str | None:
+    """Return the one family of models that can be asked here; None where there are none, or several."""
+    table = read_table(settings.models_file)
+    families = {one.family for one in _askable(table, "review", "review", tuple(table.models))}
+    return families.pop() if len(families) == 1 else None
+
+
+def _has_reviewer(course: Course, askable: Sequence[Candidate], authors: Sequence[Candidate]) -> bool:
+    families, models = {one.family for one in authors}, [one.model for one in authors]
+    if course.independence == "other_family":
+        return any(one.family not in families for one in askable)
+    return any(not is_same_model(one.model, models) for one in askable)
+
+
 def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
-    """Of the models that an agent may be led by, as far as that is known here."""
+    return {one.family for one in _authors(table, agent, task_type)}
+
+
+def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[Candidate]:
+    """The models that an agent may be led by, as far as that is known here."""
     if not isinstance(agent, BuiltinAgent):
-        return set()
+        return []
     named = {phase: agent.models.get(phase) or agent.model for phase in _PHASES}
     # The first of each phase will do the work as long as it can be asked.
     first = [next(iter(_askable(table, task_type, phase, (model,))), None) for phase, model in named.items()]
-    return {one.family for one in first if one is not None}
+    return [one for one in first if one is not None]
 
 
 def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[str | None]) -> Iterator[Candidate]:

@@ -3,26 +3,30 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from orchestrator import events as e
-from orchestrator.bill import bill, bill_words, budget_words
-from orchestrator.course import Course
-from orchestrator.dispatch import author_in
-from orchestrator.journal import Recorded
-from orchestrator.proofs import author_words, finding_lines, reviewer_words
-from orchestrator.retries import finding_words
-from orchestrator.runs import KeptRun
-from orchestrator.seen_flakes import flake_lines
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.telling import answer_with, counted
-from orchestrator.wave_report import reviewed_as_whole, unpassed
-from workers.sandbox.confinement import LEVEL_WORDS, Level
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.base import where_to_look
+from forgepool.orchestrator.bill import bill, bill_words, budget_words
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.dispatch import author_in
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.proofs import author_words, finding_lines, reviewer_words
+from forgepool.orchestrator.retries import finding_words
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.seen_flakes import flake_lines
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_logs import task_logs
+from forgepool.orchestrator.task_state import DONE, TaskState
+from forgepool.orchestrator.telling import answer_with, counted
+from forgepool.orchestrator.wave_report import reviewed_as_whole, unpassed
+from forgepool.workers.error_lines import error_lines
+from forgepool.workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
 def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
     """What landed and by which proof, what did not and why, who did what where."""
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
-    others = [task for task in state.tasks.values() if task.phase != "landed"]
+    idle = state.in_phase("no_changes", "already_there")
+    others = [task for task in state.tasks.values() if task.phase not in DONE]
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
@@ -33,6 +37,11 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
             yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
+    if idle:
+        yield from ("", "## Nothing to do", "")
+        for task in idle:
+            yield f"- {task.id}: {_why_idle(task)}{_history(task)}"
+            yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
         for task in others:
@@ -40,6 +49,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)
+            yield from _logs(kept, recorded, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     yield from _target(kept.course, recorded)
@@ -47,6 +57,12 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
     yield from _hosts(recorded)
+
+
+def _why_idle(task: TaskState) -> str:
+    if task.phase == "already_there":
+        return f"already there, {task.detail} as {task.commit[:12]}"
+    return f"no changes ({task.detail})"
 
 
 def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
@@ -85,13 +101,14 @@ def _target(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
         return
     yield from ("", "## The target", "")
     if red:
-        yield f"- {counted(len(red), 'test')} red on it before, held against nobody: {', '.join(list(red)[:20])}"
+        yield f"- {counted(len(red), 'failure')} on it before, and not counted: {', '.join(list(red)[:20])}"
     for wave in waves:
         answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
         result = next((one for one in answers if one.request_id == wave.message_id), None)
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
-        landings = counted(len(wave.tasks), "landing")
-        yield f"- all checks on {wave.base[:12]}, after {landings} since {wave.since[:12]}: {said}"
+        since = f"after {counted(len(wave.tasks), 'landing')} since {wave.since[:12]}"
+        yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
+        yield from (f"  - {line}" for line in (where_to_look(result) if result is not None else ()))
     yield from as_a_whole
 
 
@@ -153,8 +170,17 @@ def _reasons(task: TaskState) -> Iterator[str]:
             yield f"    red: {', '.join(reason.tests[:10])}"
         if reason.reproduce:
             yield f"    see it again: {reason.reproduce}"
-        for line in reason.log_tail.strip().splitlines()[-6:]:
+        for line in error_lines(reason.log_tail, 6):
             yield f"    | {line}"
+
+
+def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Iterator[str]:
+    """The folder of its newest logs, and how to read all of them."""
+    found = task_logs(kept.folder, recorded, task.id)
+    if found:
+        last = found[-1]
+        place = str(last.path.parent) if last.here else f"{last.path} on {last.host}"
+        yield f"  - logs: {place} (all of them: forgepool logs {kept.options.run} {task.id})"
 
 
 def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from orchestrator import wave_reviews
-from orchestrator.approvals import approve, reject
-from orchestrator.budget import Budget
-from orchestrator.course import Course
-from orchestrator.events import (
+from forgepool.orchestrator import wave_reviews
+from forgepool.orchestrator.approvals import approve, reject
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
     BudgetSet,
     EntryRecalled,
     Event,
@@ -16,14 +16,13 @@ from orchestrator.events import (
     TaskReplied,
     TaskRetried,
 )
-from orchestrator.inbox import Request
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL
-from workers.messages import Reply
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import DONE, RETRIABLE, TERMINAL
+from forgepool.workers.messages import Reply
 
 CONVERSING = ("builtin", "scripted")
 """Agents whose conversation the harness leads."""
-RETRIABLE = ("failed", "blocked", "cancelled", "needs_human")
 
 
 def granted(course: Course, state: State, request: Request) -> list[Event]:
@@ -67,7 +66,7 @@ def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
 def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
     """Another budget for the run; what had stopped for want of one goes on where it was."""
     stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
-    chosen = _with_blocked(course, state, set(stopped))
+    chosen = with_blocked(course, state, set(stopped))
     reopened = [TaskRetried(task=task.id, afresh=False) for task in course.plan.tasks if task.id in chosen]
     return [BudgetSet(budget=budget), *reopened]
 
@@ -93,7 +92,7 @@ def _spoken(course: Course, state: State, request: Request) -> list[Event]:
     over = any(isinstance(one, TaskRejected) and not one.again for one in said)
     if not said or over:
         return said
-    blocked = _with_blocked(course, state, {request.task}) - {request.task}
+    blocked = with_blocked(course, state, {request.task}) - {request.task}
     return [*said, *(TaskRetried(task=one.id, afresh=False) for one in course.plan.tasks if one.id in blocked)]
 
 
@@ -118,19 +117,20 @@ def _called_off(state: State, task_id: str) -> TaskCancelled | EntryRecalled:
 
 def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
     """The tasks themselves, what they need and lack, and what was blocked for want of any of these; in plan order."""
-    chosen = _with_blocked(course, state, _with_needs(course, state, wanted))
+    chosen = with_blocked(course, state, _with_needs(course, state, wanted))
     return [task.id for task in course.plan.tasks if task.id in chosen]
 
 
-def _with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
+def with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
     """These, and what was blocked for want of any of them."""
     chosen = set(chosen)
+    blocked_before = {task.id for task in state.in_phase("blocked")}
     changed = True
     while changed:
         blocked = {
             task.id
             for task in course.plan.tasks
-            if state.tasks[task.id].phase == "blocked" and any(need.id in chosen for need in task.needs)
+            if task.id in blocked_before and any(need.id in chosen for need in task.needs)
         }
         changed = not blocked <= chosen
         chosen |= blocked
@@ -145,5 +145,5 @@ def _with_needs(course: Course, state: State, wanted: list[str]) -> set[str]:
         task_id = left.pop()
         if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
             chosen.add(task_id)
-            left += [need.id for need in course.tasks[task_id].needs]
+            left += [need.id for need in course.tasks[task_id].needs if state.tasks[need.id].phase not in DONE]
     return chosen

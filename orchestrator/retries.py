@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import assert_never
 
-from orchestrator.events import TaskFailed, TaskReturned
-from orchestrator.task_state import TaskState
-from supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from supervisor.messages import CheckResult, Review
-from workers.messages import ReasonKind, ReasonPack, WorkResult
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import TaskFailed, TaskReturned
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
+from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.workers.error_lines import excerpt
+from forgepool.workers.messages import CommandAgent, ReasonKind, ReasonPack, WorkResult
 
 LOG_TAIL_CHARS = 6000
 DIFF_TAIL_CHARS = 8000
@@ -16,13 +18,32 @@ TRIED_CHARS = 2000
 SENTENCE_CHARS = 1500
 MOST_FINDINGS = 10
 MOST_TESTS = 50
+MOST_MOVES = 4
+"""Attempts of a command that cost nothing because others landed meanwhile; on a busy target they would have no end."""
 
 
-def again_or_stop(task: TaskState, reason: ReasonPack, *, attempts: int) -> TaskReturned | TaskFailed:
+def again_or_stop(course: Course, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
     """Returned while attempts are left, counting the one that just failed; else failed."""
-    if task.charged + 1 < attempts:
+    if _met_another_landing(course, task, reason):
+        return TaskReturned(task=task.id, reason=reason, free=True)
+    if task.charged + 1 < course.tasks[task.id].attempts:
         return TaskReturned(task=task.id, reason=reason)
     return TaskFailed(task=task.id, reason=reason)
+
+
+def _met_another_landing(course: Course, task: TaskState, reason: ReasonPack) -> bool:
+    """
+    Whether a command's candidate came back only because of what has landed since it began.
+
+    A command makes the same of the same tree: trying again is of use where the tree is another one, and is then no
+    failure of its own.
+    """
+    by_command = isinstance(course.tasks[task.id].agent, CommandAgent) and not course.serving
+    if not by_command or task.moved >= MOST_MOVES:
+        return False
+    done_by_others = reason.kind == "no_change" and bool(task.candidate)
+    broken_with_others = reason.kind == "check_failed" and reason.conflicting_entry is not None
+    return reason.kind == "conflict" or done_by_others or broken_with_others
 
 
 def reason_of_work(result: WorkResult, *, attempt: int) -> ReasonPack:
@@ -31,7 +52,7 @@ def reason_of_work(result: WorkResult, *, attempt: int) -> ReasonPack:
         attempt=attempt,
         kind=_kind_of_work(result),
         summary=result.detail or f"the attempt ended as {result.outcome}",
-        log_tail=result.log_tail[-LOG_TAIL_CHARS:],
+        log_tail=excerpt(result.log_tail, LOG_TAIL_CHARS),
         paths=result.paths,
     )
 
@@ -55,16 +76,18 @@ def _kind_of_work(result: WorkResult) -> ReasonKind:
 def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
     """Why a candidate was not let in: a conflict, findings of the scans, or a check that is red because of it."""
     failure = result.failures[0] if result.failures else None
+    kind = _kind_of_check(result)
+    detail = "the target has all of its change already" if kind == "no_change" else result.detail
     return ReasonPack(
         attempt=task.made_by,
-        kind=_kind_of_check(result),
-        summary=result.detail or f"the gate found it {result.verdict}",
-        log_tail=failure.log_tail[-LOG_TAIL_CHARS:] if failure else "",
+        kind=kind,
+        summary=detail or f"the gate found it {result.verdict}",
+        log_tail=excerpt(failure.log_tail, LOG_TAIL_CHARS) if failure else "",
         conflicting_entry=result.partner,
         paths=result.conflict_paths,
         reproduce=result.reproduce,
         findings=_first(finding_words(one) for one in _held(result, task)),
-        tests=tuple(dict.fromkeys(test for one in result.failures for test in one.tests))[:MOST_TESTS],
+        tests=tuple(dict.fromkeys(test for one in result.failures for test in one.problems or one.tests))[:MOST_TESTS],
         diff_tail=result.diff_tail[-DIFF_TAIL_CHARS:],
         tried=_tried(task),
     )
@@ -72,6 +95,9 @@ def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
 
 def _kind_of_check(result: CheckResult) -> ReasonKind:
     match result.verdict:
+        case "findings" if any(one.rule == "empty-change" for one in result.findings):
+            # Others have landed the same.
+            return "no_change"
         case "conflict" | "findings":
             return result.verdict
         case _:
@@ -81,7 +107,7 @@ def _kind_of_check(result: CheckResult) -> ReasonKind:
 def _held(result: CheckResult, task: TaskState) -> list[ScanFinding]:
     """What kept it out: what blocks, and what nobody was to look at."""
     weights = {"blocks"} if task.reviewed else {"blocks", "attention"}
-    return [one for one in result.findings if one.weight in weights]
+    return [one for one in result.findings if one.weight in weights and one.is_of(task.id)]
 
 
 def reason_of_review(review: Review, threshold: Threshold, task: TaskState) -> ReasonPack:
@@ -114,7 +140,8 @@ def finding_words(one: ScanFinding) -> str:
     """`src/a.py:3: placeholder: ...`; the file alone where no line is meant."""
     place = f"{one.path}:{one.line}" if one.line else one.path
     text = f" (`{one.text}`)" if one.text else ""
-    return one_line(f"{place}: {one.rule}: {one.said}{text}")
+    before = f"{place}: " if place not in ("", ".") else ""
+    return one_line(f"{before}{one.rule}: {one.said}{text}")
 
 
 def review_finding_words(one: ReviewFinding) -> str:

@@ -7,9 +7,9 @@ candidate's commit. It is worked out from these whenever it is wanted, and kept 
 
 from dataclasses import dataclass, field, replace
 
-from orchestrator.budget import Use, given_up
-from orchestrator.outstanding import Outstanding, pause_s
-from supervisor.messages import Approval, PersonApproval, Review, ReviewApproval
+from forgepool.orchestrator.budget import Use, given_up
+from forgepool.orchestrator.outstanding import Outstanding, pause_s
+from forgepool.supervisor.messages import Approval, PersonApproval, Review, ReviewApproval
 
 MOST_REVIEWS = 4
 """
@@ -102,4 +102,9 @@ class ReviewState:
         answer = self.answer
         if answer is None or answer.outcome != "passed" or not patch_id or patch_id != answer.patch_id:
             return None
-        return ReviewApproval(patch_id=answer.patch_id, families=answer.families, models=answer.models)
+        return ReviewApproval(
+            patch_id=answer.patch_id,
+            families=answer.families,
+            models=answer.models,
+            same_family=answer.same_family,
+        )

@@ -4,12 +4,12 @@ What the events of a review, and of people's words about a candidate, do to its 
 Each function is given a task in a phase in which its event may happen; `state` has the table of those.
 """
 
-from orchestrator import events as e
-from orchestrator.budget import Use
-from orchestrator.order_steps import charge, reopen
-from orchestrator.outstanding import Outstanding
-from orchestrator.task_state import IN_FLIGHT, IllegalStep, TaskState
-from supervisor.messages import PersonApproval
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.budget import Use
+from forgepool.orchestrator.order_steps import charge, reopen
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.task_state import IN_FLIGHT, IllegalStep, TaskState
+from forgepool.supervisor.messages import PersonApproval
 
 
 def awaited(task: TaskState, event: e.ReviewAwaited, at: float) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.entries import Gate, Reading, ReviewEntry
-from supervisor.messages import ReviewPolicy
-from workers.documents import read_text
-from workers.messages import Limits, Message
-from workers.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.orchestrator.entries import Gate, Reading, ReviewEntry
+from forgepool.supervisor.definitions import ReviewWord
+from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.workers.documents import read_text
+from forgepool.workers.messages import Limits, Message
+from forgepool.workers.mistakes import DocumentWrong, Mistake, nearest
 
 
 class PlanReview(Message):
@@ -19,13 +20,27 @@ class PlanReview(Message):
     policy: ReviewPolicy = ReviewPolicy()
     commands: bool = False
     """Also those of commands, which no model has made."""
+    independence: Independence = "other_family"
+    person: bool = False
+    """No model is asked: a person's approval alone lets a candidate land."""
+
+
+def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
+    """Return the review that one word stands for."""
+    match word:
+        case "none":
+            return "none"
+        case "person":
+            return PlanReview(person=True)
+        case "self-other-model":
+            return PlanReview(independence="other_model")
 
 
 def review_of(reading: Reading, folder: Path) -> PlanReview | Literal["none"] | None:
     """The plan's `review`; a script that it names is read from its file, so that its text can travel."""
     written = reading.source.review
     if not isinstance(written, ReviewEntry):
-        return written
+        return None if written is None else review_by(written)
     script = None
     if written.scripted is not None:
         match script_in(folder, written.scripted):
@@ -70,7 +85,7 @@ def check_silences(reading: Reading) -> None:
     if not any(fields.waive for _, fields in places):
         return
     # The rules read grammars, which only who waives one has to wait for.
-    from supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scans.scanning import RULES
 
     for where, fields in places:
         for at, name in enumerate(fields.waive):

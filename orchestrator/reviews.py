@@ -4,16 +4,16 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 
 from collections.abc import Iterator
 
-from orchestrator.budget import Reservation
-from orchestrator.course import Course
-from orchestrator.events import Event, ReviewAwaited, ReviewSent, TaskParked
-from orchestrator.retries import again_or_stop, reason_of_review
-from orchestrator.review_state import MOST_REVIEWS, ReviewState
-from orchestrator.starts import budget_question, cut_limits, may_come_back, token
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TaskState
-from supervisor.messages import Review
-from workers.messages import Limits
+from forgepool.orchestrator.budget import Reservation
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import Event, ReviewAwaited, ReviewSent, TaskParked
+from forgepool.orchestrator.retries import again_or_stop, reason_of_review
+from forgepool.orchestrator.review_state import MOST_REVIEWS, ReviewState
+from forgepool.orchestrator.starts import budget_question, cut_limits, may_come_back, token
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, TaskState
+from forgepool.supervisor.messages import Review
+from forgepool.workers.messages import Limits
 
 
 def next_reviews(course: Course, state: State, now: float, slots: int) -> list[ReviewSent]:
@@ -92,11 +92,13 @@ def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
     return [ReviewAwaited(task=task.id)] if due else []
 
 
-def given_up(state: State, task: TaskState) -> list[Event]:
+def given_up(course: Course, state: State, task: TaskState) -> list[Event]:
     """That a person is asked, where asking once more would not help."""
     review = task.review
     if review.message is not None:
         return []
+    if course.wants_person(task) and not course.serving:
+        return [_parked(state, task, "the plan, or its target, says `review: person`")]
     if review.troubles >= MOST_TROUBLES:
         return [
             _parked(state, task, f"infrastructure failed it {review.troubles} times in a row, lastly: {review.detail}")
@@ -112,7 +114,7 @@ def after_review(course: Course, state: State, task: TaskState, review: Review) 
     match review.outcome:
         case "failed" | "conflict":
             reason = reason_of_review(review, course.review_policy.threshold, task)
-            return again_or_stop(task, reason, attempts=course.tasks[task.id].attempts)
+            return again_or_stop(course, task, reason)
         case "limits" if _cut_by_budget(course, state, task, review):
             question = (
                 "the part of the run's budget that its review was given was not enough; give the run's new budget, and "

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.course import Course
-from orchestrator.events import Event
-from orchestrator.gatekeeper.course import gate_course
-from orchestrator.journal import Journal, JournalUnreadable, Recorded, read
-from orchestrator.plan import Plan, dump_plan, read_expanded
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from workers.messages import Message
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import Event, PlanRevised
+from forgepool.orchestrator.gatekeeper.course import gate_course
+from forgepool.orchestrator.journal import Journal, JournalUnreadable, Recorded, read
+from forgepool.orchestrator.plan import Plan, dump_plan, plan_digest, read_expanded
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.workers.messages import Message
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.errors import UserError
 
 
 class Options(Message):
@@ -47,7 +48,10 @@ class KeptRun:
     folder: Path
     options: Options
     plan: Plan
+    """The one it goes by now."""
     course: Course
+    began_with: tuple[str, ...] | None = None
+    """Ids of its first plan's tasks, where a person has given it another plan since."""
 
     def state(self) -> State:
         """The state its journal leads to; raises JournalUnreadable."""
@@ -55,7 +59,8 @@ class KeptRun:
 
     def replay(self) -> tuple[State, list[Recorded]]:
         """The state and the events that lead to it; raises JournalUnreadable."""
-        state = State.blank(task.id for task in self.plan.tasks)
+        first = self.began_with
+        state = State.blank((task.id for task in self.plan.tasks) if first is None else first)
         recorded = list(read(self.folder))
         try:
             for one in recorded:
@@ -101,7 +106,7 @@ def with_options(kept: KeptRun, options: Options) -> KeptRun:
     return replace(kept, options=options)
 
 
-class NoSuchRun(Exception):
+class NoSuchRun(UserError):
     """There is no such run. One sentence, with the runs there are."""
 
 
@@ -160,8 +165,30 @@ def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptR
         plan = read_expanded((folder / "plan.json").read_text())
     except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
-    kept = KeptRun(folder, options, plan, Course(plan, {}))
+    kept = _with_latest_plan(KeptRun(folder, options, plan, Course(plan, {})))
     return replace(kept, course=gate_course(plan, kept.state())) if options.gate and with_course else kept
+
+
+def _with_latest_plan(kept: KeptRun) -> KeptRun:
+    """
+    The run by the last plan it was given; a plan that no event names was written by a command that died.
+
+    Raises:
+        JournalUnreadable: that plan cannot be read.
+    """
+    if not any(kept.folder.glob("plan-*.json")):
+        return kept
+    last = next((one.event for one in reversed([*read(kept.folder)]) if isinstance(one.event, PlanRevised)), None)
+    if last is None:
+        return kept
+    path = kept.folder / last.plan_file
+    try:
+        plan = read_expanded(path.read_text())
+    except (OSError, ValueError, DocumentWrong) as problem:
+        raise JournalUnreadable(f"{path} is not the plan that the run goes by: {problem}") from problem
+    if plan_digest(plan) != last.plan_digest:
+        raise JournalUnreadable(f"{path} is not the plan that the run goes by; it was changed by hand")
+    return replace(kept, plan=plan, course=Course(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
 
 
 def file_digest(path: Path) -> str:

@@ -4,13 +4,13 @@ import os
 import sys
 from collections.abc import Iterator
 
-from orchestrator.finding import Finding
-from workers.sandbox.confinement import LEVEL_WORDS, Level
-from workers.sandbox.kernel import cgroups
-from workers.sandbox.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, chosen, layers
-from workers.sandbox.obstacles import obstacle
-from workers.sandbox.uids import COUNT, FIRST
-from workers.settings import Settings
+from forgepool.orchestrator.finding import Finding
+from forgepool.workers.sandbox.confinement import LEVEL_WORDS, Level
+from forgepool.workers.sandbox.kernel import cgroups
+from forgepool.workers.sandbox.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, chosen, layers
+from forgepool.workers.sandbox.obstacles import obstacle
+from forgepool.workers.sandbox.uids import COUNT, FIRST
+from forgepool.workers.settings import Settings
 
 _SWITCH = "FORGEPOOL_SANDBOX"
 

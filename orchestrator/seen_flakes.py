@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator import events as e
-from orchestrator.journal import Recorded
-from supervisor.messages import CheckResult
-from supervisor.results.flakes import Score, Sighting, scores
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import Recorded
+from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.results.flakes import Score, Sighting, scores
 
 
 def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:

@@ -12,18 +12,21 @@ from pathlib import Path
 
 import structlog
 
-from orchestrator import embedded, inbox, runs
-from orchestrator.course import Course
-from orchestrator.durations import learned_durations
-from orchestrator.embedded import Embedded
-from orchestrator.events import Event, RunResumed, RunStarted
-from orchestrator.hub import CannotRun, Hub, open_hub, wants_reviews
-from orchestrator.journal import Journal, Recorded
-from orchestrator.keepsakes import bring_home
-from orchestrator.link import Link
-from orchestrator.loop import Ending, Loop, Wishes
-from orchestrator.plan import Plan, plan_digest
-from orchestrator.refusals import (
+from forgepool.orchestrator import embedded, inbox, runs
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.durations import learned_durations
+from forgepool.orchestrator.earlier_landings import find_already_there
+from forgepool.orchestrator.embedded import Embedded
+from forgepool.orchestrator.events import Event, RunResumed, RunStarted
+from forgepool.orchestrator.hub import CannotRun, Hub, carry_assets, open_hub, wants_reviews
+from forgepool.orchestrator.journal import Journal, Recorded
+from forgepool.orchestrator.keepsakes import bring_home
+from forgepool.orchestrator.leftovers import remove_refs, unlanded_tasks
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.loop import Ending, Loop, Wishes
+from forgepool.orchestrator.plan import Plan, plan_digest
+from forgepool.orchestrator.preflight import lacking
+from forgepool.orchestrator.refusals import (
     prove_agents,
     prove_home,
     prove_sandbox,
@@ -32,20 +35,18 @@ from orchestrator.refusals import (
     refuse_unready,
     unreviewable,
 )
-from orchestrator.requests import granted, overtaken
-from orchestrator.runs import KeptRun, Options
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL
-from orchestrator.through.giving import standing_gate, take_away
-from orchestrator.through.loop import ThroughLoop
-from orchestrator.through.standing import why_not_through
-from workers.refs import marker_ref
-from workers.settings import Settings, put_first_on_path
-from workers.wire import connect, ping, use_broker
-from worktrees.git import CommitId, GitFailed
-from worktrees.mirror import Mirror
-from worktrees.prune import prune_run
-from worktrees.target import create_target
+from forgepool.orchestrator.requests import granted, overtaken
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.orchestrator.through.giving import standing_gate, take_away
+from forgepool.orchestrator.through.loop import ThroughLoop
+from forgepool.orchestrator.through.standing import why_not_through
+from forgepool.workers.settings import Settings, put_first_on_path
+from forgepool.workers.wire import connect, ping, use_broker
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.target import create_target
 
 _MOST_REVIEWS_AT_ONCE = 4
 log = structlog.get_logger()
@@ -66,23 +67,32 @@ def start_run(
     workers: int,
     trials: int = 1,
     own_train: bool = False,
+    again: bool = False,
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
-    """Runs a plan from its beginning. `warn` is told of what will stop some of it and need not stop the rest."""
+    """
+    Runs a plan from its beginning, but for what an earlier run of it has landed; `again` does that again, too.
+
+    `warn` is told of what will stop some of it and need not stop the rest.
+    """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
     prove_agents(plan, settings)
     level = prove_sandbox(plan, settings)
     prove_transport(settings)
     prove_home(settings)
+    if missing := lacking(plan, hub, settings, plan_file.parent):
+        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
+        raise CannotRun(f"{missing[0]}{more}")
     run = runs.new_run_id(plan.name)
     prove_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
+    hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
     options = Options(
         run=run,
         hub=hub.facts.url,
@@ -95,6 +105,7 @@ def start_run(
         own_train=own_train,
     )
     kept = runs.keep(settings, options, plan)
+    assets = carry_assets(plan, plan_file.parent, hub, kept.folder, run)
     beginning = RunStarted(
         run=run,
         plan_digest=plan_digest(plan),
@@ -104,8 +115,11 @@ def start_run(
         gate_file=has_gate_file,
         sandbox=level,
         gate=gate,
+        assets=assets,
+        base_first=not gate and (has_gate_file or plan.checks != "none"),
     )
-    return kept, _go(kept, hub.mirror, settings, beginning, wishes, listener)
+    there = [] if again else find_already_there(hub.mirror, tip, plan)
+    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener)
 
 
 def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
@@ -123,14 +137,18 @@ def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
 
 
 def _gate_again(kept: KeptRun, hub: Hub, *, own_train: bool) -> str:
-    """For a run that goes on: the one that stands there, or that it had. What it has is its own until it answers."""
+    """
+    Return the queue a resumed run delegates to: the one serving the target now, else the previous one.
+
+    Entries delegated before stay with the previous queue until it replies.
+    """
     state = kept.state()
     given = state.in_phase("given")
     if own_train and given:
         names = ", ".join(task.id for task in given[:5])
         raise CannotRun(
             f"{state.gate} has {names} of run {state.run}, and may land it whenever it is up; cancel that first, or "
-            f"keep the gate: forgepool gate serve --repo {state.hub} --target {state.target}"
+            f"keep the gate: forgepool queue serve --repo {state.hub} --target {state.target}"
         )
     return "" if own_train else gate_of(kept.plan, hub, own_train=False) or state.gate
 
@@ -148,7 +166,7 @@ def resume_run(
     """Goes on with a run where its journal ends."""
     if kept.options.gate:
         where = f"--repo {kept.options.hub} --target {kept.options.target}"
-        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool gate serve {where}")
+        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool queue serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)
@@ -162,6 +180,7 @@ def resume_run(
         put_first_on_path(kept.options.programs)
     left = _left(kept)
     prove_agents(left, settings)
+    carry_assets(kept.plan, None, hub, kept.folder, kept.options.run)
     own_train = own_train or kept.options.own_train
     gate = _gate_again(kept, hub, own_train=own_train)
     beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
@@ -171,7 +190,7 @@ def resume_run(
         kept = runs.with_workers(kept, workers)
     if own_train != kept.options.own_train:
         kept = runs.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
-    return _go(kept, hub.mirror, settings, beginning, wishes, listener)
+    return _go(kept, hub.mirror, settings, [beginning], wishes, listener)
 
 
 def _left(kept: KeptRun) -> Plan:
@@ -205,7 +224,7 @@ def _go(
     kept: KeptRun,
     mirror: Mirror,
     settings: Settings,
-    beginning: RunStarted | RunResumed,
+    beginning: Sequence[Event],
     wishes: Wishes,
     listener: Listener,
 ) -> Ending:
@@ -213,10 +232,10 @@ def _go(
     try:
         state, earlier = kept.replay()
         # Before anything is started that could fail: a run whose journal is empty could not be resumed.
-        begin(state, journal, beginning, listener)
+        begin(state, journal, *beginning, listener=listener)
         # Whoever keeps the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
-        reviewed = (asked or wants_reviews(mirror, CommitId(beginning.tip))) and not state.gate
+        reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
@@ -240,11 +259,12 @@ def _go(
         journal.close()
 
 
-def begin(state: State, journal: Journal, beginning: Event, listener: Listener) -> None:
-    """What there is to say before the loop goes on."""
+def begin(state: State, journal: Journal, *beginning: Event, listener: Listener) -> None:
+    """Journal what there is to say before the loop goes on, all of it or nothing."""
     now = time.time()
-    state.apply(beginning, number=state.number + 1, at=now)
-    listener(state, journal.append([beginning], at=now))
+    for event in beginning:
+        state.apply(event, number=state.number + 1, at=now)
+    listener(state, journal.append(beginning, at=now))
 
 
 @contextmanager
@@ -273,16 +293,12 @@ def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
 
     A hub that is away keeps the rest too.
     """
-    unlanded = [task.id for task in state.tasks.values() if task.phase != "landed"]
-    # What has tried to land may have: its marker is what keeps it from landing twice, should it be tried again.
-    tried = [task.id for task in state.tasks.values() if task.landings and task.phase != "landed"]
-    markers = [marker_ref(state.run, task) for task in tried]
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
             take_away(mirror, state)
             bring_home(mirror, state.run, folder)
-            prune_run(mirror, state.run, keep_orders_of=unlanded, keep=markers)
+            remove_refs(mirror, state, but_for=unlanded_tasks(state))
             return
         except GitFailed:
             time.sleep(0.5)

@@ -3,22 +3,23 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from orchestrator.bill import Bill, bill
-from orchestrator.budget import Ledger
-from orchestrator.course import Course
-from orchestrator.dispatch import author_in
-from orchestrator.gatekeeper.explaining import place_words
-from orchestrator.locks import waits_for
-from orchestrator.proofs import author_words, finding_lines, flaky_words
-from orchestrator.readiness import Waiting, why_waiting
-from orchestrator.review_state import ReviewState
-from orchestrator.reviews import short_of_budget_for_review
-from orchestrator.starts import short_of_budget
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL, TaskState
-from orchestrator.telling import answer_with, clock, counted
-from orchestrator.through.standing import gate_words
-from orchestrator.wave_reviews import unseen
+from forgepool.orchestrator.base import base_words
+from forgepool.orchestrator.bill import Bill, bill
+from forgepool.orchestrator.budget import Ledger
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.dispatch import author_in
+from forgepool.orchestrator.gatekeeper.explaining import place_words
+from forgepool.orchestrator.locks import waits_for
+from forgepool.orchestrator.proofs import author_words, finding_lines, flaky_words
+from forgepool.orchestrator.readiness import Waiting, why_waiting
+from forgepool.orchestrator.review_state import ReviewState
+from forgepool.orchestrator.reviews import short_of_budget_for_review
+from forgepool.orchestrator.starts import held_by_base, short_of_budget
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL, TaskState
+from forgepool.orchestrator.telling import answer_with, clock, counted
+from forgepool.orchestrator.through.standing import gate_words
+from forgepool.orchestrator.wave_reviews import unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,10 @@ class Standing:
     target: str
     tip: str
     outcome: str
-    """`running`, `paused`, `landed` (all of it) or `incomplete`."""
+    """
+    `running`, `paused`, `landed` (all of it), `done` (all of it, and some of it had no changes or was there already) or
+    `incomplete`.
+    """
     shut: str
     """Why nothing is let in; empty where the gate is open."""
     tasks: tuple[TaskStanding, ...]
@@ -135,7 +139,9 @@ def _whole(course: Course, state: State) -> WholeStanding | None:
 def _outcome(state: State, *, live: bool) -> str:
     if not state.finished:
         return "running" if live else "paused"
-    return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "incomplete"
+    if len(state.done()) < len(state.tasks):
+        return "incomplete"
+    return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "done"
 
 
 def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
@@ -196,7 +202,7 @@ class Waits:
         self.course = self._course = course
         self.state = state
         self.run = state.run
-        self._landed = {task.id for task in state.in_phase("landed")}
+        self._done = state.done()
         self._in_flight = course.in_flight(state)
         self._wanted = course.wanted(state)
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
@@ -218,7 +224,7 @@ class Waits:
                 return self._reviewing(task)
             case "queued":
                 shut = self.state.halted
-                return f"the gate is shut: {shut}" if shut else place_words(self.state, task)
+                return f"landing is paused: {shut}" if shut else place_words(self.state, task)
             case "testing":
                 return place_words(self.state, task)
             case "given":
@@ -235,7 +241,7 @@ class Waits:
         if review.message is not None:
             return f"is reviewed on {review.holder}" if review.holder else "no reviewer has taken it yet"
         if self.state.halted:
-            return f"the gate is shut: {self.state.halted}"
+            return f"landing is paused: {self.state.halted}"
         if review.limit_until > self.state.at:
             return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's limit"
         if short_of_budget_for_review(self._course, self.state):
@@ -248,6 +254,8 @@ class Waits:
             return f"{task.detail}; waits for its lock"
         if task.limit_until > self.state.at:
             return f"waits until {clock(task.limit_until, self.state.at)} for the model's limit"
+        if task.id in self._held_by_base:
+            return base_words(self.state)
         waiting = self._why(task)
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"
@@ -270,6 +278,10 @@ class Waits:
         return f"goes after '{first}', which waits for money" if short is None and behind else short
 
     @cached_property
+    def _held_by_base(self) -> frozenset[str]:
+        return held_by_base(self._course, self.state)
+
+    @cached_property
     def _first_short(self) -> str | None:
         """The first task that waits for nothing but money: who comes after it waits too."""
         pending = self.state.in_phase("pending") if self._course.budget(self.state).capped else []
@@ -281,7 +293,7 @@ class Waits:
         return why_waiting(
             self._course.graph,
             task.id,
-            landed=self._landed,
+            landed=self._done,
             in_flight=self._in_flight,
             overtaken=self._overtaken,
             wanted=self._wanted,

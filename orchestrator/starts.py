@@ -5,13 +5,13 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from orchestrator.budget import Kind, Ledger, Reservation, Use, carried_into, left_of
-from orchestrator.course import Course
-from orchestrator.events import OrderSent, TaskParked
-from orchestrator.readiness import count_overtaken, ready
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from workers.messages import Limits, Spent, WorkResult
+from forgepool.orchestrator.budget import Kind, Ledger, Reservation, Use, carried_into, left_of
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import OrderSent, TaskParked
+from forgepool.orchestrator.readiness import count_overtaken, ready
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.workers.messages import Limits, Spent, WorkResult
 
 _ROUNDED_USD = 1e-5
 """What is reserved is rounded down; that much less is no cut."""
@@ -22,6 +22,8 @@ def next_orders(course: Course, state: State, now: float, slots: int) -> list[Or
     if free <= 0 or state.halted:
         return []
     waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now and not task.restorable]
+    held = held_by_base(course, state)
+    waiting = [one for one in waiting if one not in held]
     if not waiting:
         return []
     orders = list(_started(course, state, now, waiting, free))
@@ -31,18 +33,31 @@ def next_orders(course: Course, state: State, now: float, slots: int) -> list[Or
     return orders
 
 
+def held_by_base(course: Course, state: State) -> frozenset[str]:
+    """
+    Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
+
+    A task with the red check among its acceptance commands is there to make it green, and starts.
+    """
+    wave = state.wave
+    if not wave.holds_models:
+        return frozenset()
+    red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
+    return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+
+
 def out_of_budget(course: Course, state: State) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
     ledger = course.ledger(state)
-    landed = {task.id for task in state.in_phase("landed")}
+    done = state.done()
     parked = []
     for task in state.in_phase("pending"):
         if task.restorable:
             continue
         # Who needs what has not landed yet may never be wanted.
-        if task.id not in course.paid or not course.graph.needs_landed(task.id, landed):
+        if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
         kind = ledger.used_up(course.tasks[task.id].limits, carried(course, state, task))
         if kind is not None:
@@ -123,11 +138,11 @@ def token(message_id: str, issued_at: float) -> str:
 
 def _started(course: Course, state: State, now: float, waiting: Sequence[str], free: int) -> Iterator[OrderSent]:
     """From the top, as far as slots, locks and the budget go; who comes after one that waits for money waits too."""
-    landed = {task.id for task in state.in_phase("landed")}
+    done = state.done()
     wanted = course.wanted(state)
     started = ready(
         course.graph,
-        landed=landed,
+        landed=done,
         in_flight=course.in_flight(state),
         waiting=waiting,
         slots=free,
@@ -139,7 +154,7 @@ def _started(course: Course, state: State, now: float, waiting: Sequence[str], f
         reserved = purse.take(state.tasks[task_id])
         if reserved is None:
             return
-        overtook = count_overtaken(course.graph, [task_id], landed=landed, waiting=waiting, wanted=wanted)
+        overtook = count_overtaken(course.graph, [task_id], landed=done, waiting=waiting, wanted=wanted)
         passed = tuple(one for one in overtook if one not in started)
         yield _order(course, state, state.tasks[task_id], now, reserved, passed)
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from orchestrator import events as e
-from orchestrator import gate_steps, order_steps, review_steps, train_steps
-from orchestrator.budget import Budget, Use
-from orchestrator.gatekeeper import steps as gate_entries
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.outstanding import Outstanding
-from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
-from orchestrator.through import steps as through_steps
-from orchestrator.through.messages import Word
-from orchestrator.train_state import TrainState
-from orchestrator.wave_review_state import WaveReviewState
-from orchestrator.wave_state import WaveState
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator import gate_steps, order_steps, review_steps, train_steps
+from forgepool.orchestrator.budget import Budget, Use
+from forgepool.orchestrator.gatekeeper import steps as gate_entries
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.task_state import DONE, IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Phase, TaskState
+from forgepool.orchestrator.through import steps as through_steps
+from forgepool.orchestrator.through.messages import Word
+from forgepool.orchestrator.train_state import TrainState
+from forgepool.orchestrator.wave_review_state import WaveReviewState
+from forgepool.orchestrator.wave_state import WaveState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class State:
     """A run: its tasks, its target's tip as last seen, and whether its gate is open."""
 
     tasks: dict[str, TaskState]
+    removed: dict[str, TaskState] = field(default_factory=dict)
+    """Tasks that another plan has left out: what they used counts, and so do their attempts if they come back."""
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -56,6 +58,8 @@ class State:
     """Of a gate, as a person has set them."""
     answered: dict[str, tuple[int, Word]] = field(default_factory=dict)
     """Of a gate: by entry, what the run that has given it was told of it last, with the number of the giving."""
+    assets: str = ""
+    """The commit of the files beside the plan that tasks are given; empty where there are none."""
     gate: str = ""
     """Of a run: the gate that keeps its target, where candidates are given to it; empty for a train of its own."""
     gate_away: str = ""
@@ -125,20 +129,24 @@ class State:
         task = self.tasks.get(getattr(event, "task", ""))
         if task is not None:
             return (*task.messages, *self.train.messages())
-        if isinstance(event, e.CarDissolved | e.RunResumed | e.TipMoved):
+        if isinstance(event, e.CarDissolved | e.TipMoved):
             return self.train.messages()
-        of_any = isinstance(event, e.MessageLost | e.WaveApproved)
+        of_any = isinstance(event, e.MessageLost | e.WaveApproved | e.RunResumed | e.RunEnded)
         return tuple(self.outstanding().values()) if of_any else ()
 
     def uses(self) -> Iterator[Use]:
         """What everything that models do in this run was promised, and has used."""
-        for task in self.tasks.values():
+        for task in (*self.tasks.values(), *self.removed.values()):
             yield from task.uses.values()
             yield from task.review.uses.values()
         yield from self.wave_review.review.uses.values()
 
     def in_phase(self, *phases: Phase) -> list[TaskState]:
         return [task for task in self.tasks.values() if task.phase in phases]
+
+    def done(self) -> frozenset[str]:
+        """Name the tasks that satisfy what needs them."""
+        return frozenset(task.id for task in self.tasks.values() if task.phase in DONE)
 
     def task_of(self, message_id: str) -> TaskState | None:
         """The task whose answer is awaited under this message id."""
@@ -164,6 +172,9 @@ _MAY_BE_APPROVED: tuple[Phase, ...] = (
     *("candidate", "queued", "testing", "reviewing", "reviewed"),
     *("pending", "failed", "needs_human"),
 )
+_MAY_BE_REPLACED: tuple[Phase, ...] = tuple(
+    phase for phase in get_args(Phase) if phase not in ("landed", "landing", "given")
+)
 _MAY_BE_GIVEN_BACK: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given")
 _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.OrderSent: (order_steps.sent, ("pending",)),
@@ -180,6 +191,8 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.ReviewAnswered: (review_steps.answered, ("queued", "testing", "reviewing")),
     e.TaskReturned: (order_steps.returned, _MAY_BE_GIVEN_BACK),
     e.TaskFailed: (order_steps.failed, _MAY_BE_GIVEN_BACK),
+    e.TaskUnchanged: (order_steps.unchanged, ("answered",)),
+    e.TaskAlreadyThere: (order_steps.already_there, ("pending",)),
     e.TaskBlocked: (order_steps.blocked, ("pending", "queued", "testing")),
     e.TaskParked: (order_steps.parked, ("pending", "queued", "testing", "answered", "reviewing", "reviewed")),
     e.TaskCancelled: (
@@ -192,7 +205,7 @@ _TASK_STEPS: dict[type, tuple[TaskStep, tuple[Phase, ...]]] = {
     e.TaskApproved: (review_steps.approved, _MAY_BE_APPROVED),
     e.TaskRejected: (review_steps.rejected, _MAY_BE_APPROVED),
     e.CandidateRestored: (review_steps.restored, ("pending",)),
-    e.TaskRetried: (order_steps.retried, ("failed", "blocked", "cancelled", "needs_human")),
+    e.TaskRetried: (order_steps.retried, RETRIABLE),
     e.TaskReplied: (order_steps.replied, ("needs_human",)),
     e.EntryGiven: (through_steps.given, ("queued", "testing", "reviewing")),
     e.EntryRecalled: (through_steps.recalled, ("given",)),
@@ -210,14 +223,16 @@ def _run_started(state: State, event: e.RunStarted, at: float) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
-    state.gate = event.gate
+    state.gate, state.assets = event.gate, event.assets
     state.wave.since = state.wave_review.anchor = event.tip
+    state.wave.base_first = event.base_first
 
 
 def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
     if not state.run:
         raise IllegalStep("a run that never began cannot go on")
-    if event.tip != state.tip:
+    moved = event.tip != state.tip
+    if moved:
         state.train.moved()
         train_steps.settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
@@ -225,21 +240,40 @@ def _run_resumed(state: State, event: e.RunResumed, at: float) -> None:
     state.halted_by_infrastructure = state.halted_by_review = False
     state.wave_review.resumed()
     state.train.reopen()
-    state.wave.troubles, state.wave.not_before = 0, 0.0
+    state.wave.resumed(moved=moved)
 
 
 def _run_ended(state: State, event: e.RunEnded, at: float) -> None:
     if any(task.phase not in TERMINAL for task in state.tasks.values()):
         raise IllegalStep("a run does not end while a task may still go on")
-    if state.wave.message is not None:
+    if state.wave.message is not None and state.wave.tasks:
         raise IllegalStep("a run does not end while its target is checked")
     if state.wave_review.review.message is not None:
         raise IllegalStep("a run does not end while what has landed is reviewed")
-    state.finished = True
+    state.wave.message, state.finished = None, True
 
 
 def _budget_set(state: State, event: e.BudgetSet, at: float) -> None:
     state.budget = event.budget
+
+
+def _plan_revised(state: State, event: e.PlanRevised, at: float) -> None:
+    """Take another plan. Tests at the gate were run by the old plan's checks, and are run again."""
+    for task in (state.step(one, *_MAY_BE_REPLACED) for one in (*event.removed, *event.afresh)):
+        if task.landing_in_doubt:
+            raise IllegalStep(f"'{task.id}' may have landed, and is not replaced")
+        state.train.leave(task.id)
+        state.held.discard(task.id)
+        order_steps.begin_afresh(task, at)
+    for task in (state.step(one, "blocked") for one in event.reopened):
+        order_steps.reopen(task, at)
+    known = state.removed | state.tasks
+    state.tasks = {one: known.get(one) or TaskState(id=one) for one in event.tasks}
+    state.removed = {one: task for one, task in known.items() if one not in state.tasks}
+    state.plan_digest, state.assets = event.plan_digest, event.assets
+    state.finished = state.finished and all(task.phase in TERMINAL for task in state.tasks.values())
+    state.train.moved()
+    train_steps.settle_phases(state, at)
 
 
 def _order_sent(state: State, event: e.OrderSent, at: float) -> None:
@@ -345,6 +379,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     e.RunPaused: _noted,
     e.RunEnded: _run_ended,
     e.BudgetSet: _budget_set,
+    e.PlanRevised: _plan_revised,
     e.OrderSent: _order_sent,
     e.EntryQueued: _entry_queued,
     e.EntrySubmitted: gate_entries.submitted,

@@ -5,13 +5,13 @@ The state of one task: where it is on its road, and what it holds. What may chan
 from dataclasses import dataclass, field
 from typing import Literal
 
-from orchestrator.budget import Use
-from orchestrator.events import ParkedFor
-from orchestrator.outstanding import Outstanding, pause_s
-from orchestrator.review_state import ReviewState
-from orchestrator.through.messages import GateAnswer
-from supervisor.messages import Approval, Certificate, CheckResult, ReviewApproval
-from workers.messages import ReasonPack, Reply, WorkResult
+from forgepool.orchestrator.budget import Use
+from forgepool.orchestrator.events import ParkedFor
+from forgepool.orchestrator.outstanding import Outstanding, pause_s
+from forgepool.orchestrator.review_state import ReviewState
+from forgepool.orchestrator.through.messages import GateAnswer
+from forgepool.supervisor.messages import Approval, Certificate, CheckResult, ReviewApproval
+from forgepool.workers.messages import ReasonPack, Reply, WorkResult
 
 Phase = Literal[
     "pending",
@@ -25,6 +25,8 @@ Phase = Literal[
     "given",
     "landing",
     "landed",
+    "no_changes",
+    "already_there",
     "failed",
     "blocked",
     "cancelled",
@@ -35,6 +37,8 @@ Phase = Literal[
 the loop, until it is decided what follows; in the latter a reviewer has not let it through. `candidate` waits for a
 lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the
 train, and so does `testing`, of which a trial is out; `given` stands in that of the gate that keeps the target.
+`no_changes` is an attempt that ended well and had nothing to change; the work of `already_there` was landed by an
+earlier run.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(
@@ -43,7 +47,12 @@ IN_FLIGHT: frozenset[Phase] = frozenset(
 IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
 MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
 """In which a review may be under way."""
-TERMINAL: frozenset[Phase] = frozenset(("landed", "failed", "blocked", "cancelled", "needs_human"))
+DONE: frozenset[Phase] = frozenset(("landed", "no_changes", "already_there"))
+"""Phases that satisfy a need."""
+TERMINAL: frozenset[Phase] = DONE | frozenset(("failed", "blocked", "cancelled", "needs_human"))
+
+RETRIABLE: tuple[Phase, ...] = ("no_changes", "already_there", "failed", "blocked", "cancelled", "needs_human")
+"""Phases from which a person may have a task tried again."""
 
 MOST_TROUBLES = 12
 """Times in a row that infrastructure may fail a task before a person is asked; with back-off about eight minutes."""
@@ -75,6 +84,8 @@ class TaskState:
     """Orders sent so far; numbers the next one."""
     charged: int = 0
     """Attempts that count: those lost to infrastructure do not."""
+    moved: int = 0
+    """Attempts of a command that came back because others had landed meanwhile; they do not count either."""
     troubles: int = 0
     """Failures of infrastructure in a row."""
     waits: int = 0
@@ -195,7 +206,7 @@ class TaskState:
             self.review.let_go()
         if phase not in IN_FLIGHT:
             self.extra, self.asks = (), {}
-        if phase in ("landed", "failed"):
+        if phase in DONE or phase == "failed":
             self.wanted = ()
         if phase in TERMINAL:
             self.ended = at

@@ -1,12 +1,16 @@
 """Events as sentences for people: what `run` prints line by line, and `events` prints afterwards."""
 
+import re
 import time
+from collections.abc import Sequence
 
-from orchestrator import events as e
-from orchestrator.journal import Recorded
-from orchestrator.proofs import reviewer_words
-from supervisor.messages import CheckResult, Review
-from workers.sandbox.confinement import LEVEL_WORDS, Level
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.base import where_to_look
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.proofs import reviewer_words
+from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.workers.error_lines import error_lines
+from forgepool.workers.sandbox.confinement import LEVEL_WORDS, Level
 
 
 def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
@@ -15,7 +19,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
         case e.TaskParked(why="question"):
             return f"{event.task}: asks: {event.question} ({answer_with(run, event.task)})"
         case e.MessageLost():
-            return f"{_subject(event.message_id)} is lost, {event.why}; it is tried again and costs no attempt"
+            return _lost(event, run)
         case _:
             return _of_run(event) or _of_waves(event) or _of_task(event)
 
@@ -31,11 +35,13 @@ def _of_run(event: e.Event) -> str | None:
             by = f", which {event.gate} keeps" if event.gate else ""
             return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{held_words(event.sandbox)}"
         case e.RunResumed():
-            return f"the run goes on, the target at {event.tip[:12]}{held_words(event.sandbox)}"
+            return f"the run resumes; the target is at {event.tip[:12]}{held_words(event.sandbox)}"
         case e.RunPaused():
             return f"the run stops here: {event.why}"
         case e.RunEnded():
-            return f"the run has ended: {event.landed} landed, {event.not_landed} not"
+            return f"the run has ended: {_outcomes(event)}"
+        case e.PlanRevised():
+            return f"the run goes by another plan now: {_revision(event)}"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -61,42 +67,44 @@ def _of_gate(
 ) -> str:
     match event:
         case e.GateFrozen():
-            return f"nothing but hotfixes lands before {event.clock}"
+            return f"frozen: only hotfixes land before {event.clock}"
         case e.GateThawed():
-            return "the freeze is over; what is green lands again"
+            return "the freeze is over; changes land again"
         case e.GateHalted():
-            return f"the gate is shut: {event.why}"
+            return f"landing is paused: {event.why}"
         case e.GatePaused():
             why = f": {event.why}" if event.why else ""
-            return f"the gate is paused{f' by {event.by}' if event.by else ''}{why}"
+            return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"
         case e.GateResumed():
-            return f"the gate is open again{f', by {event.by}' if event.by else ''}"
+            return f"the queue goes on{f', by {event.by}' if event.by else ''}"
         case e.GateNoticed():
-            return event.away or f"{event.gate} is heard of, and keeps the target"
+            return event.away or f"{event.gate} serves the target again"
         case e.TipMoved():
-            lost = f"; {', '.join(event.lost[:5])} had landed, and is in it no longer" if event.lost else ""
-            return (
-                f"somebody else has moved the target to {event.tip[:12]}; what stands in line is composed on that{lost}"
-            )
+            lost = f"; it no longer contains {', '.join(event.lost[:5])}, which had landed" if event.lost else ""
+            return f"the target has moved to {event.tip[:12]}; waiting changes are tested on top of it{lost}"
 
 
 def _of_waves(event: e.Event) -> str | None:
     match event:
+        case e.WaveSent(tasks=()):
+            return f"the target at {event.base[:12]} is checked before anything is built on it"
         case e.WaveSent():
             landings = counted(len(event.tasks), "landing")
-            return f"all checks are run on the target at {event.base[:12]}, after {landings} since {event.since[:12]}"
+            return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"the target is green as a whole ({names}){advice_words(result)}"
+            return f"the whole target passes its checks ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
-            return f"the target could not be checked, {result.detail}"
+            return f"the target could not be checked: {result.detail}"
+        case e.WaveAnswered(result=result):
+            return result.detail or f"the target is {result.verdict}"
         case e.WaveReviewSent():
             landings = counted(len(event.tasks), "landing")
-            return f"a review of {landings} as a whole is asked for, {event.base[:12]}..{event.tip[:12]}"
+            return f"review of {landings} as a whole requested, {event.base[:12]}..{event.tip[:12]}"
         case e.WaveReviewAnswered():
             return _reviewed_as_whole(event.result)
         case e.WaveApproved():
-            return f"{event.by} answers for what has landed up to {event.tip[:12]}, as a whole"
+            return f"{event.by} approved everything landed up to {event.tip[:12]}"
         case _:
             return None
 
@@ -107,12 +115,12 @@ def _reviewed_as_whole(result: Review) -> str:
             found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
             return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
-            return f"the review of what has landed waits for a model's limit, {result.detail}"
+            return f"the review of what has landed waits for a model's limit: {result.detail}"
         case "infrastructure":
-            return f"the review of what has landed could not be had, {result.detail}"
+            return f"no review of what has landed yet: {result.detail}"
         case _:
             why = result.detail or "; ".join(result.voids)
-            return f"nobody has passed what has landed as a whole, and the run does not end before: {why}"
+            return f"what has landed must pass a review as a whole before the run ends: {why}"
 
 
 def answer_with(run: str, task: str) -> str:
@@ -137,9 +145,41 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _subject(message_id: str) -> str:
-    parts = message_id.split(".")
-    return ".".join(parts[1:])
+def _revision(event: e.PlanRevised) -> str:
+    parts = (
+        ("new", event.added),
+        ("changed and begun afresh", event.afresh),
+        ("no longer blocked", event.reopened),
+        ("taken out", event.removed),
+    )
+    return "; ".join(f"{what}: {listed(ids)}" for what, ids in parts if ids) or "every task keeps its outcome"
+
+
+def _outcomes(event: e.RunEnded) -> str:
+    unchanged = [f"{event.unchanged} without changes"] if event.unchanged else []
+    there = [f"{event.already_there} already there"] if event.already_there else []
+    return ", ".join([f"{event.landed} landed", *unchanged, *there, f"{event.not_landed} not"])
+
+
+_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
+_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
+
+
+def _lost(event: e.MessageLost, run: str) -> str:
+    """`lib: worker vm/711 died; retrying (attempt not counted)`."""
+    rest = event.message_id.removeprefix(f"{run}.")
+    if rest == event.message_id:
+        rest = rest.partition(".")[2]
+    found = _ON_A_TASK.fullmatch(rest)
+    if found is None:
+        subject, doing = "the target", f" while working on {rest}"
+    else:
+        subject = found["task"] + ("" if found["attempt"] == "1" else f" (attempt {found['attempt']})")
+        doing = f" {_WORK[found['work']]}" if found["work"] else ""
+    holder = event.why.removesuffix(" took it and is gone")
+    who = "a worker" if holder == "a worker" else f"worker {holder}"
+    why = event.why if holder == event.why else f"{who} died{doing}"
+    return f"{subject}: {why}; retrying (attempt not counted)"
 
 
 def _rebuilt(event: e.ContextRebuilt) -> str:
@@ -157,7 +197,7 @@ def _rebuilt(event: e.ContextRebuilt) -> str:
 def _of_task(event: e.Event) -> str | None:
     match event:
         case e.OrderSent():
-            on = "" if event.resumes is None else f", going on from attempt {event.resumes}"
+            on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
             return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
         case e.OrderAnswered():
             return _answered(event)
@@ -182,7 +222,7 @@ def _of_task(event: e.Event) -> str | None:
 def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
     match event:
         case e.ProfileChosen():
-            return f"{event.task}: its context is shown by the profile '{event.profile}' from now on"
+            return f"{event.task}: context profile is now '{event.profile}'"
         case e.ContextRebuilt():
             return f"{event.task}: {_rebuilt(event)}"
 
@@ -192,38 +232,38 @@ def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryRe
         case e.EntrySubmitted():
             by = f", by {event.by}" if event.by else ""
             again = f", revision {event.revision}" if event.revision > 1 else ""
-            return f"{event.task}: {event.commit[:12]} stands in line{again}{by}{_leave(event)}"
+            return f"{event.task}: {event.commit[:12]} queued{again}{by}{_leave(event)}"
         case e.EntryRefused():
-            return f"{event.name}: {event.commit[:12]} is not taken in, {event.why}"
+            return f"{event.name}: {event.commit[:12]} not accepted: {event.why}"
         case e.EntryHeld():
             by = f" by {event.by}" if event.by else ""
-            return f"{event.task}: {'held' if event.held else 'let go on'}{by}"
+            return f"{event.task}: {'held' if event.held else 'released'}{by}"
         case e.EntryReclassed():
-            return f"{event.task}: is {event.klass} from now on"
+            return f"{event.task}: priority is now {event.klass}"
 
 
 def _leave(event: e.EntrySubmitted) -> str:
     if not event.granted_by:
         return ""
-    grants = [f"may change {', '.join(event.grants)}"] if event.grants else []
-    rules = [f"need not keep to {', '.join(event.waive)}"] if event.waive else []
-    return f"; it {' and '.join([*grants, *rules])}, says {event.granted_by}"
+    grants = [f"allows it to change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"waives {', '.join(event.waive)}"] if event.waive else []
+    return f"; {event.granted_by} {' and '.join([*grants, *rules])}"
 
 
 def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
     """What is returned is told with what follows from it."""
     match event:
         case e.EntryGiven():
-            return f"{event.task}: {event.commit[:12]} is given to {event.gate}"
+            return f"{event.task}: {event.commit[:12]} submitted to {event.gate}"
         case e.EntryRecalled():
-            return f"{event.task}: is wanted back from the gate; what is landing lands"
+            return f"{event.task}: withdrawn from the gate, unless it is landing already"
         case e.EntryTold(answer=answer) if answer.word == "landed":
             return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
         case e.EntryTold(answer=answer) if answer.word == "wants_person":
             say = f"forgepool approve {answer.gate} {answer.entry} --by NAME"
             return f"{event.task}: waits for a person at {answer.gate}: {answer.why} ({say})"
         case e.EntryTold(answer=answer) if answer.word == "in_line":
-            return f"{event.task}: goes on at {answer.gate}"
+            return f"{event.task}: queued again at {answer.gate}"
         case _:
             return None
 
@@ -233,15 +273,15 @@ def _of_review(
 ) -> str | None:
     match event:
         case e.ReviewSent():
-            return f"{event.task}: a review is asked for"
+            return f"{event.task}: review requested"
         case e.ReviewAnswered():
             return _reviewed(event)
         case e.TaskApproved():
-            return f"{event.task}: {event.by} lets {event.commit[:12]} land, if its checks do"
+            return f"{event.task}: {event.by} approved {event.commit[:12]}; it lands if its checks pass"
         case e.TaskRejected():
-            return f"{event.task}: {'returned' if event.again else 'failed'}, {event.reason.summary}"
+            return f"{event.task}: {'returned' if event.again else 'failed'}: {event.reason.summary}"
         case e.CandidateRestored():
-            return f"{event.task}: its candidate goes on"
+            return f"{event.task}: its candidate is queued again"
 
 
 def _reviewed(event: e.ReviewAnswered) -> str | None:
@@ -252,9 +292,9 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
             found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
-            return f"{event.task}: its review waits for a model's limit, {result.detail}"
+            return f"{event.task}: its review waits for a model's limit: {result.detail}"
         case "infrastructure":
-            return f"{event.task}: its review could not be had, {result.detail}"
+            return f"{event.task}: no review yet: {result.detail}"
         case _:
             return None
 
@@ -262,27 +302,35 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
 def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
     match event:
         case e.PathsGranted():
-            return f"{event.task}: also holds {_some(event.paths)}, as it asked" if event.paths else None
+            return f"{event.task}: also holds {listed(event.paths)}, as it asked" if event.paths else None
         case e.PathsQueued():
-            return f"{event.task}: is to have {_some(event.paths)}, which it asked for, when they are free: {event.why}"
+            return (
+                f"{event.task}: is to have {listed(event.paths)}, which it asked for, when they are free: {event.why}"
+            )
         case e.PathsRefused():
-            return f"{event.task}: does not get what it asked for: {event.why}"
+            return f"{event.task}: may not change the paths it asked for: {event.why}"
         case e.LockExtended():
-            return f"{event.task}: also holds {_some(event.paths)}, which it changed undeclared"
+            return f"{event.task}: also holds {listed(event.paths)}, which it changed undeclared"
 
 
-def _some(paths: tuple[str, ...]) -> str:
-    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+def listed(names: Sequence[str]) -> str:
+    """The first five, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _ended(event: e.Event) -> str | None:
     match event:
         case e.TaskReturned():
-            return f"{event.task}: returned, {event.reason.summary}"
+            free = "; retrying on the new tip (attempt not counted)" if event.free else ""
+            return f"{event.task}: returned: {event.reason.summary}{free}"
         case e.TaskFailed():
-            return f"{event.task}: failed, {event.reason.summary}"
+            return f"{event.task}: failed: {event.reason.summary}"
+        case e.TaskUnchanged():
+            return f"{event.task}: no changes ({event.why})"
+        case e.TaskAlreadyThere():
+            return f"{event.task}: already there, landed as {event.commit[:12]} by run {event.by_run}"
         case e.TaskBlocked():
-            return f"{event.task}: blocked, it needs '{event.by}'"
+            return f"{event.task}: blocked: it needs '{event.by}', which did not land"
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():
@@ -298,13 +346,13 @@ def _ended(event: e.Event) -> str | None:
 def _answered(event: e.OrderAnswered) -> str | None:
     result = event.result
     if result.outcome == "candidate":
-        return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'path')} changed"
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'file')} changed"
     if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
-        return f"{event.task}: waits, {result.detail}"
+        return f"{event.task}: waits: {result.detail}"
     if result.outcome == "infrastructure" and result.not_before is not None:
-        return f"{event.task}: waits until {clock(result.not_before, result.finished_at)}, {result.detail}"
+        return f"{event.task}: waits until {clock(result.not_before, result.finished_at)}: {result.detail}"
     if result.outcome == "infrastructure":
-        return f"{event.task}: infrastructure, {result.detail}"
+        return f"{event.task}: could not run: {result.detail} (attempt not counted)"
     return None
 
 
@@ -312,18 +360,20 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     """What is red by itself is told with what follows from it."""
     if isinstance(event, e.CarDissolved):
         # Without a trial nothing was red: somebody in it is held, or frozen.
-        return f"{together(event.car)}: not green together, and tried in parts" if event.message_id else None
+        return f"{together(event.car)}: failed together; testing them in parts" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
     behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
-            return f"{together(car)}: green on the composed tree{behind} ({names}{flaky}){advice_words(result)}"
+            return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
-            return f"{together(car)}: its checks could not be run, {result.detail}"
+            return f"{together(car)}: checks could not run: {result.detail}"
+        case "base_red":
+            return f"{together(car)}: {result.detail}"
         case "red" | "findings" | "conflict" if behind or len(car) > 1:
-            return f"{together(car)}: not green{behind}, {result.detail}"
+            return f"{together(car)}: did not pass{behind}: {result.detail}"
         case _:
             return None
 
@@ -345,13 +395,13 @@ def together(tasks: tuple[str, ...]) -> str:
     return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
 
 
-def telling_line(recorded: Recorded) -> str:
-    """A failing check's own last words, or the first of what a scan found; empty for any other event."""
+def telling_lines(recorded: Recorded) -> tuple[str, ...]:
+    """Return the first error lines of a failing check, or the first finding of a scan; none for any other event."""
     event = recorded.event
-    if isinstance(event, e.TaskReturned | e.TaskFailed) and event.reason.kind == "findings" and event.reason.findings:
-        return event.reason.findings[0]
-    if isinstance(event, e.TaskReturned | e.TaskFailed) and event.reason.log_tail:
-        lines = [line for line in event.reason.log_tail.splitlines() if line.strip()]
-        telling = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR", "error"))]
-        return (telling or lines)[-1].strip()
-    return ""
+    if isinstance(event, e.WaveAnswered | e.CheckAnswered) and event.result.verdict == "base_red":
+        return tuple(where_to_look(event.result))
+    if not isinstance(event, e.TaskReturned | e.TaskFailed):
+        return ()
+    if event.reason.kind == "findings" and event.reason.findings:
+        return event.reason.findings[:1]
+    return error_lines(event.reason.log_tail)

@@ -11,20 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from orchestrator import wave_reviews, waves
-from orchestrator.course import Course
-from orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
-from orchestrator.outstanding import is_pausing
-from orchestrator.retries import again_or_stop, reason_of_check
-from orchestrator.starts import token
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.train_state import decorated
-from supervisor.messages import Approval, CheckResult
-from supervisor.train.line import Line
-from supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
-from supervisor.train.plan import plan
-from supervisor.train.surprise import surprise_rate
+from forgepool.orchestrator import wave_reviews, waves
+from forgepool.orchestrator.base import next_base
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import CarDissolved, CheckCancelled, CheckSent, Event, LandingIntended, ReviewAwaited
+from forgepool.orchestrator.outstanding import is_pausing
+from forgepool.orchestrator.retries import again_or_stop, reason_of_check
+from forgepool.orchestrator.starts import token
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.train_state import decorated
+from forgepool.supervisor.messages import Approval, CheckResult
+from forgepool.supervisor.train.line import Line
+from forgepool.supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
+from forgepool.supervisor.train.plan import plan
+from forgepool.supervisor.train.surprise import surprise_rate
 
 _USUAL_RISK, _USUAL_N = 0.08, 12
 """How often an entry is returned, and how many outcomes that is worth as long as little is known here."""
@@ -34,11 +35,15 @@ _ROUNDS = 1000
 
 def next_at_gate(course: Course, state: State, now: float, slots: int, *, draining: bool) -> list[Event]:
     """
-    `slots` are how many checks may run at once. Through a gate that is shut, or to be, nothing is begun: what is known
-    of those that stand there has its consequences all the same. Beside a wave nothing happens.
+    Return the next events of the merge train, with at most `slots` checks running at once.
+
+    A paused queue starts no new checks; pending results still take effect. While a post-merge check runs, nothing else
+    happens.
     """
     if state.wave.message is not None or state.wave_review.review.message is not None:
         return []
+    if not (draining or state.halted) and (base := next_base(state, now)):
+        return [*base]
     due = wave_reviews.is_due(course, state) or waves.is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
@@ -186,7 +191,7 @@ class _Gate:
             case Return(entry=entry, trial=trial):
                 task, result = self.state.tasks[entry], self._result(trial)
                 reason = reason_of_check(result, task)
-                return [again_or_stop(task, reason, attempts=self.course.tasks[entry].attempts)]
+                return [again_or_stop(self.course, task, reason)]
             case Dissolve(car=car, parts=parts, trial=trial):
                 return [CarDissolved(car=car, parts=parts, message_id=trial)]
             case _:

@@ -4,15 +4,15 @@ The train as the events so far have left it: the line, what is out for its trial
 Entries are named by their tasks' ids. What of an entry is known elsewhere (its plan, its review) is not kept here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from orchestrator import events as e
-from orchestrator.outstanding import Outstanding
-from orchestrator.task_state import IllegalStep
-from supervisor.messages import CheckResult
-from supervisor.train.line import Line
-from supervisor.train.model import Entry, Ids, Trial, TrialState
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.train.line import Line
+from forgepool.supervisor.train.model import Entry, Ids, Trial, TrialState
 
 _RED = ("red", "findings", "conflict")
 _REMEMBERED = 60
@@ -216,7 +216,7 @@ def trial_state(result: CheckResult) -> TrialState | None:
     return "timeout" if timed_out else "red"
 
 
-def decorated(line: Line, known: dict[str, dict[str, object]]) -> Line:
+def decorated(line: Line, known: Mapping[str, Mapping[str, object]]) -> Line:
     """The line, with what is known elsewhere of its entries; the original stays as it is."""
     entries = {key: replace(entry, **known.get(key, {})) for key, entry in line.entries.items()}  # type: ignore[arg-type]
     return Line(entries=entries, cars=list(line.cars), trials=dict(line.trials))

@@ -6,14 +6,14 @@ An event may concern several tasks, those of a car or of a landing; each is give
 
 from typing import TYPE_CHECKING
 
-from orchestrator import events as e
-from orchestrator.task_state import IllegalStep, Phase, TaskState
-from orchestrator.train_state import trial_state
-from supervisor.messages import ANYBODY, Approval, CheckResult
-from supervisor.train.model import Ids
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.task_state import IllegalStep, Phase, TaskState
+from forgepool.orchestrator.train_state import trial_state
+from forgepool.supervisor.messages import ANYBODY, Approval, CheckResult
+from forgepool.supervisor.train.model import Ids
 
 if TYPE_CHECKING:
-    from orchestrator.state import State
+    from forgepool.orchestrator.state import State
 
 _MAY_TURN_OUT_LANDED: tuple[Phase, ...] = ("pending", "queued", "testing", "reviewing", "reviewed")
 _UNTOLD = ("base_red", "not_configured", "apart")
@@ -179,6 +179,7 @@ def _landed_before(state: "State", intent: e.LandingIntended, event: e.LandingAn
 
 
 def _has_landed(state: "State", task: TaskState, commit: str, event: e.LandingAnswered, at: float) -> None:
+    state.wave.has_landed()
     task.commit, task.landed_on_host, task.landed_at = commit, event.result.host, state.number + 1
     task.troubles, task.detail, task.intended = 0, "", ()
     state.train.note(returned=False)

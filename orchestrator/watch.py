@@ -8,17 +8,17 @@ lost. One that nobody was seen to take, while its queue is empty, is sent again:
 import time
 from dataclasses import dataclass, field
 
-from orchestrator.events import Event, MessageLost, MessageTaken
-from orchestrator.link import Link
-from orchestrator.outstanding import Outstanding
-from orchestrator.state import State
-from workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS
+from forgepool.orchestrator.events import Event, MessageLost, MessageTaken
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.state import State
+from forgepool.workers.wire import CHECKS, LANDINGS, ORDERS, REVIEWS
 
 _LOOK_S = 0.5
 _SEND_AGAIN_S = 10.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
-_MISSED_S = 5.0
+_MISSED_S, _OWN_MISSED_S = 5.0, 60.0
 QUEUE = {
     "order": ORDERS,
     "check": CHECKS,
@@ -110,11 +110,16 @@ class Watch:
         waited_s = time.monotonic() - sent_at
         return waited_s > _SEND_AGAIN_ANYWAY_S or (waited_s > _SEND_AGAIN_S and link.idle(QUEUE[message.kind]))
 
-    def missing_workers(self, queues: set[str], *, now: float) -> list[str]:
-        """Of the queues to which nobody listens now, those that have been so for some seconds; each is told once."""
+    def missing_workers(self, queues: set[str], *, now: float, own: bool = False) -> list[str]:
+        """
+        Return which of the queues without a worker have been so for a while; each is returned once.
+
+        A run's `own` workers are given longer: on a busy machine they take that to start.
+        """
+        patience_s = _OWN_MISSED_S if own else _MISSED_S
         self._missed = {queue: self._missed.get(queue, now) for queue in queues}
         self._told &= queues
-        late = [queue for queue, since in self._missed.items() if now > since + _MISSED_S and queue not in self._told]
+        late = [queue for queue, since in self._missed.items() if now > since + patience_s and queue not in self._told]
         self._told.update(late)
         return late
 

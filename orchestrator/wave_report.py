@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator import events as e
-from orchestrator.course import Course
-from orchestrator.journal import Recorded
-from orchestrator.proofs import finding_lines, reviewer_words
-from orchestrator.state import State
-from orchestrator.telling import counted
-from orchestrator.wave_reviews import by_hand, unseen
-from supervisor.messages import Review
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.proofs import finding_lines, reviewer_words
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.telling import counted
+from forgepool.orchestrator.wave_reviews import by_hand, unseen
+from forgepool.supervisor.messages import Review
 
 
 def unpassed(course: Course, state: State) -> Iterator[str]:

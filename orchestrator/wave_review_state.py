@@ -7,12 +7,12 @@ was failed, or could not be had, stays in the next one.
 
 from dataclasses import dataclass, field
 
-from orchestrator import events as e
-from orchestrator.budget import Use
-from orchestrator.outstanding import Outstanding
-from orchestrator.review_state import ReviewState
-from orchestrator.task_state import IllegalStep
-from supervisor.messages import PersonApproval, Review
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.budget import Use
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.review_state import ReviewState
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.messages import PersonApproval, Review
 
 
 @dataclass(slots=True, kw_only=True)

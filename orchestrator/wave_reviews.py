@@ -6,18 +6,18 @@ has answered for it. Where nobody could give a verdict, landing goes on in the m
 about these landings, too; at the end of it a person is waited for. A run does not end before.
 """
 
-from orchestrator.budget import Reservation
-from orchestrator.course import Course
-from orchestrator.events import Event, GateHalted, WaveApproved, WaveReviewSent
-from orchestrator.retries import one_line
-from orchestrator.reviews import limits, needs_money
-from orchestrator.starts import budget_question, may_come_back, token
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TERMINAL
-from orchestrator.waves import is_due as is_wave_due
-from orchestrator.waves import landed_after, next_wave, of_landings
-from supervisor.findings import blocking
-from supervisor.messages import Review
+from forgepool.orchestrator.budget import Reservation
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import Event, GateHalted, WaveApproved, WaveReviewSent
+from forgepool.orchestrator.retries import one_line
+from forgepool.orchestrator.reviews import limits, needs_money
+from forgepool.orchestrator.starts import budget_question, may_come_back, token
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, TERMINAL
+from forgepool.orchestrator.waves import is_due as is_wave_due
+from forgepool.orchestrator.waves import landed_after, next_wave, of_landings
+from forgepool.supervisor.findings import blocking
+from forgepool.supervisor.messages import Review
 
 _CLAIM_CHARACTERS = 300
 

@@ -6,13 +6,13 @@ A wave is due after every so many landings since one was green, and at the end o
 
 from collections.abc import Sequence
 
-from orchestrator.course import Course
-from orchestrator.events import GateHalted, WaveSent
-from orchestrator.outstanding import is_pausing
-from orchestrator.starts import token
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TERMINAL
-from orchestrator.wave_state import WaveState
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import GateHalted, WaveSent
+from forgepool.orchestrator.outstanding import is_pausing
+from forgepool.orchestrator.starts import token
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, TERMINAL
+from forgepool.orchestrator.wave_state import WaveState
 
 
 def is_due(course: Course, state: State) -> bool:
@@ -30,18 +30,26 @@ def next_wave(state: State, now: float) -> list[WaveSent]:
     wave = state.wave
     if wave.message is not None or is_pausing(wave.not_before, now):
         return []
-    number, landed = wave.number + 1, landed_since(state)
-    message_id = f"{state.run}.wave-{number}"
-    sent = WaveSent(
+    landed = landed_since(state)
+    if landed:
+        return [request_all_checks(state, now, "wave", since=wave.since, tasks=landed)]
+    tasks = landed_after(state, state.wave_review.upto)
+    return [request_all_checks(state, now, "wave", since=state.wave_review.since, tasks=tasks)]
+
+
+def request_all_checks(state: State, now: float, word: str, *, since: str, tasks: tuple[str, ...]) -> WaveSent:
+    """Return the request for all checks on the target, after these landings; the word begins its name."""
+    number = state.wave.number + 1
+    message_id = f"{state.run}.{word}-{number}"
+    return WaveSent(
         number=number,
         message_id=message_id,
         token=token(message_id, now),
         base=state.tip,
-        since=wave.since if landed else state.wave_review.since,
-        tasks=landed or landed_after(state, state.wave_review.upto),
+        since=since,
+        tasks=tasks,
         issued_at=now,
     )
-    return [sent]
 
 
 def given_up(state: State) -> list[GateHalted]:
@@ -65,6 +73,8 @@ def landed_after(state: State, number: int) -> tuple[str, ...]:
 
 def landings_of(wave: WaveState) -> str:
     """`all checks on c7 after the landings of 'a', 'b' and 9 more since c3`, commits shortened."""
+    if not wave.tasks:
+        return f"all checks on {wave.base[:12]}, before anything has landed on it"
     return f"all checks on {wave.base[:12]}, after {of_landings(wave.tasks)} since {wave.asked_since[:12]}"
 
 

@@ -8,15 +8,15 @@ among n landings costs about log2(n) + 1 runs of the check that failed, and of t
 
 from collections.abc import Callable, Collection, Sequence
 
-from supervisor.checks.lines import line_of
-from supervisor.checks.running import Tried
-from supervisor.checks.runs import Runs
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import CheckRequest
-from worktrees.candidate import read_trailers
-from worktrees.compose import Composed, Entry, compose, conflicting_commits
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.running import Tried
+from forgepool.supervisor.checks.runs import Runs
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import CheckRequest
+from forgepool.worktrees.candidate import read_trailers
+from forgepool.worktrees.compose import Composed, Entry, compose, conflicting_commits
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
 
 MOST_LANDINGS = 256
 """How far back a partner is looked for: at most nine runs."""

@@ -7,23 +7,24 @@ Each stage is reached only by what the one before let through.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.checks.advice import advice
-from supervisor.checks.certificates import Inputs
-from supervisor.checks.runs import Runs
-from supervisor.checks.trial import Found, Sample, try_checks
-from supervisor.demands import Demands
-from supervisor.findings import ScanFinding
-from supervisor.messages import CheckRequest, CheckResult, EntryRef
-from supervisor.regeneration.patches import joint_patch_id
-from supervisor.regeneration.remaking import Remaking
-from supervisor.regeneration.running import as_check
-from supervisor.results.protected import commit_of, excuse_of, protected_tree
-from supervisor.results.touched import covers
-from supervisor.scans.subject import Subject
-from supervisor.verdicts import kept_out, out
-from worktrees.compose import Composed, Step, tree_of
-from worktrees.diff import FileDiff, diff_tail, tree_diff
-from worktrees.git import CommitId, Git
+from forgepool.supervisor.checks.advice import advice
+from forgepool.supervisor.checks.certificates import Inputs
+from forgepool.supervisor.checks.running import Progress
+from forgepool.supervisor.checks.runs import Runs
+from forgepool.supervisor.checks.trial import Found, Sample, try_checks
+from forgepool.supervisor.demands import Demands
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.remaking import Remaking
+from forgepool.supervisor.regeneration.running import as_check
+from forgepool.supervisor.results.protected import commit_of, excuse_of, protected_tree
+from forgepool.supervisor.results.touched import covers, freed
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.supervisor.verdicts import kept_out, out
+from forgepool.worktrees.compose import Composed, Step, tree_of
+from forgepool.worktrees.diff import FileDiff, diff_tail, tree_diff
+from forgepool.worktrees.git import CommitId, Git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,10 @@ class _Leave:
     grants: tuple[str, ...]
     holds: tuple[str, ...] | None
     waive: tuple[str, ...]
+
+
+def _named(entry: EntryRef, findings: tuple[ScanFinding, ...]) -> tuple[ScanFinding, ...]:
+    return tuple(one.model_copy(update={"entry": entry.task}) for one in findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,23 +57,25 @@ class Candidate:
             Untold: a check said nothing, through nobody's doing.
             NotConfigured: a check proves nothing, on the target neither.
         """
-        from supervisor.scans.scanning import scan
+        from forgepool.supervisor.scans.scanning import scan
 
         subjects = self._subjects()
         found = [
-            (entry, self._confirmed(at, scan(subjects[at]), subjects)) for at, entry in enumerate(self.request.spec)
+            (entry, _named(entry, self._confirmed(at, scan(subjects[at]), subjects)))
+            for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
+        self.runs.place.hear(Progress(what="scanned"))
         patch = joint_patch_id(self._git, self._ground, self._own_steps, self.composed.tree)
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
-        result = self._scanned(found, told) or self._tried(self._files(subjects), told)
+        result = self._scanned(found, told) or self._tried(subjects, told)
         return self._shown(result, subjects)
 
     def _confirmed(
         self, at: int, findings: tuple[ScanFinding, ...], subjects: list[Subject]
     ) -> tuple[ScanFinding, ...]:
         """What is found of an entry once it is known which of its made files the command would have made, too."""
-        from supervisor.scans.scanning import OF_PATHS, scan
+        from forgepool.supervisor.scans.scanning import OF_PATHS, scan
 
         held = {one.path for one in findings if one.rule in OF_PATHS and one.weight != "note"}
         subject, made = subjects[at], self.runs.regeneration
@@ -84,7 +91,7 @@ class Candidate:
         self, found: Sequence[tuple[EntryRef, tuple[ScanFinding, ...]]], told: CheckResult
     ) -> CheckResult | None:
         """Of the first entry that is kept out; of those ahead as well, since they may land with these."""
-        from supervisor.scans.scanning import kept_out as held_against
+        from forgepool.supervisor.scans.scanning import kept_out as held_against
 
         for entry, findings in found:
             if held := held_against(findings, reviewed=self._looked_at(entry)):
@@ -92,23 +99,29 @@ class Candidate:
         return None
 
     def _looked_at(self, entry: EntryRef) -> bool:
-        """Somebody has to approve it before it lands."""
+        """It needs an approval before it lands."""
         own = entry in self.request.entries and self.demands.reviewed
         return own or entry.reviewed or self.demands.of_everybody
 
     def _subjects(self) -> list[Subject]:
         """One for each entry of the spec: what it changes where it stands."""
-        from supervisor.scans.scanning import subject_of
+        from forgepool.supervisor.scans.scanning import subject_of
 
         scans, checks = self.demands.scans, self.demands.checks
         before = (CommitId(self.request.base), *(step.commit for step in self.composed.steps))
-        return [
+        subjects = [
             replace(
-                subject_of(self._git, on, step.tree, entry, checks, scans.protect, scans.waive),
+                subject_of(self._git, on, step.tree, entry, checks, scans),
                 made=frozenset(step.made.paths if step.made else ()),
                 makers=tuple(as_check(one) for one in self.demands.regenerate),
             )
             for on, step, entry in zip(before, self.composed.steps, self.request.spec, strict=False)
+        ]
+        styles = [entry.style or self.request.style for entry in self.request.spec]
+        # What lands by squash brings its tree along, and none of its commits.
+        return [
+            replace(one, commit=None) if style == "squash" else one
+            for one, style in zip(subjects, styles, strict=False)
         ]
 
     def _files(self, subjects: Sequence[Subject]) -> tuple[FileDiff, ...]:
@@ -122,11 +135,17 @@ class Candidate:
         whole = tree_diff(self._git, CommitId(self.request.base), self.composed.tree)
         return tuple(file for file in whole if not all(leaves.get(file.path, [False])))
 
+    def _bound(self, subjects: Sequence[Subject]) -> frozenset[str]:
+        """Paths that a change alters of which findings count: an agent's, and a person's where the target says so."""
+        pairs = zip(self.request.spec, subjects, strict=True)
+        files = [file for entry, subject in pairs if not self.demands.frees(entry) for file in subject.files]
+        return frozenset(name for file in files for name in (file.path, file.old_path) if name is not None)
+
     def _shown(self, result: CheckResult, subjects: Sequence[Subject]) -> CheckResult:
         """
         What is kept out with the end of the difference; and nothing with the secrets in it, for all goes on to others.
         """
-        from supervisor.scans.secrets import find_secrets, hidden
+        from forgepool.supervisor.scans.secrets import find_secrets, hidden
 
         if result.verdict == "green" and not result.advice:
             return result
@@ -138,10 +157,13 @@ class Candidate:
         failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
 
-    def _tried(self, files: Sequence[FileDiff], blank: CheckResult) -> CheckResult:
-        found = try_checks(self.runs, self._sample(files))
+    def _tried(self, subjects: Sequence[Subject], blank: CheckResult) -> CheckResult:
+        files, bound = self._files(subjects), self._bound(subjects)
+        sample = self._sample(files, bound)
+        found = try_checks(self.runs, sample)
         if not found.ended:
-            found = self._with_targets_tests(files, found)
+            judged = [file for file in files if not bound.isdisjoint((file.path, file.old_path or ""))]
+            found = self._with_targets_tests(judged, sample, found)
         told = blank.model_copy(
             update={
                 "findings": (*blank.findings, *found.findings),
@@ -157,24 +179,26 @@ class Candidate:
         green = {"verdict": "green", "certificates": tuple(found.certificates.values()), "advice": said}
         return told.model_copy(update=green)
 
-    def _sample(self, files: Sequence[FileDiff]) -> Sample:
-        leave = self._leave
+    def _sample(self, files: Sequence[FileDiff], bound: frozenset[str]) -> Sample:
+        leave, entries = self._leave, self.request.spec
+        free = all(self.demands.frees(entry) for entry in entries)
+        excuse = excuse_of(files, leave.grants, leave.holds, leave.waive)
         return Sample(
             commit=self.composed.commit,
             inputs=self._inputs,
             host=self.runs.place.settings.host,
-            excuse=excuse_of(files, leave.grants, leave.holds, leave.waive),
+            excuse=replace(excuse, touched=freed(excuse.touched, bound), free=free),
             granted=any(covers(leave.grants, file.path) for file in files),
-            looked_at=all(self._looked_at(entry) for entry in self.request.spec),
+            looked_at=all(self._looked_at(entry) or self.demands.frees(entry) for entry in entries),
+            entry=entries[0].task if len(entries) == 1 else "",
         )
 
-    def _with_targets_tests(self, files: Sequence[FileDiff], found: Found) -> Found:
-        """The same once more where the entry changes what it is judged by: under the target's tests and settings."""
+    def _with_targets_tests(self, files: Sequence[FileDiff], own: Sample, found: Found) -> Found:
+        """The same once more where an agent changes what it is judged by: under the target's tests and settings."""
         leave, checks, target = self._leave, self.runs.checks, CommitId(self.request.base)
         guarded = protected_tree(self._git, target, self.composed.tree, files, checks, leave.grants, leave.holds)
         if guarded is None:
             return found
-        own = self._sample(files)
         sample = replace(
             own,
             commit=commit_of(self._git, target, guarded.tree),
@@ -204,8 +228,9 @@ class Candidate:
         entries = self.request.spec
         if len(entries) == 1:
             return _Leave(grants=entries[0].grants, holds=entries[0].holds, waive=entries[0].waive)
-        declared = [entry.holds for entry in entries if entry.holds is not None]
-        holds = tuple(glob for globs in declared for glob in globs) if len(declared) == len(entries) else None
+        bound = [entry for entry in entries if not self.demands.frees(entry)]
+        declared = [entry.holds for entry in bound if entry.holds is not None]
+        holds = tuple(glob for globs in declared for glob in globs) if len(declared) == len(bound) else None
         return _Leave(grants=(), holds=holds, waive=())
 
     @property

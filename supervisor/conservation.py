@@ -6,9 +6,9 @@ Composing sees to that; here it is asked once more, of the trees alone, before t
 
 from collections.abc import Collection, Sequence
 
-from worktrees.changes import changes, renames, touched_paths
-from worktrees.compose import Entry
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.changes import changes, renames, touched_paths
+from forgepool.worktrees.compose import Entry
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 
 def unowned(

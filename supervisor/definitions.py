@@ -4,21 +4,34 @@ What a check is, and `forgepool.yaml`, the file in which a repository says what 
 How a check is run lies elsewhere; here is only what a person can say about one.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from supervisor.scopes import Scope, Scopes, inside, outside, unknown
-from workers.documents import Located, read, validate
-from workers.globs import parse
-from workers.messages import CachedFolder, Message, Setup
-from workers.mistakes import DocumentWrong, Mistake, nearest
-from workers.policy.document import mistakes_in
-from workers.policy.entries import RuleEntry
-from workers.sandbox.network.hosts import BadHost, read_rule
-from workers.scalars import Duration, Slug
-from workers.segments import BadGlob
+from forgepool.supervisor.scopes import Scope, Scopes, inside, outside, unknown
+from forgepool.workers.documents import Located, read, validate
+from forgepool.workers.globs import parse
+from forgepool.workers.messages import CachedFolder, Message, Setup
+from forgepool.workers.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.workers.policy.document import mistakes_in
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.scalars import Duration, Slug
+from forgepool.workers.segments import BadGlob
+
+_TOOLS = re.compile(
+    r"(?:(?<![\w./-])|(?<=bin/))(ruff(?: format)?|mypy|eslint|tsc|flake8|pylint|pyright|pytest)(?![\w./=-])"
+)
+"""Programs that find something, in a command."""
+_SAID = re.compile(r"\\(?P<joined>\n)|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![^\s;&|()])#[^\n]*", re.DOTALL)
+"""Text of a shell in which nothing separates commands."""
+_REDIRECTED = re.compile(r"[<>]&|>\|")
+_SHELL = re.compile(r"`|\$\(|(?:^|[\s/;&|(])(?:(?:ba|da|k|z)?sh\s(?:.*\s)?-[a-z]*c\b|eval\s)")
+"""In a command with this, what stands in quotes may be commands, too."""
+_SEPARATOR = re.compile(r"(&&|\|\|?|[;&\n])")
+_PREPARES = re.compile(r"(?:cd|export|set)(?: [^`(]*)?|(?:\w+=[^\s`(]*\s*)+")
 
 
 def _one_or_more(value: object) -> object:
@@ -50,6 +63,8 @@ class _CheckBody(Message):
     """Seconds it takes, about: cheaper checks run first. Without it, what it took last on this host."""
     waive: tuple[Literal["no_tests", "cannot_fail"], ...] = ()
     """What is accepted of it: that no test runs, that its command cannot fail."""
+    baseline: Literal["tip"] | None = None
+    """With `tip`, what is red on the target stays red there, and only new failures are held against a change."""
     voting: bool = True
     """Without a vote it is run and told, and keeps nothing out."""
 
@@ -120,13 +135,28 @@ class RegenerateDefinition(Message):
         return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and the like"
 
 
+PeoplesScans = Literal["off", "report", "enforce"]
+"""What scans do about a change that a person made."""
+
+
 class ScanRules(Message):
-    """What a repository says of the scans."""
+    """The settings of a repository's scans."""
+
+    people: PeoplesScans = "report"
+    """`report`: findings are shown and hold nothing up. `enforce`: they count as those of an agent do."""
+    max_file_mb: float = Field(default=50.0, gt=0)
+    """Megabytes (of 1,000,000 bytes) of the largest file that may come in, whoever adds it."""
 
     protect: tuple[str, ...] = ()
-    """Globs of what no task changes without a person's leave, besides what is protected anyway."""
+    """Globs of paths that no agent changes without a person's leave, in addition to those protected anyway."""
     waive: tuple[str, ...] = ()
-    """Rules of which nothing is told, whoever breaks them."""
+    """Rules that are not applied to any change."""
+
+
+ReviewWord = Literal["self-other-model", "person", "none"]
+"""
+Who reviews candidates of models in place of another family: another model of the author's own, a person, or nobody.
+"""
 
 
 class _Demands(Message):
@@ -140,8 +170,11 @@ class _Demands(Message):
     scans: ScanRules = ScanRules()
     regenerate: tuple[RegenerateDefinition, ...] = ()
     """Files that are made by commands, in the order in which they are made."""
-    review: Literal["required"] | None = None
-    """Nothing lands here without an approval, whatever a plan says."""
+    review: Literal["required"] | ReviewWord | None = None
+    """
+    `required`: nothing lands here without an approval of another family's model or a person, whatever a plan says. The
+    other words hold for plans that say nothing of reviews.
+    """
 
 
 class GateFile(_Demands):
@@ -234,6 +267,7 @@ def check_mistakes(
     for index, check in enumerate(checks):
         wrong += _hosts_wrong(document, check)
         wrong += _globs_wrong(document, check)
+        wrong += _baseline_wrong(document, check)
         line = document.line(("checks", index, "name"))
         if check.name in first:
             before = f"first on line {first[check.name]}"
@@ -309,13 +343,41 @@ def _globs_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]
                 yield Mistake(_line(document, check, key), f"'{key}' of check '{check.name}' has the {wrong}")
 
 
+def _baseline_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
+    """Of two tools in one command the second may not run while the first is red, and nobody would see what it finds."""
+    if check.baseline is None:
+        return
+    tools = tuple(dict.fromkeys(_TOOLS.findall(check.run)))
+    if len(tools) > 1:
+        named = " and ".join(tools)
+        said = f"check '{check.name}' with a 'baseline' runs {named}; give each of them a check of its own"
+        yield Mistake(_line(document, check, "run"), said)
+    elif _runs_several(check.run):
+        mend = "give each of them a check of its own, and let 'setup' do what only prepares"
+        said = f"check '{check.name}' with a 'baseline' runs more than one command; {mend}"
+        yield Mistake(_line(document, check, "run"), said)
+
+
+def _runs_several(command: str) -> bool:
+    """Tell whether a shell runs more of it than one command behind `cd`, `export`, `set` and assignments."""
+    text = command if _SHELL.search(command) else _SAID.sub(_without_separators, command)
+    parts = [part.strip() for part in _SEPARATOR.split(_REDIRECTED.sub("_", text).strip("; \t\n"))]
+    while len(parts) > 2 and parts[1] in ("&&", ";", "") and (not parts[0] or _PREPARES.fullmatch(parts[0])):
+        parts = parts[2:]
+    return any(parts[1:])
+
+
+def _without_separators(said: re.Match[str]) -> str:
+    return "" if said["joined"] or said[0].startswith("#") else "_"
+
+
 def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
     for at, glob in enumerate(scans.protect):
         if wrong := _glob_wrong(glob):
             yield Mistake(document.line(("scans", "protect", at)), f"'protect' of 'scans' has the {wrong}")
     if not scans.waive:
         return
-    from supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scans.scanning import RULES
 
     for at, rule in enumerate(scans.waive):
         if rule not in RULES:

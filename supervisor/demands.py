@@ -5,7 +5,7 @@ What the target demands of whatever lands on it: read from its tip, never from a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.definitions import (
+from forgepool.supervisor.definitions import (
     CheckDefinition,
     GateFile,
     RegenerateDefinition,
@@ -17,12 +17,12 @@ from supervisor.definitions import (
     unknown_uses,
     voting,
 )
-from supervisor.messages import Train
-from supervisor.scopes import Scopes
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
-from worktrees.paths import found_at
+from forgepool.supervisor.messages import EntryRef, Independence, Train
+from forgepool.supervisor.scopes import Scopes
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.paths import found_at
 
 GATE_FILE = "forgepool.yaml"
 
@@ -42,6 +42,12 @@ class Demands:
     of_everybody: bool = False
     """The target wants one of each entry."""
     regenerate: tuple[RegenerateDefinition, ...] = ()
+    independence: Independence = "other_family"
+    """What is asked of reviewers."""
+
+    def frees(self, entry: EntryRef) -> bool:
+        """A person made it, and findings of it are only reported: checks and approvals alone decide."""
+        return entry.author.is_person and self.scans.people != "enforce"
 
 
 def demands_of(mirror: Mirror, request: Train) -> Demands:
@@ -70,7 +76,31 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
         reviewed=reviewed,
         of_everybody=required,
         regenerate=of_target.regenerate,
+        independence=_independence(of_target, request),
     )
+
+
+def independence_of(mirror: Mirror, request: Train) -> Independence:
+    """
+    Return what is asked of reviewers: as the target has it, else as the plan has it.
+
+    Raises:
+        NotConfigured, DocumentWrong: as `demands_of`.
+    """
+    text = _gate_file(mirror, request)
+    if text is None:
+        return request.independence
+    return _independence(read_gate_file(text.decode(errors="replace"), f"{request.target}:{GATE_FILE}"), request)
+
+
+def _independence(of_target: GateFile, request: Train) -> Independence:
+    match of_target.review:
+        case "required":
+            return "other_family"
+        case "self-other-model":
+            return "other_model"
+        case _:
+            return request.independence
 
 
 def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, ...]:
@@ -87,7 +117,7 @@ def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, .
 
 
 def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None:
-    from supervisor.checks.unfailing import why_unfailing
+    from forgepool.supervisor.checks.unfailing import why_unfailing
 
     for _, said in (*unknown_uses(checks), *unknown_scopes(checks, scopes)):
         raise NotConfigured(said)

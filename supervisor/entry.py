@@ -7,12 +7,21 @@ The Celery tasks are dispatched by importing them, never by name.
 from collections.abc import Callable
 from contextlib import suppress
 
-from supervisor.messages import CheckRequest, CheckResult, Doubt, Landing, LandRequest, Review, ReviewRequest, Train
-from workers.answers import tell
-from workers.delivery import Delivery, Failed, deliver
-from workers.messages import Message
-from workers.settings import Settings
-from workers.wire import BrokerAway, app, connect
+from forgepool.supervisor.messages import (
+    CheckRequest,
+    CheckResult,
+    Doubt,
+    Landing,
+    LandRequest,
+    Review,
+    ReviewRequest,
+    Train,
+)
+from forgepool.workers.answers import tell
+from forgepool.workers.delivery import Delivery, Failed, deliver
+from forgepool.workers.messages import Message
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import BrokerAway, app, connect
 
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
@@ -20,7 +29,7 @@ def check(encoded: str) -> None:
     request = CheckRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from supervisor.gate import examine
+        from forgepool.supervisor.gate import examine
 
         return examine(request, Settings(), stop=stop, doubt=lambda: _tell_doubt(request))
 
@@ -49,7 +58,7 @@ def review(encoded: str) -> None:
     request = ReviewRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from supervisor.review.conducting import conduct
+        from forgepool.supervisor.review.conducting import conduct
 
         return conduct(request, Settings(), stop=stop)
 
@@ -61,7 +70,7 @@ def review(encoded: str) -> None:
 
 def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
     """The answer where a review broke off for a reason that nobody has thought of; what it has used is told still."""
-    from supervisor.review.conducting import spent_on
+    from forgepool.supervisor.review.conducting import spent_on
 
     return Review(
         request_id=request.request_id,
@@ -78,7 +87,7 @@ def land(encoded: str) -> None:
     request = LandRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from supervisor.lander import land as move
+        from forgepool.supervisor.lander import land as move
 
         return move(request, Settings(), stop=stop)
 

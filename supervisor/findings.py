@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.messages import Message
+from forgepool.workers.messages import Message
 
 Weight = Literal["blocks", "attention", "note"]
 """
@@ -32,6 +32,11 @@ class ScanFinding(Message):
     weight: Weight
     said: str
     """One sentence: what is wrong; what would be right."""
+    entry: str = ""
+    """The entry whose change it is about; empty for what several entries do together, and in older journals."""
+
+    def is_of(self, entry: str) -> bool:
+        return self.entry in ("", entry)
 
 
 Severity = Literal["critical", "high", "medium", "low"]

@@ -14,41 +14,57 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from supervisor.candidate import Candidate
-from supervisor.checks.certificates import Inputs, environment
-from supervisor.checks.running import Place
-from supervisor.checks.runs import Runs, Untold
-from supervisor.checks.store import opened
-from supervisor.checks.whole import whole_set
-from supervisor.definitions import voting
-from supervisor.demands import GATE_FILE as GATE_FILE
-from supervisor.demands import Demands, NotConfigured, demands_of
-from supervisor.messages import CheckRequest, CheckResult, Train
-from supervisor.regeneration.kept import CannotKeep
-from supervisor.regeneration.patches import own_patch_id
-from supervisor.regeneration.remaking import Remaking, remaking
-from supervisor.verdicts import composable, conflicting
-from workers.mistakes import DocumentWrong
-from workers.policy.network import HostsRefused
-from workers.sandbox.layers import NoSandbox, chosen
-from workers.settings import Settings
-from worktrees.checkout import Unusable
-from worktrees.compose import Composed, Conflict, Entry, compose, tree_of
-from worktrees.git import CommitId, Git, GitFailed
-from worktrees.hub import HubUnusable
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
-from worktrees.paths import found_at
+from forgepool.supervisor.candidate import Candidate
+from forgepool.supervisor.checks.certificates import Inputs, environment
+from forgepool.supervisor.checks.running import Place, Progress
+from forgepool.supervisor.checks.runs import Runs, Untold
+from forgepool.supervisor.checks.store import opened
+from forgepool.supervisor.checks.whole import whole_set
+from forgepool.supervisor.definitions import voting
+from forgepool.supervisor.demands import GATE_FILE as GATE_FILE
+from forgepool.supervisor.demands import Demands, NotConfigured, demands_of
+from forgepool.supervisor.messages import CheckRequest, CheckResult, Train
+from forgepool.supervisor.regeneration.kept import CannotKeep
+from forgepool.supervisor.regeneration.patches import own_patch_id
+from forgepool.supervisor.regeneration.remaking import Remaking, remaking
+from forgepool.supervisor.verdicts import composable, conflicting
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.package_access import lent_by
+from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
+from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.sandbox.layers import NoSandbox, chosen
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.checkout import Unusable
+from forgepool.worktrees.compose import Composed, Conflict, Entry, compose, tree_of
+from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub import HubUnusable
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.worktrees.paths import found_at
 
 Stop = Callable[[], bool]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """The caller's side of an examination: it may stop it, and hears how it goes."""
+
+    stop: Stop
+    doubt: Callable[[], None]
+    hear: Callable[[Progress], None]
+
+
 def examine(
-    request: CheckRequest, settings: Settings, *, stop: Stop, doubt: Callable[[], None] = lambda: None
+    request: CheckRequest,
+    settings: Settings,
+    *,
+    stop: Stop,
+    doubt: Callable[[], None] = lambda: None,
+    hear: Callable[[Progress], None] = lambda progress: None,
 ) -> CheckResult:
     """
     The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
 
-    `doubt` is called where the first red is not the answer yet.
+    `doubt` is called where the first red is not the answer yet; `hear` whenever a scan or a check begins or ends.
     """
     started = time.monotonic()
     blank = CheckResult(
@@ -59,7 +75,7 @@ def examine(
     )
     try:
         blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
-        result = _examine(request, settings, blank, stop, doubt)
+        result = _examine(request, settings, blank, Watch(stop=stop, doubt=doubt, hear=hear))
     except (NotConfigured, HostsRefused, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
     except (Untold, CannotKeep, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
@@ -86,9 +102,9 @@ class TakenOut:
 
 def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     """
-    The first entry of the kind; None where there is none.
+    Return the first entry that was made on a commit no longer in the target; None if there is none.
 
-    Whoever rewinds the target takes commits out of it. A merge would bring them back, and nobody would be asked.
+    After a force-push back, merging this entry would silently restore removed commits.
     """
     git = mirror.git
     for entry in request.spec:
@@ -101,20 +117,19 @@ def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     return None
 
 
-def _examine(
-    request: CheckRequest, settings: Settings, blank: CheckResult, stop: Stop, doubt: Callable[[], None]
-) -> CheckResult:
+def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watch: Watch) -> CheckResult:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
+    _require_hosts(demands, settings)
     blank = blank.model_copy(update={"reviewed": demands.reviewed})
     if (gone := taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
     logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
-    place = Place(mirror=mirror, settings=settings, logs=logs, stop=stop)
-    made = remaking(mirror, request, demands.regenerate, place)
+    place = Place(mirror=mirror, settings=settings, logs=logs, stop=watch.stop, hear=watch.hear)
+    made = remaking(mirror, request, demands.regenerate, place, free=all(map(demands.frees, request.spec)))
     if made is not None and request.decisive:
-        made = replace(made, doubt=doubt)
+        made = replace(made, doubt=watch.doubt)
     composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
     match composed:
         case Conflict():
@@ -125,12 +140,20 @@ def _examine(
                 return blank.model_copy(update={"verdict": "apart", "about": first, "detail": why})
             logs.mkdir(parents=True, exist_ok=True)
             whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
-            runs = replace(_runs(request, demands, composed, place, made), doubt=doubt)
+            runs = replace(_runs(request, demands, composed, place, made), doubt=watch.doubt)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
             return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
         case _:
             assert_never(composed)
+
+
+def _require_hosts(demands: Demands, settings: Settings) -> None:
+    """All hosts of all checks at once, before the first of them is run."""
+    lent = lent_by(settings)
+    wanted = {f"check '{check.name}'": check.network for check in voting(demands.checks) if check.network}
+    if wanted:
+        require_hosts_of_all(policy_of(person=settings.policy_file), wanted, lent.stands_for if lent else ())
 
 
 def gate_changed_by(git: Git, request: Train, composed: Composed) -> str | None:
@@ -166,6 +189,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
     level = chosen(place.settings.sandbox)
     git, tip = place.mirror.git, CommitId(request.base)
     ground = composed.after(len(request.ahead), base=tip)
+    trees = (tree_of(git, tip), *(step.tree for step in composed.steps[: len(request.ahead)]))
     runs = Runs(
         place=place,
         store=opened(place.settings.cache, level),
@@ -173,7 +197,8 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
         environment=environment(level),
         tip=ground,
         at_tip=Inputs(git=git, tree=tree_of(git, ground), checks=demands.checks),
-        anew=request.whole,
+        grounds=tuple(Inputs(git=git, tree=tree, checks=demands.checks) for tree in trees),
+        anew=request.whole and not request.remembered,
         hasty=not request.decisive,
         regeneration=made,
     )

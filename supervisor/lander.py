@@ -23,24 +23,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from supervisor.approvals import unapproved
-from supervisor.checks.certificates import Inputs, unproven
-from supervisor.conservation import unowned
-from supervisor.definitions import voting
-from supervisor.demands import Demands, NotConfigured, demands_of
-from supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
-from supervisor.messages import Landing, LandRequest
-from supervisor.regeneration.remaking import NotKept, remaking
-from workers import faults
-from workers.mistakes import DocumentWrong
-from workers.refs import marker_ref
-from workers.settings import Settings
-from worktrees.compose import Composed, Conflict, compose
-from worktrees.git import CommitId, Git, GitFailed, TreeId
-from worktrees.hub import HubUnusable
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
-from worktrees.protect import gate_option, token_at
-from worktrees.target import Moved, NotMoved, TargetElsewhere, contained, move_target
+from forgepool.supervisor.approvals import unapproved
+from forgepool.supervisor.checks.certificates import Inputs, unproven
+from forgepool.supervisor.conservation import unowned
+from forgepool.supervisor.definitions import voting
+from forgepool.supervisor.demands import Demands, NotConfigured, demands_of
+from forgepool.supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
+from forgepool.supervisor.messages import Landing, LandRequest
+from forgepool.supervisor.regeneration.remaking import NotKept, remaking
+from forgepool.workers import faults
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.refs import marker_ref
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.compose import Composed, Conflict, compose, tree_of
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.hub import HubUnusable
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.worktrees.protect import gate_option, token_at
+from forgepool.worktrees.target import Moved, NotMoved, TargetElsewhere, contained, move_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +142,14 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
     inputs = Inputs(git=git, tree=composed.tree, checks=checks)
     if missing := unproven(voting(checks), inputs, request.certificates):
         return _Objection(said=f"no valid certificate of {', '.join(missing)} for tree {composed.tree[:12]}")
+    base = Inputs(git=git, tree=tree_of(git, CommitId(request.base)), checks=checks)
+    if missing := unproven(voting(checks), inputs, request.certificates, base):
+        said = f"{', '.join(missing)} fails as on another tip than {request.base[:12]}; it is tested again"
+        return _Objection(said=said, untested=True)
     if not demands.reviewed:
         return None
     patches = partial(patch_ids, git, CommitId(request.base), composed)
-    wanting = unapproved(request, patches, everybody=demands.of_everybody)
+    wanting = unapproved(request, patches, everybody=demands.of_everybody, independence=demands.independence)
     return None if wanting is None else _Objection(said=wanting.said, unapproved=wanting.task)
 
 

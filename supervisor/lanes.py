@@ -6,13 +6,13 @@ It is a guess about where to look, and never evidence: what lands has a certific
 
 from collections.abc import Collection, Sequence
 
-from supervisor.checks.certificates import counted
-from supervisor.definitions import CheckDefinition, effective_checks, read_gate_file, scoped, voting
-from supervisor.demands import GATE_FILE
-from workers.mistakes import DocumentWrong
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git, GitFailed
-from worktrees.paths import found_at
+from forgepool.supervisor.checks.certificates import counted
+from forgepool.supervisor.definitions import CheckDefinition, effective_checks, read_gate_file, scoped, voting
+from forgepool.supervisor.demands import GATE_FILE
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.paths import found_at
 
 MOST_PATHS = 2000
 """What changes more of them is taken to change everything: asking costs more than it may spare."""

@@ -1,25 +1,39 @@
 """What the supervisor is asked, and what it answers: checks of a composed tree, reviews of its diff, and landings."""
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from supervisor.definitions import CheckDefinition
-from supervisor.findings import ReviewFinding, ScanFinding, Threshold
-from workers.messages import Limits, Message, Spent
-from workers.sandbox.confinement import Level
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold
+from forgepool.workers.messages import Limits, Message, Spent
+from forgepool.workers.sandbox.confinement import Level
 
 LandingStyle = Literal["merge", "squash", "rebase"]
+PERSON = "person"
+"""The agent of a change that a person made."""
+_COMMIT = re.compile(r"[0-9a-f]{12}")
+MODELLESS = ("command", PERSON)
+"""Agents behind which there is no model."""
+
+
+Independence = Literal["other_family", "other_model"]
+"""Of which model a reviewer must be another: of the author's whole family, or of the author's own model alone."""
 
 
 class Author(Message):
     """Who made a candidate."""
 
     agent: str = ""
-    """`command`, `scripted`, `builtin`, or the name of a CLI agent."""
+    """`person`, `command`, `scripted`, `builtin`, or the name of a CLI agent."""
     models: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     """Of every model that had a hand in it; none for a command. `unknown` for one that no table names."""
+
+    @property
+    def is_person(self) -> bool:
+        return self.agent == PERSON and not self.models and not self.families
 
 
 class EntryRef(Message):
@@ -69,7 +83,14 @@ class Certificate(Message):
     tests: int | None = None
     """How many tests ran, where that is known."""
     known_failures: tuple[str, ...] = ()
-    """Tests that fail here, and failed on the target's tip before: not green, and no worse."""
+    """
+    Tests that fail here, and failed on the target's tip before: not green, and no worse. Of findings of linters and
+    type checkers the first ones.
+    """
+    findings: int = 0
+    """How many findings of a linter or type checker it has, all of which the target's tip has as well."""
+    against: tuple[str, ...] = ()
+    """Digests of the check's inputs on the commits it was compared with: with known failures it holds there alone."""
     reused: bool = False
     """It was earned earlier, on the same inputs."""
 
@@ -87,12 +108,16 @@ class CheckFailure(Message):
     log_tail: str
     reason: str = ""
     """Of what is refused: why, to be read after the check's name."""
+    command: str = ""
+    """The check's own command, where it was run on the target itself."""
     setup: bool = False
     """It was the check's set-up that did not end well; the check itself never ran."""
     log: str
     """Where the full log lies on the host that ran it."""
     tests: tuple[str, ...] = ()
     """Ids of the tests that failed and did not fail on the tip, where the runner tells them."""
+    problems: tuple[str, ...] = ()
+    """The same of a linter's or type checker's findings: file, lines, rule and message of each."""
     protected: bool = False
     """It failed with the target's own version of the tests and settings that the entry changes."""
 
@@ -138,6 +163,8 @@ class Train(Message):
     entries: tuple[EntryRef, ...]
     whole: bool = False
     """Nothing that was found earlier is reused. Without entries, the tip itself is what is asked about."""
+    remembered: bool = False
+    """With `whole`, what this host remembers as green counts all the same."""
     style: LandingStyle = "merge"
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False
@@ -149,6 +176,8 @@ class Train(Message):
     Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
     is, and a single entry is whenever its request is.
     """
+    independence: Independence = "other_family"
+    """What the plan asks of reviewers; the target may ask for more."""
     private: bool = False
     """It lets nothing in: the hub is read, and nothing is written to it."""
     issued_at: float
@@ -174,7 +203,7 @@ class CheckRequest(Train):
     """
 
     decisive: bool = True
-    """A red is somebody's: it must come twice, the tip is asked anew, a partner looked for. Else the first is told."""
+    """Confirm a failure before blaming the entry: rerun it, recheck the tip, look for a conflicting landing."""
 
 
 class Doubt(Message):
@@ -227,7 +256,10 @@ class CheckResult(Message):
     advice: tuple[Advice, ...] = ()
     """Of checks without a vote, where all others are green."""
     red_base: tuple[str, ...] = ()
-    """Tests that fail on the tip itself; the entry was judged by what it breaks besides."""
+    """
+    Tests that fail on the tip itself, and the numbers of findings that linters have there; the entry was judged by what
+    it breaks beyond them.
+    """
     diff_tail: str = ""
     """The last 100 lines of the composed diff, of an entry that is not let in."""
     detail: str = ""
@@ -235,6 +267,11 @@ class CheckResult(Message):
     host: str = ""
     sandbox: Level | None = None
     """What held the commands; None where none was run."""
+
+
+def named_partner(partner: str) -> str:
+    """A landed branch by its name; a commit that did not land through a gate as a commit."""
+    return f"commit {partner}" if _COMMIT.fullmatch(partner) else f"'{partner}'"
 
 
 class ReviewPolicy(Message):
@@ -348,6 +385,8 @@ class Review(Message):
     """Of these, what the reviewer has read, by the tools' own account."""
     models: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
+    same_family: bool = False
+    """A reviewer is of the author's own family, and another model of it."""
     findings: tuple[ReviewFinding, ...] = ()
     """All of them, also those that are held against nobody."""
     confidence: float | None = None
@@ -365,12 +404,14 @@ class Review(Message):
 
 
 class ReviewApproval(Message):
-    """A reviewer of another family has passed this diff."""
+    """A reviewer has passed this diff: of another family than the author's, unless it says otherwise."""
 
     kind: Literal["review"] = "review"
     patch_id: str
     families: tuple[str, ...]
     models: tuple[str, ...] = ()
+    same_family: bool = False
+    """A reviewer is another model of the author's own family."""
 
 
 class PersonApproval(Message):

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
-from workers.messages import Message
-from workers.mistakes import nearest
-from workers.scalars import Slug
+from forgepool.workers.messages import Message
+from forgepool.workers.mistakes import nearest
+from forgepool.workers.scalars import Slug
 
 
 class Scope(Message):

@@ -3,21 +3,21 @@
 import time
 from dataclasses import replace
 
-from supervisor.demands import NotConfigured, demands_of
-from supervisor.gate import entries_in, taken_out
-from supervisor.messages import CheckRequest, CheckResult
-from supervisor.regeneration.remaking import Unrun
-from supervisor.regeneration.running import as_check
-from supervisor.scans.scanning import kept_out as held_of
-from supervisor.scans.scanning import scan, subject_of
-from supervisor.verdicts import conflicting, kept_out
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
-from worktrees.compose import Composed, Conflict, compose
-from worktrees.diff import patch_id
-from worktrees.git import CommitId, GitFailed
-from worktrees.hub import HubUnusable
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.supervisor.demands import NotConfigured, demands_of
+from forgepool.supervisor.gate import entries_in, taken_out
+from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.supervisor.regeneration.remaking import Unrun
+from forgepool.supervisor.regeneration.running import as_check
+from forgepool.supervisor.scans.scanning import kept_out as held_of
+from forgepool.supervisor.scans.scanning import scan, subject_of
+from forgepool.supervisor.verdicts import conflicting, kept_out
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.compose import Composed, Conflict, compose
+from forgepool.worktrees.diff import patch_id
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.hub import HubUnusable
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
 
 
 def screen(request: CheckRequest, settings: Settings) -> CheckResult:
@@ -49,8 +49,7 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
             return conflicting(mirror, request, composed, blank)
         case Composed(commit=commit, tree=tree):
             (entry,) = request.entries
-            rules = demands.scans
-            subject = subject_of(mirror.git, base, tree, entry, demands.checks, rules.protect, rules.waive)
+            subject = subject_of(mirror.git, base, tree, entry, demands.checks, demands.scans)
             makers = tuple(as_check(one) for one in demands.regenerate)
             findings = scan(replace(subject, makers=makers))
             patch = patch_id(mirror.git, base, tree)

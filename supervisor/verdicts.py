@@ -6,18 +6,18 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from supervisor.blame import conflict_partner, red_partner
-from supervisor.checks.failures import named, said
-from supervisor.checks.lines import line_of
-from supervisor.checks.runs import Runs
-from supervisor.checks.trial import Found, Out
-from supervisor.findings import ScanFinding, Weight
-from supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef
-from supervisor.regeneration.remaking import CommandFailed, MakerChanged
-from supervisor.scans.subject import printable
-from worktrees.compose import Composed, Conflict, Entry, Step
-from worktrees.git import CommitId, without_password
-from worktrees.mirror import Mirror
+from forgepool.supervisor.blame import conflict_partner, red_partner
+from forgepool.supervisor.checks.failures import named, said
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.runs import Runs
+from forgepool.supervisor.checks.trial import Found, Out
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, named_partner
+from forgepool.supervisor.regeneration.remaking import CommandFailed, MakerChanged
+from forgepool.supervisor.scans.subject import printable
+from forgepool.worktrees.compose import Composed, Conflict, Entry, Step
+from forgepool.worktrees.git import CommitId, without_password
+from forgepool.worktrees.mirror import Mirror
 
 _WEIGHTS: tuple[Weight, ...] = ("blocks", "attention", "note")
 _SHOWN = 5
@@ -38,22 +38,42 @@ def kept_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFindi
         update={
             "verdict": "findings",
             "reproduce": _reproduce(
-                request, composed, shlex.join(["git", "diff", ground_of(request, composed), "HEAD"])
+                request,
+                composed,
+                shlex.join(["git", "diff", ground_of(request, composed), "HEAD"]),
+                about=blank.about,
             ),
             "detail": f"{at}{worst.said} ({worst.rule}){more}",
         }
     )
 
 
-def base_red(request: CheckRequest, failures: Sequence[CheckFailure], blank: CheckResult) -> CheckResult:
+def base_red(request: CheckRequest, failures: Sequence[CheckFailure], runs: Runs, blank: CheckResult) -> CheckResult:
     failure = failures[0]
     where = f" on {request.target} itself at {request.base[:12]}"
     plain = failure.how == "exit" and not failure.setup
     words = f"is red{where}" if plain and not failure.tests else said(failure, where)
     more = f"; and so are {', '.join(one.check for one in failures[1:])}" if failures[1:] else ""
     return blank.model_copy(
-        update={"verdict": "base_red", "failures": tuple(failures), "detail": f"{named(failure)} {words}{more}"}
+        update={
+            "verdict": "base_red",
+            "failures": tuple(failures),
+            "reproduce": _reproduce_on_tip(request, failures, runs),
+            "detail": f"{named(failure)} {words}{more}",
+        }
     )
+
+
+def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], runs: Runs) -> str:
+    red = {failure.check for failure in failures}
+    lines = [line_of(check, runs.checks) for check in runs.checks if check.name in red]
+    checks = dict.fromkeys(check for line in lines for check in line)
+    steps = [
+        shlex.join(["git", "fetch", without_password(request.hub), f"refs/heads/{request.target}"]),
+        shlex.join(["git", "checkout", "--detach", request.base]),
+        *(command for check in checks for command in (check.setup, check.run) if command),
+    ]
+    return " && ".join(steps)
 
 
 def out(request: CheckRequest, composed: Composed, found: Found, runs: Runs, blank: CheckResult) -> CheckResult:
@@ -61,7 +81,7 @@ def out(request: CheckRequest, composed: Composed, found: Found, runs: Runs, bla
     assert found.out is not None
     match found.out.judgement.verdict:
         case "tip_red":
-            return base_red(request, (found.out.failure,), blank)
+            return base_red(request, (found.out.failure,), runs, blank)
         case "no_evidence" if found.out.judgement.of_tip:
             words = f"check '{found.out.check.name}' {found.out.judgement.said}, nor does it on {request.target} itself"
             return blank.model_copy(
@@ -79,10 +99,10 @@ def _red(
     if request.decisive and out.judgement.verdict == "red" and not failure.protected:
         entry = composable(request.entries[-1])
         partner = red_partner(request, entry, out.check, failure.tests, runs, found.excused)
-    together = f", green alone and red together with '{partner}'" if partner else ""
-    ground = "the composed tree"
+    together = f", green alone and red together with {named_partner(partner)}" if partner else ""
+    where = f" when merged into {request.target}"
     if failure.protected:
-        ground += f" with the tests and settings of {request.target}"
+        where += f", with the tests and settings of {request.target}"
     line = line_of(out.check, runs.checks)
     commands = [command for check in line for command in (check.setup, check.run) if command]
     return blank.model_copy(
@@ -91,7 +111,7 @@ def _red(
             "failures": (failure,),
             "reproduce": _reproduce(request, composed, *commands),
             "partner": partner,
-            "detail": f"{named(failure)} {said(failure, f' on {ground}{together}')}",
+            "detail": f"{named(failure)} {said(failure, f'{where}{together}')}",
         }
     )
 
@@ -99,13 +119,13 @@ def _red(
 def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
     entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
-    with_whom = f"'{partner}'" if partner else request.target
+    with_whom = named_partner(partner) if partner else request.target
     paths = tuple(printable(path) for path in conflict.paths)
     files = ", ".join(paths[:_SHOWN])
     told: dict[str, object] = {
         "verdict": "conflict",
         "about": entry.task,
-        "reproduce": _reproduce(request, conflict),
+        "reproduce": _reproduce(request, conflict, about=entry.task),
         "conflict_paths": paths,
         "partner": partner,
         "detail": f"'{entry.task}' conflicts with {with_whom} in {files}",
@@ -123,27 +143,29 @@ def ground_of(request: CheckRequest, composed: Composed | Conflict) -> CommitId:
     return composed.steps[ahead - 1].commit if 0 < ahead <= len(composed.steps) else base
 
 
-def _reproduce(request: CheckRequest, composed: Composed | Conflict, *commands: str) -> str:
+def _reproduce(request: CheckRequest, composed: Composed | Conflict, *commands: str, about: str = "") -> str:
     """
-    What makes the composed commit again in any clone, for it is in this host's mirror alone; then the commands.
+    Return what makes the tested commit again in any clone, for it is in this host's mirror alone; then the commands.
 
-    Those ahead have landed by the time at which anybody is told of a red, just as they were composed: the target has
-    them, and nothing else of theirs is there any more. Files that a command has made are made by it again.
+    `about` is the entry that is told of it: what was composed after that one has nothing to do with it. Those ahead
+    have landed by the time a red is told, just as they were composed: the target has them, and nothing else of theirs
+    is there any more. Files that a command has made are made by it again.
     """
-    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in request.entries)]
+    names = [entry.task for entry in request.entries]
+    entries = request.entries[: names.index(about) + 1] if about in names else request.entries
+    refs = [f"refs/heads/{request.target}", *(entry.ref for entry in entries)]
     steps = [
         shlex.join(["git", "fetch", without_password(request.hub), *refs]),
         shlex.join(["git", "checkout", "--detach", ground_of(request, composed)]),
-        *_merges(request, composed),
+        *_merges(entries, composed, composed.steps[len(request.ahead) :]),
         *commands,
     ]
     return " && ".join(steps)
 
 
-def _merges(request: CheckRequest, composed: Composed | Conflict) -> Iterator[str]:
+def _merges(entries: Sequence[EntryRef], composed: Composed | Conflict, done: Sequence[Step]) -> Iterator[str]:
     """One for each entry, with what was made anew; behind one that could not be, nothing more is to be seen."""
-    done = composed.steps[len(request.ahead) :]
-    for at, entry in enumerate(request.entries):
+    for at, entry in enumerate(entries):
         merge = shlex.join(["git", "merge", "--no-edit", entry.commit])
         if at < len(done):
             yield from _remade(merge, done[at])

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from workers.sandbox import service
-from workers.sandbox.service import Service
-from workers.settings import whole_environment
-from workers.wire import BrokerRefused, connect, ping
+from forgepool.workers.sandbox import service
+from forgepool.workers.sandbox.service import Service
+from forgepool.workers.settings import whole_environment
+from forgepool.workers.wire import BrokerRefused, connect, ping
 
 _START_S = 15.0
 

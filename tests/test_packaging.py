@@ -25,15 +25,20 @@ def run(*argv: str, cwd: Path, stdin: str = "", **env: str) -> subprocess.Comple
 
 def test_every_package_that_exists_is_shipped() -> None:
     folders = {
-        ".".join(init.parent.relative_to(ROOT).parts) for top in PACKAGES for init in (ROOT / top).rglob("__init__.py")
+        ".".join(("forgepool", *init.parent.relative_to(ROOT).parts))
+        for top in PACKAGES
+        for init in (ROOT / top).rglob("__init__.py")
     }
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == folders | {"orchestrator.examples"}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == folders | {"forgepool.orchestrator.examples"}
     for folder in folders:
-        assert (ROOT / folder.replace(".", "/") / "__init__.py").read_text().lstrip().startswith('"""'), folder
+        place = ROOT / folder.removeprefix("forgepool.").replace(".", "/")
+        assert (place / "__init__.py").read_text().lstrip().startswith('"""'), folder
 
 
 def test_no_python_lies_outside_the_packages_that_are_shipped() -> None:
-    shipped = {ROOT / name.replace(".", "/") for name in PROJECT["tool"]["setuptools"]["packages"]}
+    shipped = {
+        ROOT / name.removeprefix("forgepool.").replace(".", "/") for name in PROJECT["tool"]["setuptools"]["packages"]
+    }
     written = {path.parent for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
     assert written <= shipped
 
@@ -60,19 +65,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
 @pytest.mark.slow
 def test_the_wheel_holds_all_examples_dot_files_too(wheel: frozenset[str]) -> None:
     examples = {
-        f"orchestrator/examples/{path.relative_to(ROOT / 'examples').as_posix()}"
+        f"forgepool/orchestrator/examples/{path.relative_to(ROOT / 'examples').as_posix()}"
         for path in (ROOT / "examples").rglob("*")
         if path.is_file() and not {"__pycache__", ".ruff_cache", ".pytest_cache"} & set(path.parts)
     }
-    assert "orchestrator/examples/inventory/.gitignore" in examples
+    assert "forgepool/orchestrator/examples/inventory/.gitignore" in examples
     assert examples <= wheel
 
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_module_and_no_test(wheel: frozenset[str]) -> None:
-    modules = {path.relative_to(ROOT).as_posix() for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    modules = {
+        f"forgepool/{path.relative_to(ROOT).as_posix()}" for top in PACKAGES for path in (ROOT / top).rglob("*.py")
+    }
     assert modules <= wheel
-    assert {name.partition("/")[0] for name in wheel if "dist-info" not in name} == set(PACKAGES)
+    installed = {name.partition("/")[0] for name in wheel if "dist-info" not in name}
+    assert installed == {"forgepool"}, "a generic name at the top would overwrite another distribution's package"
+    assert {name.split("/")[1] for name in wheel if "dist-info" not in name} == set(PACKAGES)
 
 
 def test_the_version_stands_in_pyproject_alone() -> None:
@@ -123,10 +132,11 @@ def test_no_module_talks_its_way_past_a_ban() -> None:
 def imports_hold(place: Path, importer: str, imported: str) -> bool:
     """Whether our import contract holds for four small packages, one of which imports another."""
     for package in PACKAGES:
-        (place / package).mkdir()
-        (place / package / "__init__.py").write_text("")
-        (place / package / "part.py").write_text(f"import {imported}.other\n" if package == importer else "")
-        (place / package / "other.py").write_text("")
+        folder = place / "forgepool" / package
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("")
+        (folder / "part.py").write_text(f"import forgepool.{imported}.other\n" if package == importer else "")
+        (folder / "other.py").write_text("")
     contract = (ROOT / "pyproject.toml").read_text().partition("[tool.importlinter]")[2].partition("\n[tool.pytest")[0]
     (place / "pyproject.toml").write_text(f"[tool.importlinter]{contract}")
     command = (str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--config", "pyproject.toml")
@@ -153,8 +163,9 @@ def test_no_two_modules_that_tests_import_have_one_name() -> None:
 _IMPORTED = """
 import sys, importlib
 for name in (
-    "orchestrator.cli", "workers.entry", "supervisor.entry", "workers.llm.anthropic", "workers.llm.openai_chat",
-    "workers.mcp.session", "workers.lsp.conversation", "kombu.transport.redis", "celery.bin.celery",
+    "forgepool.orchestrator.cli", "forgepool.workers.entry", "forgepool.supervisor.entry",
+    "forgepool.workers.llm.anthropic", "forgepool.workers.llm.openai_chat",
+    "forgepool.workers.mcp.session", "forgepool.workers.lsp.conversation", "kombu.transport.redis", "celery.bin.celery",
 ):
     importlib.import_module(name)
 print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
+_PACKAGES = ("forgepool.orchestrator", "forgepool.supervisor", "forgepool.workers", "forgepool.worktrees")
 _LONGEST = 1 << 20
 _PATIENCE_S = 300.0
 
@@ -65,7 +65,7 @@ def _warm() -> socket.socket:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         cwd="/",
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env=dict(os.environ),
     )
     theirs.close()
 
@@ -131,7 +131,7 @@ def _become(asked: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     sys.argv = ["forgepool", *asked["argv"]]
-    runpy.run_module("orchestrator", run_name="__main__", alter_sys=True)
+    runpy.run_module("forgepool.orchestrator", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """
-The Celery worker itself, `python -m workers QUEUES CONCURRENCY`: started and watched over by `workers.host`.
+The Celery worker itself, `python -m forgepool.workers QUEUES CONCURRENCY`: started and watched over by `workers.host`.
 
 Reads its broker from the settings. Nobody starts it by hand; `forgepool worker` is the command for people.
 """
@@ -7,15 +7,15 @@ Reads its broker from the settings. Nobody starts it by hand; `forgepool worker`
 import importlib
 import sys
 
-from workers.logs import log_to_stderr
-from workers.settings import Settings
-from workers.wire import app, use_broker
-from worktrees.git import git_version
+from forgepool.workers.logs import log_to_stderr
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import app, use_broker
+from forgepool.worktrees.git import git_version
 
 _NEEDED = {
-    "orders": ("workers.orders", "workers.agents.command", "workers.agents.builtin"),
-    "checks": ("supervisor.gate",),
-    "landings": ("supervisor.lander",),
+    "orders": ("forgepool.workers.orders", "forgepool.workers.agents.command", "forgepool.workers.agents.builtin"),
+    "checks": ("forgepool.supervisor.gate",),
+    "landings": ("forgepool.supervisor.lander",),
     "reviews": (),
 }
 """By queue, what every message of it needs."""

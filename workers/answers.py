@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Literal, cast
 
-from workers.leases import done_key, keep_s
-from workers.messages import Message
-from workers.wire import BrokerAway, Redis
+from forgepool.workers.leases import done_key, keep_s
+from forgepool.workers.messages import Message
+from forgepool.workers.wire import BrokerAway, Redis
 
 _KEPT_ANSWERS = 20_000
 _ANSWER_FOR_S = 900.0

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
-from workers.answers import tell
-from workers.messages import Message, WorkOrder
-from workers.wire import BrokerAway, Redis
+from forgepool.workers.answers import tell
+from forgepool.workers.messages import Message, WorkOrder
+from forgepool.workers.wire import BrokerAway, Redis
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
 """An orchestrator is seldom away; who must wait for it looks less often."""

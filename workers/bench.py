@@ -8,24 +8,25 @@ paths may be touched; nothing here believes what a model says.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from workers.dependencies import Site, provide
-from workers.messages import WorkOrder
-from workers.mistakes import DocumentWrong, Mistake
-from workers.policy.layers import Policy
-from workers.policy.network import require_hosts
-from workers.policy.sources import REPOSITORY_FILE, policy_of
-from workers.sandbox.private import Private, private
-from workers.sandbox.shelter import Shelter
-from workers.settings import Settings
-from workers.tools.endings import GRANTED, Permission
-from workers.verify import Finding, accept
-from worktrees.changes import FileTooLarge, changes, read_file, touched_paths
-from worktrees.checkout import Checkout, Unusable, lease_checkout
-from worktrees.git import CommitId, TreeId
-from worktrees.mirror import Mirror
+from forgepool.workers.assets import VARIABLE, laid_out
+from forgepool.workers.dependencies import Site, provide
+from forgepool.workers.messages import WorkOrder
+from forgepool.workers.mistakes import DocumentWrong, Mistake
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import require_hosts
+from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.sandbox.private import Private, private
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.settings import Settings
+from forgepool.workers.tools.endings import GRANTED, Permission
+from forgepool.workers.verify import Finding, accept
+from forgepool.worktrees.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.worktrees.mirror import Mirror
 
 Stop = Callable[[], bool]
 
@@ -88,8 +89,8 @@ class Bench:
         owns = self.order.files or self.order.may_ask_paths
         if not wanted or not owns or self.settings.broker_url is None:
             return GRANTED
-        from workers.asking import ask_paths
-        from workers.wire import connect
+        from forgepool.workers.asking import ask_paths
+        from forgepool.workers.wire import connect
 
         with connect(self.settings.broker_url) as client:
             answer = ask_paths(client, self.order, wanted, stop=stop, left_s=left_s)
@@ -130,17 +131,22 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
     logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
-    with lease_checkout(mirror, CommitId(order.base), checkouts) as checkout:
+    with (
+        laid_out(mirror, order.run, order.assets) as assets,
+        lease_checkout(mirror, CommitId(order.base), checkouts) as checkout,
+    ):
         shelter = Shelter(
             settings=settings,
             writable=(checkout.path,),
             protected=(checkout.pointer,),
-            readable=(mirror.path,),
+            readable=(mirror.path, *([assets] if assets is not None else [])),
             network=_network(order, settings, mirror),
         )
         site = Site(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
         with private(order.env, shelter) as alone:
             own = provide(alone, site, order.setups)
+            if assets is not None:
+                own = replace(own, env={**own.env, VARIABLE: str(assets)})
             yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
 
 

@@ -8,12 +8,12 @@ finds the first one's answer and gives that.
 from dataclasses import dataclass
 from typing import assert_never
 
-from workers.messages import WorkOrder, WorkResult
-from workers.refs import candidate_ref, result_ref
-from worktrees.candidate import commit_candidate, trailers
-from worktrees.git import CommitId, GitFailed, TreeId
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.workers.messages import WorkOrder, WorkResult
+from forgepool.workers.refs import candidate_ref, result_ref
+from forgepool.worktrees.candidate import commit_candidate, trailers
+from forgepool.worktrees.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate, Refused, Stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import structlog
 
-from workers import answers, leases
-from workers.leases import Holder
-from workers.messages import Message
-from workers.sandbox.fork import in_own_process
-from workers.sandbox.tree import die_with_parent
-from workers.settings import Settings
-from workers.wire import BrokerAway, Redis, connect
-from worktrees.trees import remove_rubbish
+from forgepool.workers import answers, leases
+from forgepool.workers.leases import Holder
+from forgepool.workers.messages import Message
+from forgepool.workers.sandbox.fork import in_own_process
+from forgepool.workers.sandbox.tree import die_with_parent
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import BrokerAway, Redis, connect
+from forgepool.worktrees.trees import remove_rubbish
 
 log = structlog.get_logger()
 

@@ -14,21 +14,22 @@ from pathlib import Path
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from workers.documents import load
-from workers.kept_folders import bring_in, keep, lacking_keys, store_of
-from workers.messages import CachedFolder, Setup
-from workers.mistakes import DocumentWrong
-from workers.policy.network import HostsRefused
-from workers.policy.sources import REPOSITORY_FILE, hosts_for_check
-from workers.sandbox.layers import NoSandbox
-from workers.sandbox.private import Private, private
-from workers.sandbox.process import Command, Ended, run, shell
-from workers.sandbox.shelter import Shelter
-from workers.scalars import Duration
-from worktrees import slots
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.checkout import Checkout
-from worktrees.copies import InTheWay
+from forgepool.workers.documents import load
+from forgepool.workers.kept_folders import bring_in, keep, lacking_keys, store_of
+from forgepool.workers.messages import CachedFolder, Setup
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.package_access import lent_by
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.policy.sources import REPOSITORY_FILE, hosts_for_check
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.workers.sandbox.private import Private, let_out, private
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.scalars import Duration
+from forgepool.worktrees import slots
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.checkout import Checkout
+from forgepool.worktrees.copies import InTheWay
 
 log = structlog.get_logger()
 
@@ -127,8 +128,10 @@ def _fill(setup: Setup, store: Path, site: Site) -> None:
 
 
 def _run(setup: Setup, site: Site) -> Ended:
-    hosts = hosts_for_check(setup.name, setup.network, site.shelter.settings.policy_file)
-    with private({}, replace(site.shelter, network=hosts)) as alone:
+    settings = site.shelter.settings
+    lent = lent_by(settings)
+    hosts = hosts_for_check(setup.name, setup.network, settings.policy_file, lent, setup=True)
+    with private({}, replace(site.shelter, network=())) as bare, let_out(bare, hosts, lent) as alone:
         command = Command(
             argv=shell(setup.run),
             cwd=site.checkout.path,

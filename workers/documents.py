@@ -15,8 +15,8 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from workers.mistakes import DocumentWrong, Mistake, Plain, explained
-from workers.nodes import Loader, TooMuch, Walk
+from forgepool.workers.mistakes import DocumentWrong, Mistake, Plain, explained
+from forgepool.workers.nodes import Loader, TooMuch, Walk
 
 M = TypeVar("M", bound=BaseModel)
 

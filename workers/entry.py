@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from workers.delivery import Delivery, deliver
-from workers.messages import Message, WorkOrder, WorkResult
-from workers.sandbox.layers import NoSandbox, chosen
-from workers.settings import Settings
-from workers.wire import app
+from forgepool.workers.delivery import Delivery, deliver
+from forgepool.workers.messages import Message, WorkOrder, WorkResult
+from forgepool.workers.sandbox.layers import NoSandbox, chosen
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import app
 
 
 @app.task(name="workers.entry.run_order")  # type: ignore[untyped-decorator]  # celery has no types
@@ -20,12 +20,12 @@ def run_order(encoded: str) -> None:
     order = WorkOrder.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from workers.orders import carry_out
+        from forgepool.workers.orders import carry_out
 
         return carry_out(order, Settings(), stop=stop)
 
     def failed(why: str) -> Message:
-        from workers.resuming import told_so_far
+        from forgepool.workers.resuming import told_so_far
 
         return WorkResult(
             **told_so_far(order, Settings()),
@@ -42,7 +42,7 @@ def run_order(encoded: str) -> None:
     with suppress(NoSandbox):
         chosen(Settings().sandbox)
     if order.agent.kind == "builtin":
-        from workers.llm.open import preload
+        from forgepool.workers.llm.open import preload
 
         preload(Settings())
     delivery = Delivery(

@@ -9,10 +9,10 @@ background changes later, or that two names lead to one file: who can look at th
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from workers.exchanges import Exchange, exchanges, normal_path, text_argument
-from workers.shell_words import reads_only
-from workers.summary import paths_written, stretches
-from workers.transcript import Entry
+from forgepool.workers.exchanges import Exchange, exchanges, normal_path, text_argument
+from forgepool.workers.shell_words import reads_only
+from forgepool.workers.summary import paths_written, stretches
+from forgepool.workers.transcript import Entry
 
 _BUDGET_CHARACTERS = 24_000
 _LINE = re.compile(r"^ *(\d+)\t.*$", re.MULTILINE)

@@ -9,8 +9,8 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workers.llm.messages import ToolCall, ToolResult
-from workers.transcript import Answered, Entry, Said, Started
+from forgepool.workers.llm.messages import ToolCall, ToolResult
+from forgepool.workers.transcript import Answered, Entry, Said, Started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ SIGKILL, as if the power had gone. Nobody dies twice: the file is there then.
 import os
 import signal
 
-from workers.settings import fault
+from forgepool.workers.settings import fault
 
 
 def reached(*points: str) -> None:

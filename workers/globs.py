@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Self
 
-from workers.segments import ATOM, DEEP, SPECIAL, BadGlob, Segment, has_extension, segment
+from forgepool.workers.segments import ATOM, DEEP, SPECIAL, BadGlob, Segment, has_extension, segment
 
 _MOST_ALTERNATIVES = 1024
 _LEADING = re.compile(r"(?:\.?/)+")

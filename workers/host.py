@@ -19,13 +19,13 @@ from types import FrameType
 
 import structlog
 
-from workers import presence
-from workers.sandbox import service, tree
-from workers.sandbox.kin import abandoned
-from workers.sandbox.service import Service
-from workers.scratch import scratch
-from workers.settings import Settings, whole_environment
-from workers.wire import BrokerAway, connect
+from forgepool.workers import presence
+from forgepool.workers.sandbox import service, tree
+from forgepool.workers.sandbox.kin import abandoned
+from forgepool.workers.sandbox.service import Service
+from forgepool.workers.scratch import scratch
+from forgepool.workers.settings import Settings, whole_environment
+from forgepool.workers.wire import BrokerAway, connect
 
 log = structlog.get_logger()
 
@@ -112,7 +112,7 @@ class _Watch:
         argv = [
             sys.executable,
             "-m",
-            "workers",
+            "forgepool.workers",
             ",".join(self.post.queues),
             str(self.post.concurrency),
         ]

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.messages import CachedFolder, Setup
-from worktrees.beneath import LISTED, Beneath
-from worktrees.checkout import Checkout
-from worktrees.copies import InTheWay, copy_folder
-from worktrees.git import CommitId
-from worktrees.paths import Found, found_at
-from worktrees.trees import remove_tree
+from forgepool.workers.messages import CachedFolder, Setup
+from forgepool.worktrees.beneath import LISTED, Beneath
+from forgepool.worktrees.checkout import Checkout
+from forgepool.worktrees.copies import InTheWay, copy_folder
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.paths import Found, found_at
+from forgepool.worktrees.trees import remove_tree
 
 _WORD = re.compile(r"[\w./+@-]+")
 

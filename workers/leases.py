@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from workers.wire import BrokerAway, Redis
+from forgepool.workers.wire import BrokerAway, Redis
 
 _KEEP_S = 24 * 3600
 """Seconds a fence or a done mark is kept: longer than a message may lie in a queue."""

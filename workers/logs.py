@@ -1,4 +1,7 @@
-"""Structured logs: one JSON object a line, on standard error or in a file, never on standard output."""
+"""
+Structured logs, never on standard output: one JSON object a line in a file or a pipe, and for a person at a terminal
+the warnings alone, in words.
+"""
 
 import logging
 import sys
@@ -9,7 +12,7 @@ import structlog
 
 
 def log_to_stderr() -> None:
-    """Called once, at an entry point; whoever started the process keeps standard error in a file."""
+    """Called once, at an entry point."""
     _log_to(sys.stderr)
 
 
@@ -26,9 +29,20 @@ def _log_to(stream: TextIO) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            _in_words if stream.isatty() else structlog.processors.JSONRenderer(),
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING if stream.isatty() else logging.NOTSET),
         logger_factory=structlog.PrintLoggerFactory(file=stream),
         # A module's logger must follow when the stream changes.
         cache_logger_on_first_use=False,
     )
+
+
+def _in_words(logger: object, method: str, event: structlog.typing.EventDict) -> str:
+    """`forgepool: hub away: no route to host (run r-1)`; a traceback is told by its last line."""
+    name = str(event["event"]).replace(".", " ").replace("_", " ")
+    why = " ".join(str(event.get("why", "")).split()) or str(event.get("exception", "")).rpartition("\n")[2]
+    hidden = ("event", "level", "timestamp", "why", "exception")
+    rest = ", ".join(f"{key} {value}" for key, value in event.items() if key not in hidden)
+    line = f"forgepool: {name}{f': {why}' if why else ''}{f' ({rest})' if rest else ''}"
+    return "".join(each if each.isprintable() else " " for each in line)

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from workers.context.live import Context
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
-from workers.messages import PhaseName
-from workers.meter import Meter, Price, added, used
-from workers.progress import Forgetful, Keeper
-from workers.rulings import Rule
-from workers.stuck import explored_enough, stuck, warned, warning
-from workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
-from workers.tools.workplace import Workplace
-from workers.transcript import Answered, Committed, Finished, Noted, Said, Transcript, now
-from workers.transcript import Tried as TriedEntry
+from forgepool.workers.context.live import Context
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.meter import Meter, Price, added, used
+from forgepool.workers.progress import Forgetful, Keeper
+from forgepool.workers.rulings import Rule
+from forgepool.workers.stuck import explored_enough, stuck, warned, warning
+from forgepool.workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Answered, Committed, Finished, Noted, Said, Transcript, now
+from forgepool.workers.transcript import Tried as TriedEntry
 
 _NUDGE = (
     "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workers.policy.entries import RuleEntry
-from workers.sandbox.confinement import Level
-from workers.scalars import RelativePath
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.scalars import RelativePath
 
 
 class Message(BaseModel):
@@ -200,6 +200,13 @@ Unattended = Literal["deny", "park"]
 """What becomes of a call that needs a person's yes: denied, or the task rests until somebody has answered."""
 
 
+class Assets(Message):
+    """Files beside the plan, in a commit that the hub keeps for the run."""
+
+    commit: str
+    paths: tuple[str, ...]
+
+
 class WorkOrder(Message):
     """One attempt at one task, complete: any worker on any host that reaches the hub can do it."""
 
@@ -221,6 +228,8 @@ class WorkOrder(Message):
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
+    unchanged: Literal["ok", "fail"] = "fail"
+    """`ok`: an attempt that changes nothing has done the task, if the acceptance commands are green."""
     env: dict[str, str] = Field(default_factory=dict)
     policy: tuple[RuleEntry, ...] = ()
     """The plan's rules for this task, laid over the person's and the repository's."""
@@ -229,6 +238,8 @@ class WorkOrder(Message):
     """Hosts that commands may reach, as the plan has it and the policy lets it; none of them: no network."""
     context: str | None = None
     """The context profile that a person has chosen for it meanwhile; None leaves it to the agent's own."""
+    assets: Assets | None = None
+    """Files that its commands find in the folder `$FORGEPOOL_ASSETS`."""
     setups: tuple[Setup, ...] = ()
     """Of the plan's own checks; those of the repository's checks the worker finds in the base."""
     limits: Limits = Limits()

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
-from workers.llm.provider import Request
-from workers.messages import Limits, Spent
-from workers.transcript import Entry, Noted, Rebuilt, Resumed, Said, Tried
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
+from forgepool.workers.llm.provider import Request
+from forgepool.workers.messages import Limits, Spent
+from forgepool.workers.transcript import Entry, Noted, Rebuilt, Resumed, Said, Tried
 
 Price = Callable[[int, int], float | None]
 """The most that so many input and output tokens could cost, in USD; None where no price is known."""

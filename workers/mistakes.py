@@ -12,6 +12,8 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from forgepool.worktrees.errors import UserError
+
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Where = tuple[str | int, ...]
 """Keys and indexes from the root of a document to a value in it."""
@@ -40,7 +42,7 @@ class Mistake(NamedTuple):
     sentence: str
 
 
-class DocumentWrong(Exception):
+class DocumentWrong(UserError):
     """A document that cannot be used; `mistakes` has one sentence each, by line, the first twenty."""
 
     def __init__(self, name: str, found: Iterable[Mistake]) -> None:

@@ -9,7 +9,7 @@ import re
 
 import yaml
 
-from workers.mistakes import Mistake, Plain
+from forgepool.workers.mistakes import Mistake, Plain
 
 try:
     from yaml import CSafeLoader as _YamlLoader

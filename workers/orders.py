@@ -9,22 +9,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workers.agents.agent import AgentAnswer, Assignment, perform
-from workers.bench import Bench, set_up, unprintable
-from workers.candidates import Candidate, publish, published
-from workers.llm.provider import PASSING
-from workers.messages import Outcome, WorkOrder, WorkResult
-from workers.mistakes import DocumentWrong
-from workers.policy.network import HostsRefused
-from workers.resuming import carried_over, told_so_far
-from workers.sandbox.layers import NoSandbox, chosen
-from workers.settings import Settings
-from workers.verify import Finding, accept
-from worktrees.changes import changes, touched_paths
-from worktrees.checkout import Unusable
-from worktrees.git import CommitId, GitFailed, TreeId
-from worktrees.hub import HubUnusable
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.workers.agents.agent import AgentAnswer, Assignment, perform
+from forgepool.workers.bench import Bench, set_up, unprintable
+from forgepool.workers.candidates import Candidate, publish, published
+from forgepool.workers.llm.provider import PASSING
+from forgepool.workers.messages import Outcome, WorkOrder, WorkResult
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.resuming import carried_over, told_so_far
+from forgepool.workers.sandbox.layers import NoSandbox, chosen
+from forgepool.workers.settings import Settings
+from forgepool.workers.verify import Finding, accept
+from forgepool.worktrees.changes import changes, touched_paths
+from forgepool.worktrees.checkout import Unusable
+from forgepool.worktrees.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.hub import HubUnusable
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
 
 Stop = Callable[[], bool]
 
@@ -76,8 +76,10 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         told = _told(answer, bench)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
+            if outcome == "no_change":
+                _require_unchanged_acceptance(bench, told, stop)
             raise NotDone(outcome, answer.detail, **told, **_if_waiting(answer), log_tail=answer.log_tail)
-        tree, paths = _left_behind(bench, told)
+        tree, paths = _left_behind(bench, told, stop)
         _require_acceptance(bench, tree, told, stop)
         result = blank.model_copy(
             update={
@@ -154,7 +156,7 @@ def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
     return "needs_human" if answer.trouble in ("authentication", "unavailable") else "agent_failed"
 
 
-def _left_behind(bench: Bench, told: dict[str, Any]) -> tuple[TreeId, tuple[str, ...]]:
+def _left_behind(bench: Bench, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
     """
     The tree of what the agent left, and every path it changed: at least one, each a name that messages can carry.
 
@@ -166,6 +168,7 @@ def _left_behind(bench: Bench, told: dict[str, Any]) -> tuple[TreeId, tuple[str,
         raise NotDone("agent_failed", str(problem), **told) from problem
     paths = touched_paths(changes(bench.mirror.git, bench.base, tree))
     if not paths:
+        _require_unchanged_acceptance(bench, told, stop)
         raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **told)
     if (shown := unprintable(paths)) is not None:
         raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **told)
@@ -180,3 +183,9 @@ def _require_acceptance(bench: Bench, tree: TreeId, told: dict[str, Any], stop: 
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
         raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)
+
+
+def _require_unchanged_acceptance(bench: Bench, told: dict[str, Any], stop: Stop) -> None:
+    """Run the acceptance commands on unchanged files, where changing nothing may be all there is to do."""
+    if bench.order.unchanged == "ok":
+        _require_acceptance(bench, bench.checkout.snapshot(), told, stop)

@@ -9,8 +9,8 @@ phase: it can only end its conversation, and what follows is decided here. COMMI
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.messages import PhaseName, Reply
-from workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
+from forgepool.workers.messages import PhaseName, Reply
+from forgepool.workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
 
 ENDED_WELL = "finished"
 _LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from workers.host import Post, serve
-from workers.logs import log_to_stderr
-from workers.settings import Settings
+from forgepool.workers.host import Post, serve
+from forgepool.workers.logs import log_to_stderr
+from forgepool.workers.settings import Settings
 
 if __name__ == "__main__":
     log_to_stderr()

@@ -3,8 +3,8 @@
 import json
 from typing import cast
 
-from workers.messages import Message
-from workers.wire import Redis
+from forgepool.workers.messages import Message
+from forgepool.workers.wire import Redis
 
 TTL_S = 15.0
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from workers.messages import Prior
-from worktrees.git import Git, GitFailed
+from forgepool.workers.messages import Prior
+from forgepool.worktrees.git import Git, GitFailed
 
 _DIFF_BYTES = 100_000
 _DIFF_S = 30.0

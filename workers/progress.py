@@ -14,14 +14,14 @@ from typing import Protocol
 
 import structlog
 
-from workers.messages import WorkOrder
-from workers.refs import progress_ref
-from workers.transcript import Kept, Transcript, now
-from worktrees.candidate import write_commit
-from worktrees.checkout import Checkout, Unusable
-from worktrees.git import CommitId, Git, GitFailed, TreeId
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate, Stale
+from forgepool.workers.messages import WorkOrder
+from forgepool.workers.refs import progress_ref
+from forgepool.workers.transcript import Kept, Transcript, now
+from forgepool.worktrees.candidate import write_commit
+from forgepool.worktrees.checkout import Checkout, Unusable
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate, Stale
 
 log = structlog.get_logger()
 

@@ -42,6 +42,11 @@ def sign_ref(target: str) -> str:
     return f"refs/forgepool/gates/{target}"
 
 
+def board_ref(target: str) -> str:
+    """A blob: how the entries of the queue stand, for those who ask from another clone."""
+    return f"refs/forgepool/queues/{target}"
+
+
 def told_ref(run: str, task: str, number: int) -> str:
     """A blob: what the gate of its target has to say of what a run gave it."""
     return f"refs/forgepool/{run}/told/{task}/{number}"
@@ -54,6 +59,11 @@ def told_refs(run: str) -> str:
 def progress_ref(run: str, task: str, attempt: int) -> str:
     """Work under way: the files of an attempt and its transcript, as they were after a turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"
+
+
+def assets_ref(run: str) -> str:
+    """A commit of the files beside the plan that its tasks are given."""
+    return f"refs/forgepool/{run}/assets"
 
 
 def made_ref(run: str, key: str) -> str:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workers.bench import Bench, transcript_path
-from workers.messages import Limits, Spent, WorkOrder
-from workers.meter import Meter
-from workers.progress import Progress, read_progress
-from workers.settings import Settings
-from workers.transcript import (
+from forgepool.workers.bench import Bench, transcript_path
+from forgepool.workers.messages import Limits, Spent, WorkOrder
+from forgepool.workers.meter import Meter
+from forgepool.workers.progress import Progress, read_progress
+from forgepool.workers.settings import Settings
+from forgepool.workers.transcript import (
     Entry,
     Kept,
     Resumed,
@@ -29,7 +29,7 @@ from workers.transcript import (
     parse_transcript,
     read_transcript,
 )
-from worktrees.git import CommitId
+from forgepool.worktrees.git import CommitId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

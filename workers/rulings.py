@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.llm.messages import ToolCall
-from workers.messages import Reply, Unattended
-from workers.policy.calls import judge_call
-from workers.policy.judgement import Judgement
-from workers.policy.layers import Policy
-from workers.policy.place import Ground
-from workers.tools.tool import Answer, Asked, Tool
-from workers.transcript import Judged, Transcript, now
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.messages import Reply, Unattended
+from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.judgement import Judgement
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.place import Ground
+from forgepool.workers.tools.tool import Answer, Asked, Tool
+from forgepool.workers.transcript import Judged, Transcript, now
 
 Rule = Callable[[ToolCall, Tool], Answer | None]
 """The answer to a call that is not to be carried out; None where it is."""

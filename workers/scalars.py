@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from workers.mistakes import shown
+from forgepool.workers.mistakes import shown
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

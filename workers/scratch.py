@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.sandbox import tree
-from worktrees.trees import is_folder, remove_rubbish
+from forgepool.workers.sandbox import tree
+from forgepool.worktrees.trees import is_folder, remove_rubbish
 
 _PREFIX = "fpool-"
 """Short: a unix socket's whole path has room for a hundred bytes."""

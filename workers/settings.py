@@ -5,13 +5,13 @@ Every name below is read from `FORGEPOOL_<NAME>`. Nothing else in the four packa
 """
 
 import os
+import re
 import socket
 import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 
 def _xdg(variable: str, fallback: str) -> Path:
@@ -20,10 +20,15 @@ def _xdg(variable: str, fallback: str) -> Path:
     return Path(found) if Path(found).is_absolute() else Path.home() / fallback
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Where this host keeps things, and which Redis it talks to."""
 
-    model_config = SettingsConfigDict(env_prefix="FORGEPOOL_", frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def __init__(self, **given: object) -> None:
+        """Read the environment for what is not given."""
+        found = ((name, os.environ.get(f"FORGEPOOL_{name.upper()}")) for name in type(self).model_fields)
+        super().__init__(**{name: value for name, value in found if value is not None} | given)
 
     home: Path = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state") / "forgepool")
     """Journals, transcripts, logs, reports: what a person keeps."""
@@ -62,6 +67,9 @@ class Settings(BaseSettings):
 
     context: str = "ledger"
     """How conversations with models are kept short where neither plan nor task says it: a context profile."""
+
+    setup_network: Literal["none", "host"] = "none"
+    """With `host`, set-up commands reach packages as this host does: its indexes, proxies and authorities."""
 
     policy: Path | None = None
     """The file of rules for what agents may do, laid over those that are shipped; found when not given."""
@@ -106,6 +114,22 @@ def inherited_environment() -> dict[str, str]:
     """The few variables a command run for a task gets from the host: enough to find programs, no secrets."""
     kept = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
     return {name: os.environ[name] for name in (*kept, *_TOOLCHAINS) if name in os.environ}
+
+
+_OF_PACKAGES = re.compile(
+    r"(?:PIP|UV|NPM_CONFIG|npm_config)_.+|(?:https?|all|no)_proxy|(?:HTTPS?|ALL|NO)_PROXY"
+    r"|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|NETRC|VIRTUAL_ENV|XDG_CONFIG_HOME"
+)
+
+
+def package_environment() -> dict[str, str]:
+    """What this host's variables tell pip, uv and npm, passwords included. No command is given it as it is."""
+    return {name: value for name, value in os.environ.items() if value and _OF_PACKAGES.fullmatch(name)}
+
+
+def environment_value(name: str) -> str:
+    """A variable that a file of the user's names, as `${NPM_TOKEN}` in an `.npmrc`; empty where it is not set."""
+    return os.environ.get(name, "")
 
 
 def put_first_on_path(folder: str) -> None:

@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Sequence
 
-from workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
-from workers.llm.messages import Text
-from workers.messages import PhaseName
-from workers.shell_words import reads_only
-from workers.transcript import Entry, Said
+from forgepool.workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
+from forgepool.workers.llm.messages import Text
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.shell_words import reads_only
+from forgepool.workers.transcript import Entry, Said
 
 MOST_EXPLORING = 20
 """Turns of the model that PLAN may take; from P-080, which counts a longer exploration as one that will not end."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from workers.exchanges import Exchange, exchanges, normal_path, text_argument
-from workers.messages import Message
-from workers.shell_words import is_test
-from workers.transcript import Committed, Entry, Said
+from forgepool.workers.exchanges import Exchange, exchanges, normal_path, text_argument
+from forgepool.workers.messages import Message
+from forgepool.workers.shell_words import is_test
+from forgepool.workers.transcript import Committed, Entry, Said
 
 _MOST_CHARACTERS = 8_000
 _MOST_DECISIONS = 12

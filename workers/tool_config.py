@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from workers.documents import load, read_text
-from workers.messages import Message, PhaseName
+from forgepool.workers.documents import load, read_text
+from forgepool.workers.messages import Message, PhaseName
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _Argv = Annotated[tuple[str, ...], Field(min_length=1)]

@@ -15,11 +15,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from workers.context.edit import Edit
-from workers.llm.messages import ToolResult, Turn, Usage
-from workers.llm.provider import Trouble
-from workers.messages import Message, PhaseName, Spent
-from workers.policy.entries import Decision
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.llm.messages import ToolResult, Turn, Usage
+from forgepool.workers.llm.provider import Trouble
+from forgepool.workers.messages import Message, PhaseName, Spent
+from forgepool.workers.policy.entries import Decision
+from forgepool.worktrees.errors import UserError
 
 
 class Started(Message):
@@ -223,7 +224,7 @@ Entry = (
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
-class TranscriptWrong(Exception):
+class TranscriptWrong(UserError):
     """A line that no interruption explains: the file was changed by somebody else."""
 
 

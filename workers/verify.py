@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.messages import WorkOrder
-from workers.sandbox.private import Private
-from workers.sandbox.process import Command, Ended, run, shell
-from workers.tools.run import interpreter
-from workers.transcript import Verified, now
+from forgepool.workers.messages import WorkOrder
+from forgepool.workers.sandbox.private import Private
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.tools.run import interpreter
+from forgepool.workers.transcript import Verified, now
 
 _OUTPUT_CHARACTERS = 8_000
 
@@ -89,7 +89,7 @@ def _red(command: str, ended: Ended) -> Finding:
         return Finding(verdict="infrastructure", detail=detail)
     detail = f"acceptance command '{command}' {said(ended)}"
     verdict: Literal["red", "stopped"] = "stopped" if ended.how == "stopped" else "red"
-    return Finding(verdict=verdict, detail=detail, output=ended.tail, log=str(ended.log))
+    return Finding(verdict=verdict, detail=detail, output=ended.excerpt, log=str(ended.log))
 
 
 def said(ended: Ended) -> str:

@@ -19,7 +19,8 @@ from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 
-from workers.messages import Message
+from forgepool.workers.messages import Message
+from forgepool.worktrees.errors import InfrastructureError
 
 Queue = str
 ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
@@ -97,7 +98,7 @@ app.conf.update(
         "supervisor.entry.check": {"queue": CHECKS},
         "supervisor.entry.land": {"queue": LANDINGS},
     },
-    imports=("workers.entry", "supervisor.entry"),
+    imports=("forgepool.workers.entry", "forgepool.supervisor.entry"),
 )
 
 
@@ -109,7 +110,7 @@ class Job(Protocol):
     def apply_async(self, args: tuple[str, ...], *, task_id: str, **options: Any) -> object: ...
 
 
-class BrokerRefused(Exception):
+class BrokerRefused(InfrastructureError):
     """Redis is there and will not have us: a wrong password, a wrong database. One sentence."""
 
 

@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
+WORK = "Forgepool-Work"
+"""The trailer that says of a landing which task's work it is."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 

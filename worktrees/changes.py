@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
 
 Status = Literal["A", "M", "D", "R", "T"]
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worktrees.config import restore_config
-from worktrees.git import CommitId, Git, GitFailed, Output, TreeId
-from worktrees.locks import taken
-from worktrees.mirror import Mirror, MissingCommit
-from worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
+from forgepool.worktrees.config import restore_config
+from forgepool.worktrees.git import CommitId, Git, GitFailed, Output, TreeId
+from forgepool.worktrees.locks import taken
+from forgepool.worktrees.mirror import Mirror, MissingCommit
+from forgepool.worktrees.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
 
 _GITLINK = "160000"
 _UNREADABLE = (

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from worktrees.candidate import write_commit
-from worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
-from worktrees.overlay import files_of, with_files
-from worktrees.replay import as_child, branch_commits, made_again
+from forgepool.worktrees.candidate import write_commit
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from forgepool.worktrees.overlay import files_of, with_files
+from forgepool.worktrees.replay import as_child, branch_commits, made_again
 
 LandingStyle = Literal["merge", "squash", "rebase"]
 """How a branch comes into the target: a merge commit, one plain commit, or its own commits made again one by one."""

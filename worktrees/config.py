@@ -5,7 +5,7 @@ A mirror's own configuration: one of two known texts, put back whenever it is fo
 import os
 from pathlib import Path
 
-from worktrees.git import GitFailed
+from forgepool.worktrees.git import GitFailed
 
 _CONFIG = """\
 [core]

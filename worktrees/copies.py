@@ -11,7 +11,7 @@ import sys
 from io import FileIO
 from pathlib import Path
 
-from worktrees.beneath import LISTED, Beneath
+from forgepool.worktrees.beneath import LISTED, Beneath
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

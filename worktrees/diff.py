@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, cast
 
-from worktrees.git import CommitId, Git, GitFailed, TreeId
-from worktrees.hunks import Hunk, parsed_hunks
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.hunks import Hunk, parsed_hunks
 
 FileStatus = Literal["A", "M", "D", "R", "T"]
 
@@ -163,7 +163,12 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
     return frozenset(path for path, value in told if value in ("set", "true"))
 
 
-def _records(git: Git, base: CommitId, tree: TreeId) -> list[_Record]:
+def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
+    """The new name of each file of `base` that has another one in `tree`."""
+    return {one.old_path: one.path for one in _records(git, base, tree) if one.old_path is not None}
+
+
+def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[_Record]:
     said = git.run(
         "diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", "--full-index", base, tree
     )

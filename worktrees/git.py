@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
 
-from worktrees.fence import Fence, fence_holds
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.fence import Fence, fence_holds
 
 if TYPE_CHECKING:
     from git.cmd import Git as Door
@@ -74,7 +75,7 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$|^[/.-]")
 
 
-class GitFailed(Exception):
+class GitFailed(InfrastructureError):
     """Git is missing, ended with a status nobody expected, or did not end in time. Nothing is known then."""
 
     def __init__(self, argv: tuple[str, ...], status: int, stderr: str) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
 
-from worktrees.git import (
+from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git import (
     Git,
     GitFailed,
     find_repository,
@@ -24,7 +25,7 @@ _HELPER = re.compile(r"[A-Za-z0-9]+::")
 _HOST_PATH = re.compile(r"[^/:\s]+:(?!:)")
 
 
-class HubUnusable(Exception):
+class HubUnusable(UserError):
     """The hub cannot be worked with; the text says why and what would be right."""
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from worktrees.config import SHA1, SHA256, is_whole, restore_config
-from worktrees.git import (
+from forgepool.worktrees.config import SHA1, SHA256, is_whole, restore_config
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git import (
     MINIMUM,
     CommitId,
     Git,
@@ -29,10 +30,10 @@ from worktrees.git import (
     run_outside,
     without_password,
 )
-from worktrees.hub import is_url
-from worktrees.hub_locks import remove_stale_locks
-from worktrees.locks import held
-from worktrees.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
+from forgepool.worktrees.hub import is_url
+from forgepool.worktrees.hub_locks import remove_stale_locks
+from forgepool.worktrees.locks import held
+from forgepool.worktrees.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = (
@@ -47,7 +48,7 @@ _MANY_PACKS = 40
 _NO_OPTIONS = "does not support push options"
 
 
-class MissingCommit(Exception):
+class MissingCommit(InfrastructureError):
     """The hub has no such commit on the refs that were asked for."""
 
     def __init__(self, commit: str, hub: str) -> None:
@@ -101,6 +102,11 @@ class Mirror:
         """One fetch, alone on this mirror; without refspecs, of every branch."""
         with held(self.lock):
             self._fetch(refspecs or (_HEADS,))
+
+    def bring(self, *refs: str) -> None:
+        """Fetches what the hub's refs are at and keeps no ref of it: also in a clone that is a person's own."""
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
+        self.git.run(*self._helper, "fetch", *quiet, "--", self.hub, *refs, env=self._network)
 
     def hub_refs(self, *patterns: str) -> dict[str, CommitId]:
         """Where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 Files = Mapping[str, str]
 """By path, mode and id of what lies there: `100644 8baef1b4...`."""

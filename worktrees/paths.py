@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from worktrees.git import CommitId, Git
+from forgepool.worktrees.git import CommitId, Git
 
 Kind = Literal["file", "symlink", "submodule", "folder"]
 _KINDS: dict[str, Kind] = {"100644": "file", "100755": "file", "120000": "symlink", "160000": "submodule"}

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _KEPT = "forgepool-kept"
-_MARK = "# The hook of `forgepool gate protect`"
+_MARK = "# The hook of `forgepool queue protect`"
 _HOOK = r"""#!/bin/sh
-# The hook of `forgepool gate protect`: the branches named in forgepool/gate/targets are moved by the gate alone.
-# `forgepool gate protect HUB --off` takes it away. A hook that was here before is in forgepool-kept, and run as well.
+# The hook of `forgepool queue protect`: the branches named in forgepool/gate/targets are moved by the gate alone.
+# `forgepool queue protect HUB --off` takes it away. A hook that was here before is in forgepool-kept, and run as well.
 
 gate=$(git rev-parse --git-common-dir)/forgepool/gate || exit 1
 kept=${0%/*}/forgepool-kept/pre-receive
@@ -52,7 +52,7 @@ while read -r old new ref; do
 "
     [ -d "$gate" ] || continue
     if [ ! -r "$gate/targets" ] || [ ! -r "$gate/digest" ]; then
-        echo "the gate's files in the hub cannot be read; its owner puts them right with: forgepool gate protect" >&2
+        echo "the gate's files in the hub cannot be read; its owner puts them right with: forgepool queue protect" >&2
         exit 1
     fi
     if is_gated "$ref" && ! comes_from_gate; then
@@ -61,7 +61,7 @@ while read -r old new ref; do
             echo "$name is moved by its gate alone, and the token of this push is not the gate's:" \
                 "FORGEPOOL_GATE_TOKEN must be what is in forgepool/gate/token of the hub" >&2
         else
-            echo "$name is moved by its gate alone; push a branch of your own, then: forgepool gate submit BRANCH" >&2
+            echo "$name is moved by its gate alone; push a branch of your own, then: forgepool queue submit BRANCH" >&2
         fi
         exit 1
     fi

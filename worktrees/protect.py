@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from worktrees.git import Git, is_ref, without_password
-from worktrees.hub import HubFacts, inspect_hub, is_url
-from worktrees.pre_receive import (
+from forgepool.worktrees.git import Git, is_ref, without_password
+from forgepool.worktrees.hub import HubFacts, inspect_hub, is_url
+from forgepool.worktrees.pre_receive import (
     CannotProtect,
     is_ours,
     is_there,

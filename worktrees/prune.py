@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from worktrees.git import is_ref
-from worktrees.locks import held, taken
-from worktrees.mirror import Mirror
-from worktrees.push import RefUpdate, Refused, Stale
-from worktrees.slots import Slot, discard, slots_of
-from worktrees.trees import remove_rubbish, remove_tree
+from forgepool.worktrees.git import is_ref
+from forgepool.worktrees.locks import held, taken
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import RefUpdate, Refused, Stale
+from forgepool.worktrees.slots import Slot, discard, slots_of
+from forgepool.worktrees.trees import remove_rubbish, remove_tree
 
 _MOST_AT_ONCE = 500
 """Refs deleted by one push: each costs two words of its command line."""

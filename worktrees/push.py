@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from worktrees.git import CommitId, GitFailed, Output, is_object_id, is_ref, without_password
+from forgepool.worktrees.git import CommitId, GitFailed, Output, is_object_id, is_ref, without_password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ The commits of a branch, made again one by one on top of another commit: what `g
 Each keeps its author, its message and its date, so that the same branch on the same base gives the same commits.
 """
 
-from worktrees.candidate import Identity, write_commit
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.candidate import Identity, write_commit
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 _FIELDS = "%T%x00%P%x00%an%x00%ae%x00%ct%x00%B"
 

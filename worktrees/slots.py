@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from worktrees.git import CommitId, Git, GitFailed
-from worktrees.trees import is_folder, level, remove_tree
+from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.trees import is_folder, level, remove_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

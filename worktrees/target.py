@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from worktrees.git import CommitId, TreeId
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate, Refused, Stale
 
 
 class CertificateMismatch(ValueError):
     """The commit is not what the certificate speaks of, or would drop commits of the target."""
 
 
-class TargetRefused(Exception):
+class TargetRefused(InfrastructureError):
     """The hub does not let the target be created; the text says why."""
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from worktrees.beneath import LISTED, Beneath
+from forgepool.worktrees.beneath import LISTED, Beneath
 
 
 def is_folder(path: Path) -> bool:

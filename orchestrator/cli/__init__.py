@@ -6,6 +6,16 @@ Every command answers with one of five exit statuses: 0 all landed, 1 something 
 Commands live in modules by what they are about; each is a thin shell around functions that can be called without it.
 """
 
-from orchestrator.cli.app import main
+import sys
 
-__all__ = ["main"]
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Runs the command line and exits with its status; so does Ctrl-C while its modules are still being loaded."""
+    try:
+        from forgepool.orchestrator.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

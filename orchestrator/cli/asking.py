@@ -1,19 +1,23 @@
-"""Questions about runs: `runs`, `status`, `events`, `report`."""
+"""Questions about runs: `runs`, `status`, `events`, `report`, `logs`."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from orchestrator import runs
-from orchestrator.cli.outcome import tell_table, tell_use
-from orchestrator.cli.running import Json, Run
-from orchestrator.cli.say import complain, out, printable, say, say_json, table
-from orchestrator.journal import JournalUnreadable, Recorded, is_being_written, read
-from orchestrator.report import report_lines
-from orchestrator.standing import standing
-from orchestrator.telling import sentence
-from workers.settings import Settings
+from forgepool.orchestrator import runs
+from forgepool.orchestrator.cli.outcome import tell_table, tell_use
+from forgepool.orchestrator.cli.requesting import Task, kept_with
+from forgepool.orchestrator.cli.running import Json, Run
+from forgepool.orchestrator.cli.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.terminal import print_table, say_output
+from forgepool.orchestrator.journal import JournalUnreadable, Recorded, is_being_written, read
+from forgepool.orchestrator.report import report_lines
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.task_logs import TaskLog, task_logs
+from forgepool.orchestrator.telling import sentence
+from forgepool.workers.settings import Settings
 
 _FOLLOW_S = 0.3
 OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
@@ -24,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(events)
     app.command()(report)
+    app.command()(logs)
 
 
 def list_runs(as_json: Json = False) -> None:
@@ -33,7 +38,7 @@ def list_runs(as_json: Json = False) -> None:
     if as_json:
         say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
     elif rows:
-        out().print(table(("run", "outcome", "landed", "target", "hub"), rows))
+        print_table(("run", "outcome", "landed", "target", "hub"), rows)
     else:
         say("there are no runs yet; `forgepool run PLAN` starts one")
 
@@ -60,7 +65,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
     say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
     tell_table(now)
     if now.shut:
-        say(f"the gate is shut: {now.shut}")
+        say(f"landing is paused: {now.shut}")
     tell_use(now)
     if kept.plan_file_changed():
         say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")
@@ -90,6 +95,53 @@ def report(run: OptionalRun = None, as_json: Json = False) -> None:
         return
     for line in report_lines(kept, state, recorded):
         say(line)
+
+
+def logs(
+    run: Run,
+    task: Task,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="NAME", help="Print this check's logs; `agent` is a name as well.")
+    ] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt; default: of all.")] = None,
+) -> int:
+    """Print the log of a task's command, acceptance, checks or review; where there are several, list them."""
+    kept = kept_with(run, task)
+    state, recorded = kept.replay()
+    found = task_logs(kept.folder, recorded, task)
+    found = [log for log in found if attempt in (None, log.attempt) and (check is None or log.is_of(check))]
+    here = [log for log in found if log.here]
+    if check is not None and here:
+        here = [log for log in here if log.path.parent == here[-1].path.parent]
+    if len(here) == 1 or (here and check is not None):
+        _print_logs(here)
+    elif here:
+        print_table(("attempt", "log", "path"), [(str(log.attempt), log.name, str(log.path)) for log in here])
+        say(f"print one with: forgepool logs {state.run} {task} --check NAME --attempt N")
+    for log in found:
+        if not log.here:
+            say(f"attempt {log.attempt}: its logs are on {log.host}, in {log.path}")
+    told = state.tasks[task].told
+    if told is not None:
+        say(f"its checks ran at the gate: forgepool logs {told.gate} {told.entry}")
+    if not found and told is None:
+        return complain(_no_logs(kept, recorded, task), 1)
+    return 0
+
+
+def _no_logs(kept: runs.KeptRun, recorded: Sequence[Recorded], task: str) -> str:
+    known = dict.fromkeys(f"{log.name} (attempt {log.attempt})" for log in task_logs(kept.folder, recorded, task))
+    there = f"it has: {', '.join(known)}" if known else "it has none yet"
+    return f"task '{task}' has no such log; {there}"
+
+
+def _print_logs(found: Sequence[TaskLog]) -> None:
+    for log in found:
+        if len(found) > 1:
+            say(f"==> {log.name}, attempt {log.attempt}: {log.path} <==")
+        with log.path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            for line in lines:
+                say_output(line.rstrip("\n"))
 
 
 def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:

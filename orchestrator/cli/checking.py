@@ -1,19 +1,24 @@
 """`forgepool check`: validates a plan and shows what would happen, without starting anything."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import out, say, say_json, table
-from orchestrator.course import Course
-from orchestrator.hub import CannotRun, Hub, open_hub, read_plan
-from orchestrator.overlap import NOTHING, shared_files
-from orchestrator.plan import Plan
-from orchestrator.readiness import preview
-from orchestrator.refusals import refuse_unready
-from workers.settings import Settings
-from worktrees.changes import tree_paths
+from forgepool.orchestrator.cli.base import exit_status_of_base, interruptible, say_interrupted, tell_base
+from forgepool.orchestrator.cli.say import complain, say, say_json
+from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.hub import CannotRun, Hub, open_hub, read_plan
+from forgepool.orchestrator.overlap import NOTHING, shared_files
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.preflight import check_tip, lacking
+from forgepool.orchestrator.readiness import preview
+from forgepool.orchestrator.refusals import refuse_unready
+from forgepool.supervisor.messages import CheckResult
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.changes import tree_paths
 
 _MOST_SHOWN = 20
 
@@ -25,21 +30,53 @@ def register(app: typer.Typer) -> None:
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
     repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
+    with_checks: Annotated[
+        bool, typer.Option("--with-checks", help="Also run the checks on the target as it is now.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
 ) -> int:
     """Check a plan and preview it: the order, what runs together, what waits and why."""
-    hub = open_hub(repo, Settings())
+    settings = Settings()
+    hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
     problems = []
     try:
         refuse_unready(read, hub)
+        problems += lacking(read, hub, settings, plan.parent)
     except CannotRun as problem:
         problems.append(str(problem))
-    return preview_plan(read, hub, as_json=as_json, problems=problems)
+    if not with_checks or problems:
+        status = preview_plan(read, hub, as_json=as_json, problems=problems)
+        if with_checks:
+            complain("the checks are not run before these problems are solved", 0)
+        return status
+    with interruptible() as stop:
+        base = _check_target(read, hub, settings, stop)
+        if stop():
+            return say_interrupted()
+    return preview_plan(read, hub, as_json=as_json, base=base)
 
 
-def preview_plan(plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None) -> int:
-    """Prints the preview; exit status 0, or 2 when there are problems."""
+def _check_target(plan: Plan, hub: Hub, settings: Settings, stop: Callable[[], bool]) -> CheckResult:
+    return check_tip(
+        hub,
+        hub.tip_for(plan),
+        plan.target if plan.target in hub.heads else plan.base or hub.facts.default_branch or plan.target,
+        settings,
+        plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
+        waived=plan.checks == "none",
+        stop=stop,
+    )
+
+
+def preview_plan(
+    plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None, base: CheckResult | None = None
+) -> int:
+    """
+    Prints the preview, and what the checks said of the target where they were run.
+
+    The exit status is 0, or 2 when there are problems; that of the checks where they were run.
+    """
     course = Course(plan, {})
     shown = preview(course.graph)
     tip = hub.tip_for(plan)
@@ -68,10 +105,15 @@ def preview_plan(plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | N
         "problems": problems or [],
     }
     if as_json:
-        say_json(answer)
+        say_json(answer | ({"base": base.model_dump(mode="json")} if base is not None else {}))
     else:
         _tell(plan, course, answer, shown.waves, conflicts)
-    return 2 if problems else 0
+    if base is None:
+        return 2 if problems else 0
+    if not as_json:
+        say("")
+        tell_base(base, plan.target if plan.target in hub.heads else "the base")
+    return exit_status_of_base(base)
 
 
 def _tell(
@@ -100,7 +142,7 @@ def _tell(
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]
-    out().print(table(("start", "task", "wave", "needs", "may write"), rows))
+    print_table(("start", "task", "wave", "needs", "may write"), rows)
     if len(course.graph.order) > len(rows):
         say(f"... and {len(course.graph.order) - len(rows)} more; --json has them all")
     if conflicts:

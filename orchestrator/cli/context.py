@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import switching
-from orchestrator.cli.say import out, say, say_json, table
-from orchestrator.telling import counted
-from workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
-from workers.context.replay.cost import ANTHROPIC
-from workers.context.replay.formats import read_recordings
-from workers.context.replay.prices import prices as prices_named
-from workers.context.replay.recording import BadRecording, Recording
-from workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, Terms
+from forgepool.orchestrator.cli import switching
+from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.cli.terminal import out, table
+from forgepool.orchestrator.telling import counted
+from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
+from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.formats import read_recordings
+from forgepool.workers.context.replay.prices import prices as prices_named
+from forgepool.workers.context.replay.recording import BadRecording, Recording
+from forgepool.workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, Terms
 
 _ENDINGS = frozenset({".json", ".jsonl", ".traj"})
 _WIDTH = 132
@@ -41,7 +43,7 @@ _COLUMNS = (
 
 def register(app: typer.Typer) -> None:
     context = typer.Typer(
-        help="What a model is shown of its conversation.", no_args_is_help=True, rich_markup_mode=None
+        cls=CommandGroup, help="What a model is shown of its conversation.", no_args_is_help=True, rich_markup_mode=None
     )
     context.command()(replay)
     switching.register(context)

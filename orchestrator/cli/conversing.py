@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.requesting import Task, kept_with
-from orchestrator.cli.running import Run
-from orchestrator.cli.say import complain, out, printable, say
-from orchestrator.hub import CannotRun
-from orchestrator.journal import is_being_written
-from orchestrator.runs import KeptRun
-from orchestrator.telling import counted
-from workers.agents.narration import Line, lines
-from workers.bench import TRANSCRIPT, attempt_logs
-from workers.llm.recording import as_script
-from workers.settings import Settings
-from workers.transcript import Entry, Said, parse_transcript
+from forgepool.orchestrator.cli.requesting import Task, kept_with
+from forgepool.orchestrator.cli.running import Run
+from forgepool.orchestrator.cli.say import complain, printable, say
+from forgepool.orchestrator.cli.terminal import out
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.journal import is_being_written
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.telling import counted
+from forgepool.workers.agents.narration import Line, lines
+from forgepool.workers.bench import TRANSCRIPT, attempt_logs
+from forgepool.workers.llm.recording import as_script
+from forgepool.workers.settings import Settings
+from forgepool.workers.transcript import Entry, Said, parse_transcript
 
 NOTHING_THERE = 1
 _LOOK_S = 0.3
@@ -144,8 +145,8 @@ def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
         yield _Source(str(path), path)
     elif kept.course.tasks[task].agent.kind != "command":
         # Only asked where this host has no file: the order was done elsewhere.
-        from orchestrator.hub import open_hub
-        from workers.progress import read_progress
+        from forgepool.orchestrator.hub import open_hub
+        from forgepool.workers.progress import read_progress
 
         hub = open_hub(kept.options.hub, Settings())
         progress = read_progress(hub.mirror, kept.options.run, task, attempt)

@@ -1,11 +1,13 @@
 """
-`forgepool demo`: a real overnight batch on a small real repository, a worker killed in the middle of it.
+`forgepool demo`: a clean-up batch on a small Python project, with a worker killed in the middle, told as a story.
 
-Nothing is staged but the repository and the plan (both in `examples/`): the run is `forgepool run`'s own, on real
-Redis, Celery and git. One task is wrong on purpose, and the demo fails if the gate lets it in.
+Every line behind a `$` is a command a person could type, and it is really run. Only Python and git are needed: the
+project uses unittest and a linter of its own. Only the repository and the plan are prepared (both are in `examples/`).
+One task is wrong on purpose, and the demo fails if that task lands.
 """
 
 import os
+import shlex
 import shutil
 import signal
 import tempfile
@@ -17,26 +19,28 @@ from typing import Annotated
 
 import typer
 
-import orchestrator
-from orchestrator.cli.live import Display, display
-from orchestrator.cli.outcome import tell_outcome
-from orchestrator.cli.running import heard, listen_to_ctrl_c
-from orchestrator.cli.say import complain, say
-from orchestrator.course import Course
-from orchestrator.hub import CannotRun, Hub, open_hub, read_plan
-from orchestrator.journal import Recorded
-from orchestrator.session import start_run
-from orchestrator.state import State
-from supervisor.checks.running import Place, run_checks
-from supervisor.definitions import read_gate_file
-from supervisor.gate import GATE_FILE
-from workers.settings import Settings, programs_folder, put_first_on_path
-from worktrees.git import CommitId, Git
+from forgepool import orchestrator
+from forgepool.orchestrator.cli.live import Display, display
+from forgepool.orchestrator.cli.outcome import exit_status, tell_outcome
+from forgepool.orchestrator.cli.running import heard, listen_to_ctrl_c
+from forgepool.orchestrator.cli.say import complain, say
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.hub import CannotRun, open_hub, read_plan
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.session import start_run
+from forgepool.orchestrator.state import State
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.process import Command, run, shell
+from forgepool.workers.settings import Settings, programs_folder, put_first_on_path, whole_environment
+from forgepool.worktrees.git import Git
 
+_PLAN = "inventory-plan.yaml"
 _VICTIM = "hash-seed-audit"
 _WRONG = "simplify-rounding"
 _REVIEWED = "weight-text"
 _KILL_AFTER_S = 1.5
+_COMMAND_S = 120.0
+_TESTS = "PYTHONPATH=src python -m unittest discover --start-directory tests"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,19 +48,44 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="Where to make the repository; default: a new folder.")] = None,
-    workers: Annotated[int, typer.Option(min=1, max=16, help="Orders at once.")] = 2,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="An empty folder for the repository, which is kept. Default: a temporary one, removed."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once.")] = 2,
 ) -> int:
-    """Run a real refactoring batch on a small repository, kill a worker in the middle, and show what landed."""
+    """Run a clean-up batch on a small project, kill a worker in the middle, and prove what landed."""
     put_first_on_path(programs_folder())
-    _require_programs()
-    settings = Settings()
-    place = folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))
+    place = (folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))).absolute()
     plan_file = _lay_out(place)
-    repository = place / "inventory"
-    say(f"a repository with a passing test suite: {repository}")
-    say(f"a plan of twelve tasks, no model needed:  {plan_file}")
-    say(f"in its middle, the worker at '{_VICTIM}' is killed with SIGKILL\n")
+    settings = Settings()
+    if folder is None:
+        settings = settings.model_copy(update={"home": place / "home", "cache": place / "cache"})
+    story = _Story(place, settings, temporary=folder is None)
+    try:
+        status = _tell(story, plan_file, settings, workers)
+    except KeyboardInterrupt:  # before the run has begun: there is nothing to look at
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    if folder is None and status == 0:
+        shutil.rmtree(place, ignore_errors=True)
+        say(f"\n{place} is removed again; `forgepool demo --folder PATH` keeps the repository to look at.")
+    else:
+        story.say_where()
+    return status
+
+
+def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) -> int:
+    repository = story.place / "inventory"
+    say("Twelve tasks on a small Python project. No model, key or network is used: codemods and replayed scripts")
+    say("stand in for agents, and a script stands in for the reviewing model.")
+    story.chapter("A project whose tests pass")
+    story.type(f"cd inventory && {_TESTS} --quiet")
+    story.chapter("A plan: which tasks wait for which, and what each may write")
+    story.type(f"forgepool check ../{_PLAN}", cwd=repository)
+    story.chapter(f"The run; soon after '{_VICTIM}' starts, its worker is killed with SIGKILL")
+    say(f"   $ forgepool run ../{_PLAN}")
     hub = open_hub(str(repository), settings)
     plan = read_plan(plan_file, hub)
     wishes = listen_to_ctrl_c()
@@ -73,17 +102,67 @@ def demo(
             programs=programs_folder(),
         )
     state = kept.state()
-    say("")
-    tell_outcome(kept, state, ending, as_json=False)
+    # Once it has ended, the folder is removed: the commands are shown as any run shows them.
+    before = story.variables if story.temporary and ending != "ended" else ""
+    tell_outcome(kept, state, ending, as_json=False, before=before)
     if ending != "ended":
-        return 130
-    say(f"look:        git -C {repository} log --graph --oneline {plan.target}\n")
-    return _verdict(state, killer, _still_green(hub, settings, state, kept.folder))
+        return exit_status(state, ending)
+    story.chapter(f"Why '{_WRONG}' was kept out: round() takes half a cent to the even neighbour")
+    story.type(f"forgepool logs {state.run} {_WRONG} --check test | head -n 12", cwd=repository)
+    story.chapter("Prove what landed: a fresh clone of the branch, its tests and its linter")
+    story.type(f"git clone --quiet --branch {plan.target} inventory proof")
+    story.type("git log --oneline --first-parent origin/main..", cwd=story.place / "proof")
+    green = story.type(f"{_TESTS} && python tools/lint.py src tests", cwd=story.place / "proof")
+    return _verdict(state, killer, green)
+
+
+@dataclass(slots=True)
+class _Story:
+    """Prints numbered chapters, and runs the commands shown in them."""
+
+    place: Path
+    settings: Settings
+    temporary: bool
+    """True where the run is kept in a folder of its own, which no other command looks into."""
+    _chapters: int = 0
+
+    def chapter(self, title: str) -> None:
+        self._chapters += 1
+        say(f"\n{self._chapters}. {title}\n")
+
+    def type(self, command: str, cwd: Path | None = None) -> bool:
+        """Show a command, run it, show its output; True if it exited with 0."""
+        say(f"   $ {command}")
+        ended = run(
+            Command(
+                argv=shell(command),
+                cwd=cwd or self.place,
+                env=whole_environment() | self._own_folders() | {"COLUMNS": "120"},
+                log=self.place / "typed.log",
+                timeout_s=_COMMAND_S,
+                confined=OPEN,
+            )
+        )
+        for line in (ended.head + ended.tail).strip().splitlines():
+            say(f"   {line}".rstrip())
+        return ended.succeeded
+
+    @property
+    def variables(self) -> str:
+        """Return the settings to write before a command, so that it finds the run."""
+        return "".join(f"{name}={shlex.quote(value)} " for name, value in self._own_folders().items())
+
+    def say_where(self) -> None:
+        before = self.variables if self.temporary else ""
+        say(f"\nEverything is kept in {self.place}; to look at the run: {before}forgepool status")
+
+    def _own_folders(self) -> dict[str, str]:
+        return {"FORGEPOOL_HOME": str(self.settings.home), "FORGEPOOL_CACHE": str(self.settings.cache)}
 
 
 @dataclass(slots=True)
 class _Killer:
-    """Listens to the run, and kills the process that works on the victim once, in the middle of its work."""
+    """Follows the run, and kills the process that works on the victim once, in the middle of its work."""
 
     shown: Display
     host: str
@@ -105,20 +184,15 @@ class _Killer:
         if time.monotonic() >= self.at:
             os.kill(int(pid), signal.SIGKILL)
             self.killed = True
-            self.shown.console.print(f"         >>> kill -9 {pid}: the worker in the middle of '{_VICTIM}' is dead")
-
-
-def _require_programs() -> None:
-    missing = [name for name in ("ruff", "pytest") if shutil.which(name) is None]
-    if missing:
-        raise CannotRun(
-            f"the demo's tasks use {' and '.join(missing)}; pip install {' '.join(missing)} beside forgepool"
-        )
+            self.shown.console.print(f"         >>> kill -9 {pid}: the demo kills the worker of '{_VICTIM}'")
 
 
 def _lay_out(place: Path) -> Path:
-    """Copies repository and plan there, and commits the former."""
-    place.mkdir(parents=True, exist_ok=True)
+    """Copy the project and the plan to an empty folder, commit the project, and return the plan's path."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as trouble:
+        raise CannotRun(f"{place} cannot be made: {trouble.strerror}; give --folder another place") from trouble
     if any(place.iterdir()):
         raise CannotRun(f"{place} is not empty; give --folder a new one")
     left_out = shutil.ignore_patterns("__pycache__", ".*_cache", "*.pyc", "__init__.py.orig")
@@ -130,32 +204,17 @@ def _lay_out(place: Path) -> Path:
         *("-c", "user.name=Demo", "-c", "user.email=demo@forgepool.invalid"),
         *("commit", "--quiet", "--message", "The inventory package, before the clean-up"),
     )
-    return place / "inventory-plan.yaml"
+    return place / _PLAN
 
 
 def _examples() -> Path:
-    """In an installed package they lie inside `orchestrator`; in a checkout beside it."""
+    """Return the folder of the examples: inside `orchestrator` when installed, beside it in a checkout."""
     inside = Path(orchestrator.__file__).parent / "examples"
     return inside if inside.is_dir() else Path(orchestrator.__file__).parents[1] / "examples"
 
 
-def _still_green(hub: Hub, settings: Settings, state: State, folder: Path) -> bool:
-    """Runs the target's own checks once more, on a clean checkout of its tip."""
-    tip = CommitId(state.tip)
-    hub.mirror.ensure(tip)
-    place = Place(mirror=hub.mirror, settings=settings, logs=folder / "logs", stop=lambda: False)
-    text = hub.mirror.git.text("show", f"{tip}:{GATE_FILE}")
-    outcome = run_checks(read_gate_file(text).checks, tip, place, label="once-more")
-    for certificate in outcome.certificates:
-        log = (folder / "logs" / f"once-more-{certificate.check}.log").read_text(errors="replace").strip()
-        say(f"{certificate.check} once more on {tip[:12]}: {log.splitlines()[-1] if log else 'green'}")
-    if outcome.failure is not None:
-        complain(f"check {outcome.failure.check} is red on the target: {outcome.failure.log_tail[-500:]}", 1)
-    return outcome.failure is None
-
-
 def _verdict(state: State, killer: _Killer, green: bool) -> int:
-    """0 when everything the demo is there to show was seen."""
+    """Return 0 if everything the demo is there to show was seen."""
     not_landed = [task.id for task in state.tasks.values() if task.phase != "landed"]
     unseen = [
         sentence
@@ -173,8 +232,8 @@ def _verdict(state: State, killer: _Killer, green: bool) -> int:
     for sentence in unseen:
         complain(sentence, 1)
     if not unseen:
-        say("the target is green; the wrong refactoring is out; the killed worker's task was done again;")
-        say(f"'{_REVIEWED}' came back from its reviewer, was mended, and landed (forgepool report says what was read)")
+        say(f"\nThe branch is green, '{_WRONG}' is not on it, the killed worker's task was done again without counting")
+        say(f"an attempt, and '{_REVIEWED}' landed after its reviewer had sent it back once.")
     return 1 if unseen else 0
 
 

@@ -1,28 +1,34 @@
 """`forgepool gate check`: the gate on any two commits of a repository, as a CI step or a hook asks it."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli import gatekeeping
-from orchestrator.cli.protecting import protect
-from orchestrator.cli.running import Sandbox, settings_with
-from orchestrator.cli.say import complain, say_json
-from orchestrator.cli.verdicts import as_json, tell_answer, tell_beginning, tell_result
-from orchestrator.gating import NOBODY, UNKNOWN, Question, Reviewing, ask, prepare
-from supervisor.definitions import CheckDefinition, read_gate_file
-from supervisor.messages import CheckResult, ReviewPolicy
-from workers.agents.families import family_said
-from workers.documents import read_text
-from workers.globs import parse
-from workers.llm.table import read_table, unknown
-from workers.segments import BadGlob
-from workers.settings import Settings
+from forgepool.orchestrator.cli import gatekeeping
+from forgepool.orchestrator.cli.base import interruptible
+from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.protecting import protect
+from forgepool.orchestrator.cli.running import Sandbox, settings_with
+from forgepool.orchestrator.cli.say import complain, say_json
+from forgepool.orchestrator.cli.verdicts import (
+    as_json,
+    tell_answer,
+    tell_beginning,
+    tell_notes,
+    tell_progress,
+    tell_result,
+)
+from forgepool.orchestrator.gating import NOBODY, UNKNOWN, Question, Reviewing, ask, prepare
+from forgepool.supervisor.definitions import CheckDefinition, read_gate_file
+from forgepool.supervisor.messages import CheckResult, ReviewPolicy
+from forgepool.workers.agents.families import family_said
+from forgepool.workers.documents import read_text
+from forgepool.workers.globs import parse
+from forgepool.workers.llm.table import read_table, unknown
+from forgepool.workers.segments import BadGlob
+from forgepool.workers.settings import Settings
 
 _STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
 _INTERRUPTED = 130
@@ -35,12 +41,23 @@ class BadWish(typer.BadParameter):
 
 
 def register(app: typer.Typer) -> None:
-    gate = typer.Typer(help="The gate: what a change must pass before it lands.", no_args_is_help=True)
+    gate = typer.Typer(
+        cls=CommandGroup, help="The gate: what a change must pass before it lands.", no_args_is_help=True
+    )
     gate.callback()(_gate)
     gate.command()(check)
-    gatekeeping.register(gate)
-    gate.command()(protect)
+    # The names of one release ago.
+    gatekeeping.register(gate, hidden=True)
+    gate.command(hidden=True)(protect)
     app.add_typer(gate, name="gate")
+    queue = typer.Typer(
+        cls=CommandGroup,
+        help="The merge queue: each branch that is submitted (an entry) is tested, and lands or is returned.",
+        no_args_is_help=True,
+    )
+    gatekeeping.register(queue)
+    queue.command()(protect)
+    app.add_typer(queue, name="queue")
 
 
 def _gate() -> None:
@@ -53,7 +70,9 @@ def check(
     repo: Annotated[str, typer.Option(help="Path or URL of the repository.")] = ".",
     plan_checks: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Checks besides those of the base's forgepool.yaml, in a file of its form."),
+        typer.Option(
+            metavar="FILE", help="More checks than those of the base's forgepool.yaml, in a file of the same form."
+        ),
     ] = None,
     grant: Annotated[
         Globs, typer.Option(metavar="GLOB", help="Protected paths and tests that may be changed; may be given again.")
@@ -66,10 +85,11 @@ def check(
     ] = None,
     author_family: Annotated[
         str,
-        typer.Option(metavar="NAME", help=f"Family of the models that wrote it; '{NOBODY}' where none did."),
+        typer.Option(metavar="NAME", help=f"Family of the models that wrote it; '{NOBODY}' for a person's."),
     ] = UNKNOWN,
     review: Annotated[
-        Reviewing, typer.Option(help="auto: where somebody of another family can be asked. required: else it fails.")
+        Reviewing,
+        typer.Option(help="auto: review where a model of another family is there. required: fail without one."),
     ] = "auto",
     reviewer: Annotated[str | None, typer.Option(metavar="MODEL", help="Who reviews; default: by the route.")] = None,
     scripted: Annotated[
@@ -105,17 +125,20 @@ def check(
 
     def heard(result: CheckResult) -> None:
         if not as_json_:
-            tell_result(result, scans_only=scans_only)
+            tell_result(result, scans_only=scans_only, person=question.family == NOBODY)
 
-    with _interruptible() as stop:
-        answer = ask(ready, settings, stop=stop, heard=heard)
+    with interruptible() as stop:
+        told = (lambda progress: None) if as_json_ else partial(tell_progress, base=ready.named[0])
+        answer = ask(ready, settings, stop=stop, heard=heard, hear=told)
         interrupted = stop()
     if as_json_:
         say_json(as_json(ready, answer, interrupted=interrupted))
     elif not interrupted:
         tell_answer(answer, question.policy.threshold)
+        if answer.result is not None and question.family == NOBODY:
+            tell_notes(answer.result)
     if interrupted:
-        return complain("interrupted; nothing is known of the change", _INTERRUPTED)
+        return complain("interrupted before there was a verdict", _INTERRUPTED)
     return _STATUS[answer.verdict]
 
 
@@ -139,7 +162,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scans.scanning import RULES
 
     for rule in written:
         if rule not in RULES:
@@ -169,21 +192,3 @@ def _policy(reviewer: str | None, scripted: Path | None, settings: Settings) -> 
     if reviewer not in known:
         raise BadWish(f"--reviewer: {unknown('model', reviewer, known)}")
     return ReviewPolicy(by=(reviewer,))
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or a polite signal has come; a second Ctrl-C waits for nothing."""
-    asked: list[int] = []
-
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = [(number, signal.signal(number, interrupted)) for number in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, former in before:
-            signal.signal(number, former)

@@ -1,4 +1,4 @@
-"""`forgepool gate serve`, and what it is asked: `submit`, `status`, `explain`."""
+"""`forgepool queue serve`, and what it is asked: `submit`, `status`, `explain`."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,52 +9,58 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import gatewords
-from orchestrator.cli.gatewords import Entry, Gate, Json
-from orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
-from orchestrator.cli.say import complain, out, printable, say, say_json, table
-from orchestrator.forges.protocol import LABEL
-from orchestrator.gatekeeper.api.service import api_beside
-from orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
-from orchestrator.gatekeeper.course import PeoplesReview
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, frozen_words, overload, standing_of, standings
-from orchestrator.gatekeeper.freezes import BadFreeze, refuse_endless
-from orchestrator.gatekeeper.naming import found, gates_called
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.serving import Beside, posts
-from orchestrator.gatekeeper.serving import serve as keep
-from orchestrator.gatekeeper.submissions import CLASSES
-from orchestrator.gatekeeper.submitting import Wish
-from orchestrator.gatekeeper.submitting import submit as give
-from orchestrator.gatekeeper.telling import gate_sentence
-from orchestrator.hub import CannotRun
-from orchestrator.journal import Recorded
-from orchestrator.loop import Wishes
-from orchestrator.runs import KeptRun
-from orchestrator.state import State
-from orchestrator.telling import telling_line
-from workers.settings import Settings
+from forgepool.orchestrator.cli import gatewords
+from forgepool.orchestrator.cli.elsewhere import Hub, Server, TokenFile, hub_queues, one_of, server_queue
+from forgepool.orchestrator.cli.gatewords import Entry, Json, Target
+from forgepool.orchestrator.cli.live import event_style
+from forgepool.orchestrator.cli.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
+from forgepool.orchestrator.cli.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.orchestrator.cli.waiting import wait_for
+from forgepool.orchestrator.forges.protocol import LABEL
+from forgepool.orchestrator.gatekeeper.api.service import api_beside
+from forgepool.orchestrator.gatekeeper.board import Board, board_of, entry_of
+from forgepool.orchestrator.gatekeeper.bot.service import EVERY_S, Connection, bot_beside
+from forgepool.orchestrator.gatekeeper.course import PeoplesReview
+from forgepool.orchestrator.gatekeeper.explaining import EntryStanding
+from forgepool.orchestrator.gatekeeper.freezes import BadFreeze, refuse_endless
+from forgepool.orchestrator.gatekeeper.naming import found, gates_called
+from forgepool.orchestrator.gatekeeper.remote.hub import HubQueue, explained_by, shown_by
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.gatekeeper.serving import Beside, posts
+from forgepool.orchestrator.gatekeeper.serving import serve as keep
+from forgepool.orchestrator.gatekeeper.submissions import CLASSES
+from forgepool.orchestrator.gatekeeper.submitting import Wish
+from forgepool.orchestrator.gatekeeper.submitting import submit as give
+from forgepool.orchestrator.gatekeeper.telling import gate_sentence
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.journal import Recorded, is_being_written
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.telling import telling_lines
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import GitFailed, without_password
 
 Words = list[str] | None
+Shown = tuple[Board, str]
 
 
-def register(gate: typer.Typer) -> None:
+def register(queue: typer.Typer, *, hidden: bool = False) -> None:
     for command in (serve, submit, status, explain):
-        gate.command()(command)
-    gatewords.register(gate)
+        queue.command(hidden=hidden)(command)
+    gatewords.register(queue, hidden=hidden)
 
 
 def serve(
     repo: Annotated[str, typer.Option(metavar="HUB", help="Path or URL of the repository the target lives in.")] = ".",
     target: Annotated[
-        Words, typer.Option(metavar="BRANCH", help="The branch to be gated; may be given again. Default: main.")
+        Words, typer.Option(metavar="BRANCH", help="The queue's branch; may be given again. Default: main.")
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine, of all branches.")
+        int, typer.Option(min=1, max=64, help="Batches of entries tested at once on this machine, of all branches.")
     ] = 1,
-    people: Annotated[
-        PeoplesReview, typer.Option(help="What entries that no model wrote want besides green checks.")
-    ] = "none",
+    people: Annotated[PeoplesReview, typer.Option(help="What a person's branch needs besides green checks.")] = "none",
     freeze: Annotated[
         Words,
         typer.Option(
@@ -62,27 +68,31 @@ def serve(
             help='Nothing but hotfixes lands then, as in "fri 16:00 - mon 08:00"; may be given again.',
         ),
     ] = None,
-    freeze_zone: Annotated[str, typer.Option(metavar="ZONE", help="Of --freeze; default: the machine's.")] = "",
+    freeze_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone of --freeze; default: the machine's.")
+    ] = "",
     most_of_one: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Entries of one submitter tested at once while others wait.")
     ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
-    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the gate's HTTP API there.")] = None,
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the queue's HTTP API there.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="The API's token; default: FORGEPOOL_GATE_API_TOKEN.")] = None,
     forge: Annotated[
         str | None, typer.Option(metavar="KIND:NAME", help="Take changes in of github:OWNER/REPO or gitlab:GROUP/NAME.")
     ] = None,
-    forge_url: Annotated[str | None, typer.Option(help="Of the forge's API; default: the vendor's own.")] = None,
+    forge_url: Annotated[
+        str | None, typer.Option(help="Address of the forge's API; default: the vendor's own.")
+    ] = None,
     forge_git: Annotated[str | None, typer.Option(help="Where git fetches its changes; default: at the forge.")] = None,
     label: Annotated[str, typer.Option(help="Which changes of the forge are taken in.")] = LABEL,
     every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Between looks at the forge.")] = EVERY_S,
 ) -> int:
     """
-    Keep the gate in front of a branch, or of several of one repository, until Ctrl-C: what is submitted is tested, and
+    Serve the merge queue of a branch, or of several of one repository, until Ctrl-C: what is submitted is tested, and
     lands or is returned.
 
-    What is checked is what each branch's own forgepool.yaml says. Killed and started again, it goes on where it was.
+    Each branch's own forgepool.yaml says what is checked. Killed and started again, it goes on where it was.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
     _refuse_together(targets, {"--http": http, "--forge": forge})
@@ -120,9 +130,9 @@ def _refuse_together(targets: Sequence[str], serving_one: Mapping[str, str | Non
 
 def _opening(targets: Sequence[str], hub: str) -> str:
     if len(targets) == 1:
-        return f"the gate of {targets[0]} in {hub} is open; to be let in: forgepool gate submit BRANCH"
+        return f"the queue of {targets[0]} in {hub} is open; submit with: forgepool queue submit BRANCH"
     which = f"{', '.join(targets[:-1])} and {targets[-1]}"
-    return f"the gates of {which} in {hub} are open; to be let in: forgepool gate submit BRANCH --target TARGET"
+    return f"the queues of {which} in {hub} are open; submit with: forgepool queue submit BRANCH --target TARGET"
 
 
 def _column(targets: Sequence[str]) -> int:
@@ -131,12 +141,12 @@ def _column(targets: Sequence[str]) -> int:
 
 
 def _stays_shut(target: str, trouble: Exception) -> None:
-    _note(f"the gate of {target} stays shut, the others are kept; {_first_line(trouble)}; mend it, then serve anew")
+    _note(f"the queue of {target} is not served, the others are; {_first_line(trouble)}; correct it, then start again")
 
 
 def _left(targets: Sequence[str], gate: State, trouble: Exception) -> None:
     if len(targets) > 1:
-        _note(f"the gate of {gate.target} is left, the others go on; {_first_line(trouble)}")
+        _note(f"the queue of {gate.target} has stopped, the others go on; {_first_line(trouble)}")
 
 
 def _first_line(trouble: Exception) -> str:
@@ -147,8 +157,8 @@ def _first_line(trouble: Exception) -> str:
 def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:
     """Says how a gate is left; its exit status."""
     waiting = len(kept.state().train.line.entries)
-    name = "the gate" if alone else f"the gate of {kept.options.target}"
-    say(f"{name} is left; {waiting} in line go on when it is kept again" if waiting else f"{name} is left")
+    name = "the queue" if alone else f"the queue of {kept.options.target}"
+    say(f"{name} has stopped; {waiting} in line go on when it is served again" if waiting else f"{name} has stopped")
     return 130 if wishes.stop and waiting else 0
 
 
@@ -160,30 +170,45 @@ def _tell(column: int, state: State, recorded: Sequence[Recorded]) -> None:
     """With a column of the target's name where there are several."""
     target = f"{state.target:<{column}}  " if column else ""
     for one in recorded:
-        said = gate_sentence(one.event, run=state.run)
+        said = gate_sentence(one.event, state)
         if said is not None:
-            say(f"{time.strftime('%H:%M:%S', time.localtime(one.at))} {target}{printable(said)}")
-        if (more := telling_line(one)) != "":
-            say(f"         {' ' * len(target)}| {printable(more)}")
+            stamp = time.strftime("%H:%M:%S", time.localtime(one.at))
+            say(f"{stamp} {target}{printable(said)}", style=event_style(one.event))
+        for line in telling_lines(one):
+            say(f"         {' ' * len(target)}| {printable(line)}")
 
 
 def submit(
-    what: Annotated[str, typer.Argument(metavar="BRANCH|COMMIT", help="What is to be let in.")],
-    repo: Annotated[str, typer.Option(help="The clone that has it.")] = ".",
-    hub: Annotated[str | None, typer.Option(help="Default: the clone's origin, or itself.")] = None,
-    target: Annotated[str | None, typer.Option(help="Default: the hub's default branch.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the entry; default: the branch's.")] = None,
+    what: Annotated[str, typer.Argument(metavar="BRANCH|COMMIT", help="What to submit.")],
+    repo: Annotated[str, typer.Option(help="The clone that has the branch.")] = ".",
+    hub: Annotated[
+        str | None, typer.Option(help="The repository to submit to; default: the clone's origin, or itself.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The queue's branch; default: the repository's default branch.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the entry; default: the branch's name.")] = None,
     priority: Annotated[str, typer.Option(metavar="CLASS", help=f"{', '.join(CLASSES)}.")] = "normal",
-    depends_on: Annotated[Words, typer.Option(metavar="ENTRY", help="Has to land before; may be given again.")] = None,
+    depends_on: Annotated[
+        Words, typer.Option(metavar="ENTRY", help="An entry that has to land first; may be given again.")
+    ] = None,
     landing: Annotated[
         str | None, typer.Option(metavar="STYLE", help="merge, squash or rebase; default: merge.")
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who submits; default: the commit's author.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent that wrote it, if one did: it is reviewed then.")] = None,
     family: Annotated[Words, typer.Option(help="Family of a model that wrote it; may be given again.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow it until it has landed or was returned; Ctrl-C leaves it queued.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Give a branch or commit to the gate: one push, which is safe once this returns, whether the gate is up or not."""
+    """
+    Submit a branch or commit to the queue. It is one push: once this returns, it is safe, whether a queue is being
+    served or not.
+
+    With --wait the exit status is the outcome's: 0 landed, 1 returned, 3 infrastructure, 130 interrupted.
+    """
     wish = Wish(
         what=what,
         repo=repo,
@@ -197,55 +222,78 @@ def submit(
         agent=agent,
         family=tuple(family or ()),
     )
-    done = give(wish, Settings())
+    mirror, done = give(wish, Settings())
+    queue = HubQueue(mirror, done.target)
+    if not as_json:
+        say(f"'{done.name}' ({done.commit[:12]}) is submitted to {done.target} of {without_password(done.hub)}")
+    if wait:
+        return wait_for(queue, done, as_json=as_json)
+    silence = _silence(queue)
     if as_json:
-        say_json(asdict(done))
+        say_json({**asdict(done), "silence": silence})
+    elif silence:
+        say(f"{silence[:1].upper()}{silence[1:]}: '{done.name}' is queued, and will be picked up when one starts.")
     else:
-        say(f"'{done.name}' ({done.commit[:12]}) is submitted to {done.target} of {done.hub}")
-        say(f"how it stands: forgepool gate explain {done.name}")
+        say(f"how it stands: forgepool queue explain {done.name}")
     return 0
 
 
-def status(gate: Gate = None, as_json: Json = False) -> int:
-    """How the entries stand: those in line in its order, then the latest of what has ended; of one gate or of all."""
-    kept = gates_called(Settings(), gate)
+def _silence(queue: HubQueue) -> str:
+    """Empty also where the hub does not say: what was submitted is safe."""
+    try:
+        return queue.look().silence
+    except GitFailed:
+        return ""
+
+
+def status(
+    target: Target = None,
+    hub: Hub = None,
+    server: Server = None,
+    token_file: TokenFile = None,
+    as_json: Json = False,
+) -> int:
+    """Show the entries in line, in their order, then those that ended last; of one queue or of all."""
+    shown = _boards(target, hub, server, token_file)
     if as_json:
-        told = [_status(one) for one in kept]
+        told = [{**board.status_json(), "silence": silence} for board, silence in shown]
         say_json(told[0] if len(told) == 1 else {"gates": told})
         return 0
-    for at, one in enumerate(kept):
+    for at, (board, silence) in enumerate(shown):
         if at:
             say("")
-        _tell_status(one)
+        _tell_status(board, silence)
     return 0
 
 
-def _status(kept: KeptRun) -> dict[str, object]:
-    state, now = kept.state(), time.time()
-    return {
-        "gate": state.run,
-        "target": state.target,
-        "tip": state.tip,
-        "paused": state.paused,
-        "shut": state.halted,
-        "frozen_until": state.rules.frozen_until(now),
-        "overload": overload(state, now, kept.options.trials),
-        "entries": [asdict(one) for one in standings(state, now)],
-    }
+def _boards(target: str | None, hub: str | None, server: str | None, token_file: Path | None) -> list[Shown]:
+    """Each queue's board, and a sentence where it is not being served."""
+    settings = Settings()
+    if server is not None:
+        return [(server_queue(server, token_file, settings).board(), "")]
+    queues = hub_queues(hub, target, settings)
+    if queues is not None:
+        return [shown_by(one) for one in queues]
+    now = time.time()
+    kept = gates_called(settings, target)
+    return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
 
 
-def _tell_status(kept: KeptRun) -> None:
-    state, now = kept.state(), time.time()
-    rows = standings(state, now)
-    say(f"{state.target} of {state.hub} at {state.tip[:12]}, {len(state.train.line.entries)} in line")
-    if (warning := overload(state, now, kept.options.trials)) is not None:
-        say(warning)
-    if (frozen := frozen_words(state, now)) is not None:
-        say(frozen)
-    for word, why in (("paused", state.paused), ("shut", state.halted)):
-        if why:
-            say(f"the gate is {word}: {why}; open it with: forgepool gate resume --gate {state.target}")
-    out().print(table(("entry", "state", "rev", "class", "by", "why"), [_row(one) for one in rows[:_MOST_ROWS]]))
+def _unserved(kept: KeptRun) -> str:
+    return "" if is_being_written(kept.folder) else f"no queue is serving {kept.options.target} from this home now"
+
+
+def _tell_status(board: Board, silence: str) -> None:
+    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} in line")
+    if silence:
+        say(f"{silence[:1].upper()}{silence[1:]}; what is submitted waits in the hub until one starts.")
+    for line in (board.overload, board.frozen):
+        if line:
+            say(line)
+    if why := board.paused or board.shut:
+        say(f"the queue is paused: {why}; open it with: forgepool queue resume --target {board.target}")
+    rows = [_row(one.stand) for one in board.entries]
+    print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         say(f"and {len(rows) - _MOST_ROWS} more, which --json has")
 
@@ -257,13 +305,25 @@ def _row(one: EntryStanding) -> tuple[str, ...]:
     return (one.entry, one.state, str(one.revision), one.klass, one.by, one.why)
 
 
-def explain(entry: Entry, gate: Gate = None, as_json: Json = False) -> int:
+def explain(
+    entry: Entry,
+    target: Target = None,
+    hub: Hub = None,
+    server: Server = None,
+    token_file: TokenFile = None,
+    as_json: Json = False,
+) -> int:
     """Say in one paragraph why an entry waits or was returned, with the command that shows it again."""
-    one = found(Settings(), entry, gate)
-    state, task = one.state, one.state.tasks[one.name]
-    if as_json:
-        reasons = [one.model_dump(mode="json") for one in task.reasons]
-        say_json({**asdict(standing_of(state, task, time.time())), "reasons": reasons})
+    settings = Settings()
+    if server is not None:
+        told = server_queue(server, token_file, settings).entry(entry).entries[0]
+    elif (queues := hub_queues(hub, target, settings)) is not None:
+        told = explained_by(one_of(queues, entry), entry)
     else:
-        say(explained(state, task, time.time()))
+        one = found(settings, entry, target)
+        told = entry_of(one.state, one.name, time.time())
+    if as_json:
+        say_json(told.as_json())
+    else:
+        say(told.explained)
     return 0

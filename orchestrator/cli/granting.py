@@ -1,16 +1,16 @@
-"""`forgepool gate grant`: a person's leave for what the scans would keep out."""
+"""`forgepool queue grant`: a person's leave for what the scans would keep out."""
 
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import printable
-from orchestrator.cli.texts import prove_text
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from workers.globs import parse
-from workers.mistakes import nearest
-from workers.segments import BadGlob
+from forgepool.orchestrator.cli.say import printable
+from forgepool.orchestrator.cli.texts import prove_text
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.workers.globs import parse
+from forgepool.workers.mistakes import nearest
+from forgepool.workers.segments import BadGlob
 
 
 def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request:
@@ -20,7 +20,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request
     Raises:
         CannotRun: a glob or a rule is none, or nothing is granted.
     """
-    from supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scans.scanning import RULES
 
     if not globs and not rules:
         raise CannotRun("say what is granted: globs of what the entry may change, or --waive RULE")

@@ -7,16 +7,19 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.running import Sandbox, settings_with
-from orchestrator.cli.say import say, say_json
-from orchestrator.doctor import examine
-from workers import wire
-from workers.host import Post, serve
-from workers.sandbox.confinement import LEVEL_WORDS
-from workers.sandbox.layers import chosen
-from worktrees.git import MINIMUM, git_version
+from forgepool.orchestrator.cli.running import Sandbox, settings_with
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.doctor import examine
+from forgepool.workers import wire
+from forgepool.workers.host import Post, serve
+from forgepool.workers.sandbox.confinement import LEVEL_WORDS
+from forgepool.workers.sandbox.layers import chosen
+from forgepool.worktrees.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join(wire.QUEUES)
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Tasks and checks at once; default: one for each processor.")
+]
 
 
 class BadQueue(typer.BadParameter):
@@ -30,14 +33,14 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(
-    queues: Annotated[str, typer.Option(help="Queues to listen to, by comma.")] = _DEFAULT_QUEUES,
-    concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
+    queues: Annotated[str, typer.Option(help="Queues to listen to, separated by commas.")] = _DEFAULT_QUEUES,
+    concurrency: Concurrency = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="Where the worker's log goes.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when starting.")] = False,
 ) -> int:
-    """Work for a shared Redis on this host, until Ctrl-C (twice: at once)."""
+    """Work on this host for runs that share a Redis, until Ctrl-C (a second one stops at once)."""
     settings = settings_with(broker, sandbox)
     if settings.broker_url is None:
         raise wire.BrokerRefused(
@@ -62,12 +65,12 @@ def worker(
 
 
 def supervisor(
-    concurrency: Annotated[int | None, typer.Option(min=1, max=256, help="Messages at once.")] = None,
+    concurrency: Concurrency = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="Where the log goes.")] = None,
 ) -> int:
-    """A worker for the gate alone: checks, landings and reviews."""
+    """Work as `forgepool worker` does, but only on checks, reviews and landings."""
     queues = ",".join((wire.CHECKS, wire.LANDINGS, wire.REVIEWS))
     return worker(queues=queues, concurrency=concurrency, broker=broker, sandbox=sandbox, log=log)
 
@@ -77,7 +80,7 @@ def doctor(
     broker: Annotated[str | None, typer.Option(help="Also ask whether this Redis can be used.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer with a list of JSON objects.")] = False,
 ) -> int:
-    """Say what this machine can do, one line each, with the mend for what is wanting."""
+    """Say what this machine can do, one line each, and how to get what is missing."""
     started = time.monotonic()
     findings = examine(settings_with(broker), repo)
     if as_json:

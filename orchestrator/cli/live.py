@@ -15,13 +15,15 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from orchestrator.cli.say import out, printable, table
-from orchestrator.course import Course
-from orchestrator.journal import Recorded
-from orchestrator.standing import Waits
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL, Phase
-from orchestrator.telling import answer_with, sentence, telling_line
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.cli.say import printable
+from forgepool.orchestrator.cli.terminal import out, table
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.standing import Waits
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL, Phase
+from forgepool.orchestrator.telling import answer_with, sentence, telling_lines
 
 _REDRAW_S = 0.25
 _MOST_ROWS = 18
@@ -62,15 +64,19 @@ class Display:
         if said is None:
             return
         stamp = time.strftime("%H:%M:%S", time.localtime(recorded.at))
-        self.console.print(f"{stamp} {printable(said)}", markup=False)
-        telling = telling_line(recorded)
-        if telling:
-            self.console.print(f"         | {printable(telling)}", markup=False)
+        # As `Text`: a style given to `print` would colour the table below it as well.
+        self.console.print(Text(f"{stamp} {printable(said)}", event_style(recorded.event)))
+        for line in telling_lines(recorded):
+            self.console.print(f"         | {printable(line)}", markup=False)
 
     def _picture(self, state: State) -> Group:
         elapsed = time.monotonic() - self.started
         counts = Counter(task.phase for task in state.tasks.values())
-        words = [f"{counts[phase]} {phase}" for phase in (*_SHOWN_FIRST, *sorted(TERMINAL)) if counts[phase]]
+        words = [
+            f"{counts[phase]} {phase.replace('_', ' ')}"
+            for phase in (*_SHOWN_FIRST, *sorted(TERMINAL))
+            if counts[phase]
+        ]
         head = Text(f"{_clock(elapsed)} elapsed, {self._eta(state, elapsed)}: " + ", ".join(words))
         return Group(head, table(("task", "phase", "for", ""), self._rows(state)))
 
@@ -112,11 +118,27 @@ class Display:
         return f"about {_clock(elapsed / ended * (len(state.tasks) - ended))} to go"
 
 
+def event_style(event: e.Event) -> str:
+    """The colour of an event's line; its words say the same."""
+    match event:
+        case e.LandingAnswered(result=result) if result.outcome == "landed":
+            return "green"
+        case e.EntryTold(answer=answer) if answer.word == "landed":
+            return "green"
+        case e.TaskFailed() | e.GateHalted():
+            return "red"
+        case e.TaskReturned() | e.TaskBlocked() | e.TaskCancelled() | e.TaskParked() | e.MessageLost():
+            return "yellow"
+        case _:
+            return ""
+
+
 @contextmanager
 def display(course: Course, *, as_json: bool) -> Iterator[Display]:
     """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
     console = out(stderr=as_json)
-    if not console.is_terminal or not sys.stdin.isatty():
+    # Not `console.is_terminal`: with FORCE_COLOR that is true of a pipe as well.
+    if not (sys.stderr if as_json else sys.stdout).isatty() or not sys.stdin.isatty():
         yield Display(course, console, None)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import out, say, say_json, table
-from workers.llm.open import keys_present
-from workers.llm.prices import tariff
-from workers.llm.router import Candidate, candidates
-from workers.llm.table import Account, Route, Table, read_table
-from workers.settings import Settings, secret
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.workers.llm.open import keys_present
+from forgepool.workers.llm.prices import tariff
+from forgepool.workers.llm.router import Candidate, candidates
+from forgepool.workers.llm.table import Account, Route, Table, read_table
+from forgepool.workers.settings import Settings, secret
 
 
 def register(app: typer.Typer) -> None:
@@ -53,12 +54,12 @@ def _row(known: Table, candidate: Candidate) -> dict[str, object]:
 
 def _tell(known: Table, rows: list[dict[str, object]], own: str) -> None:
     say("Accounts")
-    out().print(table(("account", "wire", "key"), [_account(name, one) for name, one in known.accounts.items()]))
+    print_table(("account", "wire", "key"), [_account(name, one) for name, one in known.accounts.items()])
     say("\nModels, with USD for a million tokens")
     columns = ("model", "family", "asked through", "window", "input", "output")
-    out().print(table(columns, [_model(known, name, rows) for name in known.models]))
+    print_table(columns, [_model(known, name, rows) for name in known.models])
     say("\nWho is asked for which type of task; any other type goes as code")
-    out().print(table(("type", "model", "then", "why"), [_route(kind, one) for kind, one in known.routes.items()]))
+    print_table(("type", "model", "then", "why"), [_route(kind, one) for kind, one in known.routes.items()])
     say(f"\nWhen all of these have failed: {known.budget}")
     say(f"{own} is laid over what is shipped" if own else "As shipped; docs/models.md says how to have your own")
 

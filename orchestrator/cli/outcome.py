@@ -1,48 +1,82 @@
 """The end of a run on the terminal: the table, where things lie, what to type next."""
 
 import time
+from collections import Counter
 
-from orchestrator.bill import bill_words, budget_words, usd_words
-from orchestrator.cli.say import out, say, say_json, table
-from orchestrator.runs import KeptRun
-from orchestrator.standing import Standing, TaskStanding, standing
-from orchestrator.state import State
-from orchestrator.telling import answer_with
-from orchestrator.through.standing import held_up
+from forgepool.orchestrator.base import where_to_look
+from forgepool.orchestrator.bill import bill_words, budget_words, usd_words
+from forgepool.orchestrator.cli.say import printable, say, say_json
+from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.orchestrator.leftovers import mirror_of, refs_left
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.standing import Standing, TaskStanding, standing
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.telling import answer_with, counted, listed
+from forgepool.orchestrator.through.standing import held_up
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import GitFailed
 
 
 def exit_status(state: State, ending: str) -> int:
-    """0 all landed, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
+    """0 all landed or had nothing to do, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
     if ending == "interrupted":
         return 130
     if ending == "halted":
         return 3 if state.halted_by_infrastructure or state.gate_away else 1
-    return 0 if all(task.phase == "landed" for task in state.tasks.values()) else 1
+    return 0 if len(state.done()) == len(state.tasks) else 1
 
 
-def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool) -> None:
+def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool, before: str = "") -> None:
+    """`before`: what a person types in front of each command, such as variables."""
     now = standing(kept.course, state, now=time.time(), live=False)
     if as_json:
         say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
         return
     tell_table(now)
     tell_use(now)
-    landed = sum(task.phase == "landed" for task in now.tasks)
-    say(f"\n{landed} of {len(now.tasks)} landed on {now.target}, which is at {now.tip[:12]}")
+    say(f"\n{tally(now)} on {now.target}, which is at {now.tip[:12]}")
     if ending == "halted":
-        say(f"the gate is shut: {state.halted}" if state.halted else held_up(state, patient=False))
+        say(f"landing is paused: {state.halted}" if state.halted else held_up(state, patient=False))
+    for line in where_to_look(state.wave.base_red) if state.wave.base_red is not None else ():
+        say(f"    {printable(line)}")
+    forgepool = f"{before}forgepool"
     if ending != "ended":
-        say(f"go on with:  forgepool resume {now.run}")
+        say(f"go on with:  {forgepool} resume {now.run}")
+    if len(state.done()) < len(state.tasks):
+        say(f"logs:        {forgepool} logs {now.run} TASK")
     say(f"journal:     {kept.folder / 'journal.db'}")
-    say(f"report:      forgepool report {now.run}")
+    say(f"report:      {forgepool} report {now.run}")
     say(f"history:     git log --graph --oneline {now.target}")
+    if state.in_phase("already_there"):
+        say("once more:   forgepool run PLAN --again does what is already there, too")
+    if ending == "ended":
+        _tell_leftovers(kept, state)
+
+
+def _tell_leftovers(kept: KeptRun, state: State) -> None:
+    """Say what the run leaves in its hub; nothing where that cannot be asked."""
+    try:
+        found = refs_left(mirror_of(kept.options.hub, Settings()), state)
+    except GitFailed:
+        return
+    if found:
+        refs = counted(sum(map(len, found.values())), "ref")
+        say(f"kept:        {refs} in the hub, the work of {listed(list(found))}; `forgepool clean` lists what is kept")
+
+
+def tally(now: Standing) -> str:
+    """`3 of 7 landed, 2 had no changes, 1 already there`."""
+    count = Counter(task.phase for task in now.tasks)
+    unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
+    there = f", {count['already_there']} already there" if count["already_there"] else ""
+    return f"{count['landed']} of {len(now.tasks)} landed{unchanged}{there}"
 
 
 def tell_table(now: Standing) -> None:
     """What models used has columns only where some were."""
     by_models = now.used.counts
     columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
-    out().print(table(columns, [_row(task, by_models=by_models) for task in now.tasks]))
+    print_table(columns, [_row(task, by_models=by_models) for task in now.tasks])
 
 
 def tell_use(now: Standing) -> None:
@@ -72,7 +106,7 @@ def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
     return (
         task.task,
         str(task.attempts),
-        task.phase,
+        task.phase.replace("_", " "),
         (task.commit or "")[:12],
         "" if task.seconds is None else f"{task.seconds:.1f}",
         *(spent if by_models else ()),

@@ -8,20 +8,21 @@ from typing import Annotated, get_args
 
 import typer
 
-from orchestrator.cli.say import say, say_json
-from orchestrator.hub import CannotRun, open_hub
-from workers.messages import PhaseName
-from workers.mistakes import DocumentWrong, Mistake
-from workers.policy.calls import judge_call
-from workers.policy.host import HostPattern
-from workers.policy.judgement import Judgement, judge_command, judge_host
-from workers.policy.layers import Policy
-from workers.policy.place import Ground
-from workers.policy.sources import REPOSITORY_FILE, policy_alone, policy_of
-from workers.settings import Settings
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git
-from worktrees.hub import HubUnusable, inspect_hub, is_url
+from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.hub import CannotRun, open_hub
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.mistakes import DocumentWrong, Mistake
+from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.host import HostPattern
+from forgepool.workers.policy.judgement import Judgement, judge_command, judge_host
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.place import Ground
+from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_alone, policy_of
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.hub import HubUnusable, inspect_hub, is_url
 
 
 class BadQuestion(typer.BadParameter):
@@ -29,7 +30,9 @@ class BadQuestion(typer.BadParameter):
 
 
 def register(app: typer.Typer) -> None:
-    policy = typer.Typer(help="The policy: what agents may do.", no_args_is_help=True, rich_markup_mode=None)
+    policy = typer.Typer(
+        cls=CommandGroup, help="The policy: what agents may do.", no_args_is_help=True, rich_markup_mode=None
+    )
     policy.command()(explain)
     policy.callback()(_policy)
     app.add_typer(policy, name="policy")
@@ -49,7 +52,9 @@ def explain(
     host: Annotated[str | None, typer.Option(help="A host on the network, or *.example.org.")] = None,
     phase: Annotated[str, typer.Option(help="plan or execute.")] = "execute",
     policy: Annotated[Path | None, typer.Option(help="Judge by this file alone.")] = None,
-    repo: Annotated[str | None, typer.Option(help="Path or URL of the repository; here, if here is one.")] = None,
+    repo: Annotated[
+        str | None, typer.Option(help="Path or URL of the repository; default: the one you are in, if any.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
 ) -> int:
     """Say what the policy decides, by which rule, and why; nothing is run. Exit status 0 whatever it is."""

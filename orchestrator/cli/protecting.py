@@ -1,13 +1,13 @@
-"""`forgepool gate protect`: a hub's branches are moved by their gate alone, or by anybody again."""
+"""`forgepool queue protect`: only its queue may move a hub's branch, or everybody may again."""
 
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import say, say_json
-from worktrees.pre_receive import CannotProtect
-from worktrees.protect import Protection, protection, unprotect
-from worktrees.protect import protect as guard
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.worktrees.pre_receive import CannotProtect
+from forgepool.worktrees.protect import Protection, protection, unprotect
+from forgepool.worktrees.protect import protect as guard
 
 
 class NotProtected(typer.BadParameter):
@@ -29,8 +29,8 @@ def protect(
     """
     Let a hub refuse pushes to a branch that do not come from the gate.
 
-    It puts a pre-receive hook into the hub; one that is there is kept, and run as well. Again does nothing. It does not
-    hold whoever may write the hub's files. Exit status: 0 done, 2 wrong usage.
+    It puts a pre-receive hook into the hub; a hook that is there already is kept, and run as well. Given again it
+    changes nothing. It does not stop people who can write the hub's own files. Exit status: 0 done, 2 wrong usage.
     """
     if not off and not target:
         raise NotProtected("no branch is named; right would be --target BRANCH, once for each branch under the gate")

@@ -11,37 +11,41 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from orchestrator import runs
-from orchestrator.budget import Budget
-from orchestrator.cli import checking
-from orchestrator.cli.live import display
-from orchestrator.cli.outcome import exit_status, tell_outcome, tell_wanted
-from orchestrator.cli.say import complain, hush, say
-from orchestrator.course import Course
-from orchestrator.events import Event
-from orchestrator.hub import CannotRun, open_hub, read_plan
-from orchestrator.journal import JournalBusy, Recorded
-from orchestrator.loop import Wishes
-from orchestrator.refusals import refuse_unready
-from orchestrator.requests import with_budget
-from orchestrator.session import Listener, gate_of, resume_run, start_run, take_in_late
-from orchestrator.standing import standing
-from orchestrator.state import State
-from orchestrator.telling import sentence
-from workers.logs import log_to_file
-from workers.sandbox.layers import Wanted
-from workers.settings import Settings
+from forgepool.orchestrator import runs
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.cli import checking
+from forgepool.orchestrator.cli.live import display
+from forgepool.orchestrator.cli.outcome import exit_status, tell_outcome, tell_wanted
+from forgepool.orchestrator.cli.say import complain, hush, say
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import Event
+from forgepool.orchestrator.hub import CannotRun, open_hub, read_plan
+from forgepool.orchestrator.journal import JournalBusy, Recorded
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.refusals import refuse_unready
+from forgepool.orchestrator.requests import with_budget
+from forgepool.orchestrator.revision import take_plan
+from forgepool.orchestrator.session import Listener, gate_of, resume_run, start_run, take_in_late
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.telling import sentence
+from forgepool.workers.logs import log_to_file
+from forgepool.workers.sandbox.layers import Wanted
+from forgepool.workers.settings import Settings
 
 Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
-Workers = Annotated[int | None, typer.Option(min=1, max=256, help="Orders at once on this machine.")]
-Trials = Annotated[int, typer.Option(min=1, max=64, help="Cars whose checks run at once on this machine.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: one for each processor.")
+]
+Trials = Annotated[int, typer.Option(min=1, max=64, help="Batches of candidates checked at once on this machine.")]
 OwnTrain = Annotated[
-    bool, typer.Option("--own-train", help="Land by a train of the run's own, though a gate keeps the target.")
+    bool, typer.Option("--own-train", help="Land past the merge queue that serves the target, if one does.")
 ]
 Sandbox = Annotated[
-    Wanted | None, typer.Option(help="What must hold commands: the best there is, bubblewrap, or nothing at all.")
+    Wanted | None,
+    typer.Option(help="How commands are confined: the best there is, by bubblewrap or not run, or not at all."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
@@ -60,10 +64,13 @@ def run(
     broker: Broker = None,
     sandbox: Sandbox = None,
     own_train: OwnTrain = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Do also what an earlier run of this plan has landed.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run a plan: every task to a landed commit, or to the reason why not."""
+    """Run a plan: each task ends with a landed commit, or with the reason why there is none."""
     settings = settings_with(broker, sandbox)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
@@ -81,6 +88,7 @@ def run(
             workers=workers or os.cpu_count() or 1,
             trials=trials,
             own_train=own_train,
+            again=again,
             wishes=wishes,
             listener=heard(shown.listen, wishes, settings),
             warn=_warn,
@@ -90,15 +98,22 @@ def run(
 
 def resume(
     run: Run,
-    workers: Workers = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: as many as before.")
+    ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
-    budget_usd: Annotated[float | None, typer.Option(min=0.0, help="What the whole run may cost from now on.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens the whole run may use from now on.")] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.0, help="New cap: what the whole run may cost, with what it has cost so far.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
     own_train: OwnTrain = False,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A corrected plan; tasks that are the same in it keep their outcome.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Go on with a run that was interrupted, killed, or halted, or whose budget was used."""
+    """Go on with a run that was interrupted, killed, or halted, whose budget was used, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
     kept = runs.find(settings, run)
     late = take_in_late(kept)
@@ -106,12 +121,18 @@ def resume(
         tell_changes(kept, late)
     if budget_usd is not None or budget_tokens is not None:
         _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
+    if plan is not None:
+        kept = _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
     if state.finished and as_json:
         tell_outcome(kept, state, "ended", as_json=True)
         return exit_status(state, "ended")
     if state.finished:
-        say(f"run {kept.options.run} has ended already; `forgepool retry {kept.options.run} TASK` reopens it")
+        run_id = kept.options.run
+        say(
+            f"run {run_id} has ended already; `forgepool retry {run_id} TASK` reopens a task, "
+            f"and `forgepool resume {run_id} --plan FILE` takes a corrected plan"
+        )
         tell_wanted(standing(kept.course, state, now=time.time(), live=False))
         return exit_status(state, "ended")
     if kept.plan_file_changed():
@@ -127,6 +148,22 @@ def resume(
             kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
         )
     return _close(kept, ending, as_json=as_json)
+
+
+def _take_plan(kept: runs.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> runs.KeptRun:
+    try:
+        kept, changes = take_plan(kept, plan, settings)
+    except JournalBusy as busy:
+        run = kept.options.run
+        raise CannotRun(
+            f"run {run} is under way, and its plan cannot be changed meanwhile; "
+            f"stop it with Ctrl-C first, then: forgepool resume {run} --plan {plan}"
+        ) from busy
+    if not as_json:
+        tell_changes(kept, changes)
+        if not changes:
+            say(f"{plan} is the plan that run {kept.options.run} goes by already")
+    return kept
 
 
 def _set_budget(kept: runs.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
@@ -214,7 +251,7 @@ def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
             show(state, recorded)
         except BrokenPipeError:
             hush()
-            complain(f"nobody reads on; stopping now, and `forgepool resume {state.run}` goes on from there", 0)
+            complain(f"the output was closed, so the run stops here; go on with: forgepool resume {state.run}", 0)
             wishes.drain = wishes.stop = True
 
     return listen

@@ -12,15 +12,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.cli.running import settings_with
-from orchestrator.cli.say import complain, hush, say_json
-from workers.sandbox.confinement import LEVEL_WORDS
-from workers.sandbox.network.hosts import BadHost
-from workers.sandbox.private import Private, private
-from workers.sandbox.process import Command, Ended, run
-from workers.sandbox.shelter import Shelter
-from workers.scratch import scratched
-from worktrees.pointer import NotOurs, git_folders
+from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.running import settings_with
+from forgepool.orchestrator.cli.say import complain, hush, say_json
+from forgepool.workers.sandbox.confinement import LEVEL_WORDS
+from forgepool.workers.sandbox.network.hosts import BadHost
+from forgepool.workers.sandbox.private import Private, private
+from forgepool.workers.sandbox.process import Command, Ended, run
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.scratch import scratched
+from forgepool.worktrees.pointer import NotOurs, git_folders
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
 AskedLevel = Literal["auto", "require", "landlock", "off"]
@@ -31,14 +32,16 @@ class BadPlace(typer.BadParameter):
 
 
 def register(app: typer.Typer) -> None:
-    sandbox = typer.Typer(help="What holds the commands of agents and checks.", no_args_is_help=True)
+    sandbox = typer.Typer(
+        cls=CommandGroup, help="What confines the commands of agents and checks.", no_args_is_help=True
+    )
     sandbox.command("exec", context_settings={"allow_interspersed_args": False})(execute)
     sandbox.callback()(_sandbox)
     app.add_typer(sandbox, name="sandbox")
 
 
 def _sandbox() -> None:
-    """What holds the commands of agents and checks."""
+    """What confines the commands of agents and checks."""
 
 
 def execute(
@@ -51,14 +54,16 @@ def execute(
     ] = None,
     level: Annotated[
         AskedLevel | None,
-        typer.Option(help="What must hold it: the best there is, bubblewrap, the fallback, or nothing at all."),
+        typer.Option(
+            help="How it is confined: the best there is, by bubblewrap or not run, by Landlock, or not at all."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Its output on standard error, how it ended as JSON.")
     ] = False,
 ) -> int:
     """
-    Run a command as an agent would, in this folder: it may change what is in here, save .git, and little else.
+    Run a command confined, as an agent's are: it may change this folder except .git, and little else.
 
     Its input is empty. The exit status is its own; 128 and more where a signal ended it, 127 where there is no such
     program, 3 where it cannot be confined.

@@ -3,27 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-
-class Paper(Console):
-    """Where words for people go. A reader that has gone is told to the caller; rich's own would end the process."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def out(*, stderr: bool = False) -> Paper:
-    """Standard output for people, or standard error; no colours when it is no terminal."""
-    return Paper(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
 
 
 def hush() -> None:
-    """Standard output is read by nobody any more: what is still said there goes nowhere, and complains of nothing."""
+    """Send what is still written to standard output nowhere, once its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -46,26 +29,20 @@ def complain(sentence: str, status: int) -> int:
     return status
 
 
-def say(line: str) -> None:
+def say(line: str, *, style: str = "") -> None:
     """One line on standard output, or the lines the caller has made of it; seen at once."""
-    sys.stdout.write(f"{_lines(line)}\n")
+    if style:
+        from forgepool.orchestrator.cli.terminal import say_in_colour
+
+        say_in_colour(_lines(line), style)
+    else:
+        sys.stdout.write(f"{_lines(line)}\n")
     sys.stdout.flush()
 
 
 def say_json(value: object) -> None:
     """One line of JSON, in ASCII: programs read the same, and a terminal is not steered by it."""
     say(json.dumps(value))
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table without a frame; numbers are the caller's to format."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        # As `Text`, or a cell that has `[brackets]` would be read as markup and lose them.
-        made.add_row(*(Text(printable(cell)) for cell in row))
-    return made
 
 
 def _lines(text: str) -> str:

@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import out, say, say_json, table
-from orchestrator.cli.simulating_plan import plan
-from orchestrator.simulate.numbers import Numbers, play
-from orchestrator.simulate.policies import POLICIES
-from orchestrator.simulate.world import Terms
-from supervisor.train.surprise import admission
-from workers.llm.table import unknown
+from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.cli.simulating_plan import plan
+from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.orchestrator.simulate.numbers import Numbers, play
+from forgepool.orchestrator.simulate.policies import POLICIES
+from forgepool.orchestrator.simulate.world import Terms
+from forgepool.supervisor.train.surprise import admission
+from forgepool.workers.llm.table import unknown
 
 SEEDS = "1,2,3"
 _MOST_SEEDS = 1000
@@ -23,7 +25,7 @@ class BadWorld(typer.BadParameter):
 
 
 def register(app: typer.Typer) -> None:
-    simulate = typer.Typer(help="Forgepool's decisions on a virtual clock.", no_args_is_help=True)
+    simulate = typer.Typer(cls=CommandGroup, help="Forgepool's decisions on a virtual clock.", no_args_is_help=True)
     simulate.command()(queue)
     simulate.command()(plan)
     simulate.callback()(_simulate)
@@ -48,7 +50,7 @@ def queue(
     ] = False,
     burst: Annotated[int, typer.Option(metavar="N", help="Of these, how many at once, at the beginning.")] = 0,
     seeds: Annotated[
-        str, typer.Option(metavar="LIST", help="Worlds, as in 1,2,3 or 101-110; or how many of them.")
+        str, typer.Option(metavar="LIST", help="Random worlds, as in 1,2,3 or 101-110; or how many of them.")
     ] = SEEDS,
     policy: Annotated[
         list[str] | None,
@@ -59,8 +61,8 @@ def queue(
     """
     Play the merge train, and what others do instead, against the same arrivals on a virtual clock.
 
-    Checks take 8 minutes in the middle; a change touches one to four of 60 modules, and of pairs with one in common
-    every 25th does not go together. Times are from arrival to landing; each figure is the mean over the worlds.
+    Checks take 8 minutes in the median. A change touches one to four of 60 modules; of two that share a module, one
+    pair in 25 is red together. Times are from arrival to landing; each figure is the mean over the worlds.
     """
     count = changes if changes is not None else burst or _USUAL
     terms = Terms(
@@ -86,7 +88,7 @@ def queue(
 
 def _tell(found: list[Numbers], terms: Terms, worlds: list[int]) -> None:
     columns = ("policy", "P50", "P95", "P99", "per h", "runs", "wasted", "decided", "false", "wrong")
-    out().print(table(columns, [_row(one) for one in found]))
+    print_table(columns, [_row(one) for one in found])
     say(
         "P50, P95, P99: minutes from arrival to landing. per h: landings. runs: of the checks, for each change.\n"
         "wasted: of their time, in runs that were cancelled. decided: by the time the last one arrived.\n"

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.say import say, say_json
-from orchestrator.course import Course
-from orchestrator.durations import learned_durations
-from orchestrator.hub import open_hub, read_plan, wants_reviews
-from orchestrator.simulate.fitted import fit
-from orchestrator.simulate.forecast import Forecast, Wanted, forecast, grounds
-from orchestrator.simulate.forecast_words import as_json, lines
-from workers.settings import Settings
+from forgepool.orchestrator.cli.say import say, say_json
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.durations import learned_durations
+from forgepool.orchestrator.hub import open_hub, read_plan, wants_reviews
+from forgepool.orchestrator.simulate.fitted import fit
+from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, forecast, grounds
+from forgepool.orchestrator.simulate.forecast_words import as_json, lines
+from forgepool.workers.settings import Settings
 
 _SEEDS = 20
 _MOST_SEEDS = 1000
@@ -31,11 +31,12 @@ def plan(
     plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
     repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Orders at once. Default: this machine's processors.")
+        int | None, typer.Option(metavar="N", help="Tasks worked on at once. Default: this machine's processors.")
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", help="Cars of the train that are checked at once.")] = 1,
+    trials: Annotated[int, typer.Option(metavar="N", help="Batches of candidates checked at once.")] = 1,
     check_s: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Of the checks. Default: as in earlier runs, else 60.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long the checks take. Default: as in earlier runs, else 60."),
     ] = None,
     bad: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that a candidate is red. Default: 0.08.")
@@ -46,14 +47,14 @@ def plan(
     from_runs: Annotated[
         bool, typer.Option("--from-runs", help="Durations, reds and costs as in the last runs of this plan.")
     ] = False,
-    gantt: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the run in the middle.")] = None,
+    gantt: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the run of median length.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
 ) -> int:
     """
     Play a plan with the scheduler and the merge train of real runs, on a virtual clock: nothing is started.
 
-    Says how long it takes, what it costs, what bounds it, and what one more worker would buy. The more of it is from
-    earlier runs, the more it is worth: what is assumed is said to be.
+    Says how long it takes, what it costs, what bounds it, and what one more worker would buy; and what of
+    this is taken from earlier runs, what only assumed.
     """
     wanted = Wanted(
         workers=_count("--workers", (os.cpu_count() or 1) if workers is None else workers, 256),
@@ -94,7 +95,7 @@ def _refuse_folder(path: Path) -> None:
 
 
 def _draw(path: Path, name: str, found: Forecast) -> None:
-    from orchestrator.simulate.gantt import gantt
+    from forgepool.orchestrator.simulate.gantt import gantt
 
     title = f"{name}, simulated with {found.workers} {'worker' if found.workers == 1 else 'workers'}"
     try:

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.requesting import ask, kept_with
-from orchestrator.cli.running import Run
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.requests import CONVERSING, may_choose_profile
-from orchestrator.runs import KeptRun
-from orchestrator.state import State
-from workers.context.profiles.registry import registered
+from forgepool.orchestrator.cli.requesting import ask, kept_with
+from forgepool.orchestrator.cli.running import Run
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.requests import CONVERSING, may_choose_profile
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.state import State
+from forgepool.workers.context.profiles.registry import registered
 
 
 def register(context: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def use(
     run: Run,
     task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
 ) -> None:
-    """Show models their conversations by another profile from their next call on, in a run or one of its tasks."""
+    """Choose another context profile for a run or one of its tasks; it holds from the model's next call on."""
     name = registered(profile).make().name
     kept = kept_with(run, task)
     state = kept.state()

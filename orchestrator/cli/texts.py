@@ -1,6 +1,6 @@
 """What the command line was given, as text."""
 
-from orchestrator.hub import CannotRun
+from forgepool.orchestrator.hub import CannotRun
 
 
 def prove_text(said: str, what: str) -> None:

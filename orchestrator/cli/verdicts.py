@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.cli.say import say
-from orchestrator.gating import Answer, Ready
-from supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from supervisor.messages import Certificate, CheckFailure, CheckResult, Review
+from forgepool.orchestrator.cli.say import say
+from forgepool.orchestrator.gating import Answer, Ready
+from forgepool.orchestrator.telling import counted
+from forgepool.supervisor.checks.running import Progress
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
+from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review
+from forgepool.workers.error_lines import error_lines, without_escapes
 
 _TAIL_LINES = 40
 _MOST_TESTS = 20
-_MEANT = {"blocks": "", "attention": " (somebody must look at it)", "note": " (a note)"}
+_MEANT = {"blocks": "", "attention": " (needs a review)", "note": " (a note)"}
 _WEIGHTS = tuple(_MEANT)
 
 
@@ -20,12 +23,13 @@ def tell_beginning(ready: Ready) -> None:
     say(f"gate: {count} of {head} ({found.head[:12]}), as one change on {base} ({found.base[:12]})")
 
 
-def tell_result(result: CheckResult, *, scans_only: bool) -> None:
-    """What scans and checks said. Where they were not asked, nothing of them."""
+def tell_result(result: CheckResult, *, scans_only: bool, person: bool = False) -> None:
+    """What scans and checks said. Of a person's change, notes come below the result (`tell_notes`)."""
     scanned = result.verdict not in ("conflict", "stale", "infrastructure", "not_configured")
-    if scanned or result.findings:
-        say(f"scans: {_counted(result.findings)}")
-        for finding in sorted(result.findings, key=lambda one: _WEIGHTS.index(one.weight)):
+    counting = [one for one in result.findings if one.weight != "note" or not person]
+    if (scanned and not (person and result.findings)) or counting:
+        say(f"scans: {_counted(counting)}")
+        for finding in sorted(counting, key=lambda one: _WEIGHTS.index(one.weight)):
             say(_found(finding))
     if scans_only:
         return
@@ -49,13 +53,43 @@ def tell_answer(answer: Answer, threshold: Threshold) -> None:
         say(f"review: none, {answer.unreviewed}")
     match answer.verdict:
         case "passes":
-            say("passes")
+            say("passes", style="green")
         case "nothing":
-            say("passes: it changes nothing, so there is nothing to check")
+            say("passes: it changes nothing, so there is nothing to check", style="green")
         case "refused":
-            say(f"does not pass: {answer.why}")
+            say(f"does not pass: {answer.why}", style="red")
         case "trouble":
-            say(f"nothing is known: {answer.why}")
+            say(f"no verdict: {answer.why}", style="yellow")
+
+
+def tell_progress(progress: Progress, base: str) -> None:
+    """One line whenever a check begins or ends, for a person who waits."""
+    where = _where(progress.label.partition("-for-")[0].split("-"), base)
+    match progress.what:
+        case "scanned":
+            say("scans are done")
+        case "begun":
+            say(f"check '{progress.check}' runs {where}")
+        case _:
+            say(f"check '{progress.check}' is {progress.what} {where} ({progress.seconds:.1f} s)")
+
+
+def _where(label: Sequence[str], base: str) -> str:
+    again = ", again" if "again" in label or "anew" in label else ""
+    if "base" in label:
+        return f"on {base} itself{again}"
+    if "protected" in label:
+        return f"on the change with the tests of {base}{again}"
+    return f"on the change{again}"
+
+
+def tell_notes(result: CheckResult) -> None:
+    """What scans only report of a person's change, in one block."""
+    notes = [one for one in result.findings if one.weight == "note"]
+    if notes:
+        say("scans report, and hold nothing up:")
+    for one in notes:
+        say(f"  {_place(one.path, one.line)}: {one.rule}: {one.said}")
 
 
 def as_json(ready: Ready, answer: Answer, *, interrupted: bool) -> dict[str, object]:
@@ -97,9 +131,11 @@ def _green(one: Certificate) -> str:
     told = ["seen earlier on the same inputs" if one.reused else f"{one.seconds:.1f} s"]
     if one.tests is not None:
         told.append("one test" if one.tests == 1 else f"{one.tests} tests")
-    if one.known_failures:
+    if one.findings:
+        told.append(f"{counted(one.findings, 'finding')}, and the base has them all")
+    elif one.known_failures:
         told.append(f"{len(one.known_failures)} of them red on the base already")
-    return f"'{one.check}' is green ({', '.join(told)})"
+    return f"'{one.check}' {'adds nothing' if one.findings else 'is green'} ({', '.join(told)})"
 
 
 def _advised(result: CheckResult) -> Iterator[str]:
@@ -107,7 +143,7 @@ def _advised(result: CheckResult) -> Iterator[str]:
         took = "" if one.green is None else f" ({one.seconds:.1f} s)"
         yield f"checks: {one.words}{took}"
         if not one.green:
-            yield from (f"  | {line}" for line in one.log_tail.splitlines()[-_TAIL_LINES:])
+            yield from _log(one)
 
 
 def _excused(result: CheckResult) -> Iterator[str]:
@@ -124,15 +160,26 @@ def _failed(one: CheckFailure) -> Iterator[str]:
     how = told.get(one.how) or one.reason or one.how.replace("_", " ")
     version = ", with the base's own version of the tests and settings" if one.protected else ""
     yield f"checks: {what} is red, {how}{version}"
-    if one.tests:
+    if one.problems:
+        yield "findings that the base does not have:"
+        yield from (f"  {problem}" for problem in one.problems[:_TAIL_LINES])
+    elif one.tests:
         yield f"failing: {_some(one.tests)}"
-    yield from (f"  | {line}" for line in one.log_tail.splitlines()[-_TAIL_LINES:])
+    if not one.problems:
+        yield from _log(one)
+
+
+def _log(one: CheckFailure | Advice) -> Iterator[str]:
+    """The first errors of a log, then its end."""
+    end = without_escapes(one.log_tail).splitlines()
+    yield from (f"  | {line}" for line in error_lines(one.log_tail))
     if one.log:
-        yield f"its whole log: {one.log}"
+        yield f"the end of its log, {one.log}:"
+    yield from (f"  | {line}" for line in end[-_TAIL_LINES:])
 
 
 def _reviewed(review: Review, threshold: Threshold) -> Iterator[str]:
-    who = ", ".join(review.models) or "nobody"
+    who = ", ".join(review.models) or "no model"
     cost = review.spent.cost_usd
     paid = "at a cost that is not known" if cost is None else f"for {cost:.2f} USD"
     if review.outcome in ("passed", "failed"):
@@ -144,13 +191,13 @@ def _reviewed(review: Review, threshold: Threshold) -> Iterator[str]:
     yield from (f"{_place(one.file, one.line)}: {one.severity} {one.category}: {one.claim}" for one in held)
     yield from _fixes(held)
     if dropped := len(review.findings) - len(held):
-        yield f"review: {dropped} more held against nobody; --json has all"
+        yield f"review: {dropped} more findings, which do not block; --json has all"
 
 
 def _fixes(held: Sequence[ReviewFinding]) -> Iterator[str]:
     for one in held:
         if one.fix:
-            yield f"  it would be right to: {one.fix}"
+            yield f"  fix: {one.fix}"
 
 
 def _counted(findings: Sequence[ScanFinding]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from orchestrator.events.gate import (
+from forgepool.orchestrator.events.gate import (
     EntryAnswered,
     EntryGiven,
     EntryHeld,
@@ -26,7 +26,7 @@ from orchestrator.events.gate import (
     GateThawed,
     TipMoved,
 )
-from orchestrator.events.orders import (
+from forgepool.orchestrator.events.orders import (
     ContextRebuilt,
     LockExtended,
     MessageLost,
@@ -39,22 +39,24 @@ from orchestrator.events.orders import (
     PathsRefused,
     ProfileChosen,
 )
-from orchestrator.events.runs import (
+from forgepool.orchestrator.events.runs import (
     BudgetSet,
     GateHalted,
     PartRestarted,
+    PlanRevised,
     RunEnded,
     RunPaused,
     RunResumed,
     RunStarted,
     WorkersMissing,
 )
-from orchestrator.events.tasks import (
+from forgepool.orchestrator.events.tasks import (
     CandidateRestored,
     ParkedFor,
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
+    TaskAlreadyThere,
     TaskApproved,
     TaskBlocked,
     TaskCancelled,
@@ -64,8 +66,9 @@ from orchestrator.events.tasks import (
     TaskReplied,
     TaskRetried,
     TaskReturned,
+    TaskUnchanged,
 )
-from orchestrator.events.train import (
+from forgepool.orchestrator.events.train import (
     CarDissolved,
     CheckAnswered,
     CheckCancelled,
@@ -121,6 +124,7 @@ __all__ = [
     "PathsGranted",
     "PathsQueued",
     "PathsRefused",
+    "PlanRevised",
     "ProfileChosen",
     "ReviewAnswered",
     "ReviewAwaited",
@@ -129,6 +133,7 @@ __all__ = [
     "RunPaused",
     "RunResumed",
     "RunStarted",
+    "TaskAlreadyThere",
     "TaskApproved",
     "TaskBlocked",
     "TaskCancelled",
@@ -138,6 +143,7 @@ __all__ = [
     "TaskReplied",
     "TaskRetried",
     "TaskReturned",
+    "TaskUnchanged",
     "TipMoved",
     "WaveAnswered",
     "WaveApproved",
@@ -153,6 +159,7 @@ Event = Annotated[
     | RunPaused
     | RunEnded
     | BudgetSet
+    | PlanRevised
     | OrderSent
     | MessageTaken
     | MessageLost
@@ -190,6 +197,8 @@ Event = Annotated[
     | LandingAnswered
     | TaskReturned
     | TaskFailed
+    | TaskUnchanged
+    | TaskAlreadyThere
     | TaskBlocked
     | TaskParked
     | TaskCancelled

@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.through.messages import Asks, Card, GateAnswer, Word
-from supervisor.messages import Author, LandingStyle
-from supervisor.train.model import EntryClass
-from workers.messages import Message
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.through.messages import Asks, Card, GateAnswer, Word
+from forgepool.supervisor.messages import Author, LandingStyle
+from forgepool.supervisor.train.model import EntryClass
+from forgepool.workers.messages import Message
 
 
 class EntrySubmitted(Message):
@@ -15,6 +15,8 @@ class EntrySubmitted(Message):
     kind: Literal["entry.submitted"] = "entry.submitted"
     task: str
     """The entry's name."""
+    branch: str = ""
+    """The name that people know it by, such as `feature/base`; empty where that is the entry's own."""
     revision: int
     """Numbers the commits that were submitted under the name."""
     commit: str
@@ -41,6 +43,8 @@ class EntryRefused(Message):
 
     kind: Literal["entry.refused"] = "entry.refused"
     name: str
+    branch: str = ""
+    """The name that people know it by; empty where that is the entry's own."""
     commit: str
     why: str
     asks: Asks | None = None

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from orchestrator.budget import Seen
-from workers.messages import Message, WorkResult
+from forgepool.orchestrator.budget import Seen
+from forgepool.workers.messages import Message, WorkResult
 
 
 class OrderSent(Message):

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from orchestrator.budget import Budget
-from workers.messages import Message
-from workers.sandbox.confinement import Level
+from forgepool.orchestrator.budget import Budget
+from forgepool.workers.messages import Message
+from forgepool.workers.sandbox.confinement import Level
 
 
 class RunStarted(Message):
@@ -21,6 +21,10 @@ class RunStarted(Message):
     """What holds commands, where they run on this machine; of other hosts each result says it."""
     gate: str = ""
     """The gate that keeps the target, to which candidates are given; empty for a train of its own."""
+    assets: str = ""
+    """The commit of the files beside the plan that tasks are given; empty where there are none."""
+    base_first: bool = False
+    """The target is checked before the first call to a model that somebody pays for."""
 
 
 class RunResumed(Message):
@@ -40,6 +44,9 @@ class RunEnded(Message):
     kind: Literal["run.ended"] = "run.ended"
     landed: int
     not_landed: int
+    """Tasks that are not done. In earlier journals: all that did not land."""
+    unchanged: int = 0
+    already_there: int = 0
 
 
 class BudgetSet(Message):
@@ -47,6 +54,26 @@ class BudgetSet(Message):
 
     kind: Literal["budget.set"] = "budget.set"
     budget: Budget
+
+
+class PlanRevised(Message):
+    """A person has given the run another plan, which is kept in its folder beside the first."""
+
+    kind: Literal["plan.revised"] = "plan.revised"
+    plan_file: str
+    """In the run's folder."""
+    plan_digest: str
+    tasks: tuple[str, ...]
+    """All tasks of the run from now on, in the plan's order."""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """None of them has landed."""
+    afresh: tuple[str, ...] = ()
+    """Changed tasks, which begin again with all their attempts."""
+    reopened: tuple[str, ...] = ()
+    """Tasks that were blocked by one of these, and wait for it again."""
+    assets: str = ""
+    """The commit of the plan's assets; empty if it has none."""
 
 
 class GateHalted(Message):

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from orchestrator.budget import Seen
-from supervisor.messages import Review
-from workers.messages import Message, ReasonPack, Reply
+from forgepool.orchestrator.budget import Seen
+from forgepool.supervisor.messages import Review
+from forgepool.workers.messages import Message, ReasonPack, Reply
 
 ParkedFor = Literal["trouble", "question", "budget", "review"]
 """
@@ -41,17 +41,36 @@ class ReviewAnswered(Message):
 
 
 class TaskReturned(Message):
-    """Back to an agent, with the reasons; costs the task one of its attempts."""
+    """Back to an agent, with the reasons; costs the task one of its attempts, unless `free`."""
 
     kind: Literal["task.returned"] = "task.returned"
     task: str
     reason: ReasonPack
+    free: bool = False
+    """It costs no attempt: others landed meanwhile, and what a command makes of the new tip may differ."""
 
 
 class TaskFailed(Message):
     kind: Literal["task.failed"] = "task.failed"
     task: str
     reason: ReasonPack
+
+
+class TaskUnchanged(Message):
+    """An attempt ended well and changed nothing, where the plan takes that for done (`unchanged: ok`)."""
+
+    kind: Literal["task.unchanged"] = "task.unchanged"
+    task: str
+    why: str
+
+
+class TaskAlreadyThere(Message):
+    """An earlier run of the plan has landed this very task, and its commit is in the target's history."""
+
+    kind: Literal["task.already_there"] = "task.already_there"
+    task: str
+    commit: str
+    by_run: str
 
 
 class TaskBlocked(Message):

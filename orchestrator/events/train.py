@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
-from workers.messages import Message
+from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.workers.messages import Message
 
 
 class EntryQueued(Message):

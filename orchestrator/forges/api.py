@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from orchestrator.forges.protocol import ForgeAway, ForgeRefused, shortened
-from workers.concealing import hider
+from forgepool.orchestrator.forges.protocol import ForgeAway, ForgeRefused, shortened
+from forgepool.workers.concealing import hider
 
 if TYPE_CHECKING:
     import httpx2

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from orchestrator.forges.codeowners import Codeowners, Missing
-from orchestrator.forges.protocol import Change, Forge
+from forgepool.orchestrator.forges.codeowners import Codeowners, Missing
+from forgepool.orchestrator.forges.protocol import Change, Forge
 
 
 def wanting(forge: Forge, change: Change, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:

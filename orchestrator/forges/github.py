@@ -4,9 +4,17 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import quote
 
-from orchestrator.forges.api import Account, Api, Said
-from orchestrator.forges.protocol import CONTEXT, LABEL, Change, ForgeRefused, Reported, dependencies, shortened
-from workers.settings import Settings
+from forgepool.orchestrator.forges.api import Account, Api, Said
+from forgepool.orchestrator.forges.protocol import (
+    CONTEXT,
+    LABEL,
+    Change,
+    ForgeRefused,
+    Reported,
+    dependencies,
+    shortened,
+)
+from forgepool.workers.settings import Settings
 
 URL = "https://api.github.com"
 _WORDS = ("APPROVED", "CHANGES_REQUESTED", "DISMISSED")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from orchestrator.forges.protocol import Change, Reported
+from forgepool.orchestrator.forges.protocol import Change, Reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

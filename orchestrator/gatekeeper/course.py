@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from orchestrator.course import Course
-from orchestrator.entries import Gate
-from orchestrator.events import EntrySubmitted
-from orchestrator.plan import Plan, Task
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.through.messages import Card
-from workers.messages import CommandAgent
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.entries import Gate
+from forgepool.orchestrator.events import EntrySubmitted
+from forgepool.orchestrator.plan import Plan, Task
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.through.messages import Card
+from forgepool.workers.messages import CommandAgent
 
-PERSON = "person"
-"""The agent of an entry that no model has written."""
 _NOTHING = CommandAgent(run="true")
 """Nobody works on an entry: it comes as it is."""
 
@@ -53,7 +51,7 @@ class GateCourse(Course):
 def _of_no_model(entry: EntrySubmitted) -> bool:
     """A person's, or what a run's command has made."""
     author = entry.author
-    return author.agent == PERSON or (entry.card is not None and author.agent == "command" and not author.families)
+    return author.is_person or (entry.card is not None and author.agent == "command" and not author.families)
 
 
 def gate_plan(name: str, target: str) -> Plan:

@@ -4,17 +4,26 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orchestrator.outstanding import is_pausing
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.telling import advice_words, clock
-from supervisor.train.surprise import admission
+from forgepool.orchestrator.gatekeeper.branches import branch_of, with_branches
+from forgepool.orchestrator.outstanding import is_pausing
+from forgepool.orchestrator.retries import finding_words
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.telling import advice_words, clock
+from forgepool.orchestrator.train_state import decorated
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import named_partner
+from forgepool.supervisor.train.coupling import in_order
+from forgepool.supervisor.train.model import Policy
+from forgepool.supervisor.train.surprise import admission
+from forgepool.workers.error_lines import error_lines
 
 _ENOUGH = 8
 """Submissions within an hour, below which nothing is said of how many there are."""
 
 _MOST_SHOWN = 5
 """Paths in a command that is proposed."""
+_MOST_NOTES = 20
 
 Places = Mapping[str, int]
 """By entry, its place in line, from 1."""
@@ -22,7 +31,7 @@ Places = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryStanding:
-    """One line of `gate status`."""
+    """One line of `queue status`."""
 
     entry: str
     state: str
@@ -46,13 +55,13 @@ class EntryStanding:
     """What a person can do, as a command; empty where nothing is to be done."""
 
 
-def standings(state: State, now: float) -> list[EntryStanding]:
-    """Those in line first, in its order; then what has ended, the latest first."""
+def standings(state: State, now: float, *, in_line: int | None = None, ended: int | None = None) -> list[EntryStanding]:
+    """Return entries in line, in its order, then ended ones, the latest first; of each no more than so many."""
     places = _places(state)
     line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
     others = [one for one in state.tasks.values() if one.id not in places and one.id in state.submitted]
     others.sort(key=lambda task: -task.since)
-    return [standing_of(state, task, now, places) for task in (*line, *others)]
+    return [standing_of(state, task, now, places) for task in (*line[:in_line], *others[:ended])]
 
 
 def standing_of(state: State, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
@@ -61,7 +70,7 @@ def standing_of(state: State, task: TaskState, now: float, places: Places | None
     places = _places(state) if places is None else places
     word, code, by, why, todo = _stand(state, task, now, places)
     return EntryStanding(
-        entry=task.id,
+        entry=branch_of(state, task.id),
         state=word,
         place=places.get(task.id),
         revision=entry.revision,
@@ -70,10 +79,10 @@ def standing_of(state: State, task: TaskState, now: float, places: Places | None
         klass=entry.klass,
         since=task.since,
         code=code,
-        blocked_by=by,
+        blocked_by=with_branches(state, by),
         landed_as=task.commit,
-        why=why,
-        next=todo,
+        why=with_branches(state, why),
+        next=with_branches(state, todo),
     )
 
 
@@ -90,8 +99,8 @@ def overload(state: State, now: float, slots: int) -> str | None:
 
 def explained(state: State, task: TaskState, now: float) -> str:
     """
-    One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the command that
-    shows it again, and what can be done.
+    One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the first errors of
+    its log, the command that shows it again, and what can be done.
     """
     entry, stand = state.submitted[task.id], standing_of(state, task, now)
     place = f", at place {stand.place} of {len(state.train.line.entries)}" if stand.place else ""
@@ -103,22 +112,38 @@ def explained(state: State, task: TaskState, now: float) -> str:
     reason = task.reasons[-1] if task.reasons and task.reasons[-1].attempt == task.attempt else None
     if reason is not None and reason.tests:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
-    if reason is not None and reason.conflicting_entry:
-        said.append(f"It does not go together with '{reason.conflicting_entry}', which has landed.")
+    if reason is not None and reason.conflicting_entry and reason.kind != "conflict":
+        said.append(f"It is green alone and red together with {named_partner(reason.conflicting_entry)}, which landed.")
     advice = task.verdict.advice if task.verdict is not None else ()
     said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
+    errors = [f"  | {line}" for line in error_lines(reason.log_tail)] if reason is not None else []
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
-    return "\n".join([" ".join(said), *again, *([f"next: {stand.next}"] if stand.next else [])])
+    todo = [f"next: {stand.next}"] if stand.next else []
+    return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *reported(task)]))
+
+
+def reported(task: TaskState) -> list[str]:
+    """What scans found of its change that holds nothing up, as one block of lines."""
+    notes = [one for one in findings_of(task) if one.weight == "note"]
+    more = [f"  and {len(notes) - _MOST_NOTES} more, which --json has"] if len(notes) > _MOST_NOTES else []
+    lines = [f"  {finding_words(one)}" for one in notes[:_MOST_NOTES]]
+    return ["scans report, and hold nothing up:", *lines, *more] if notes else []
+
+
+def findings_of(task: TaskState) -> list[ScanFinding]:
+    """Of its own change; nothing of other branches that were tested with it."""
+    return [one for one in (task.verdict.findings if task.verdict else ()) if one.is_of(task.id)]
 
 
 def refusal(state: State, name: str) -> str | None:
     """Why what was submitted under the name last was not taken in; None where it was."""
     event = state.refused.get(name)
-    return (
-        None if event is None else f"What was submitted last as '{name}' ({event.commit[:12]}) is not in: {event.why}."
-    )
+    if event is None:
+        return None
+    said = f"What was submitted last as '{name}' ({event.commit[:12]}) is not in the queue: {event.why}."
+    return with_branches(state, said)
 
 
 def _verb(word: str) -> str:
@@ -136,10 +161,11 @@ def _verb(word: str) -> str:
 
 
 def _places(state: State) -> dict[str, int]:
-    line = state.train.line
-    coupled = [one for car in line.cars for one in car]
-    waiting = sorted(line.waiting(), key=lambda entry: entry.accepted)
-    return {one: at for at, one in enumerate((*coupled, *(entry.id for entry in waiting)), start=1)}
+    classes: dict[str, dict[str, object]] = {
+        one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
+    }
+    line = decorated(state.train.line, classes)
+    return {one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=Policy(), surprise=0.0)), start=1)}
 
 
 Stand = tuple[str, str, str, str, str]
@@ -154,7 +180,7 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
         case "reviewing" | "reviewed":
             # A person's word takes the place of a reviewer's, and where nobody is asked it is waited for.
             todo = f"forgepool approve {state.run} {task.id} --by NAME" if task.review.message is None else ""
-            why = task.detail or "its checks are green, and somebody has to look at it"
+            why = task.detail or "its checks are green, and it needs a review or an approval"
             return "in review", "review", "", why, todo
         case "needs_human":
             run = f"{state.run} {task.id}"
@@ -163,14 +189,14 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
         case "failed" | "blocked":
             return _returned(state, task)
         case "cancelled":
-            return "withdrawn", "withdrawn", "", "somebody has withdrawn it", _again(task)
+            return "withdrawn", "withdrawn", "", "it was withdrawn", _again(task)
         case _:
             return _in_line(state, task, now, places)
 
 
 def _landed(state: State, task: TaskState) -> Stand:
     if task.id in state.lost:
-        why = f"it was {task.commit[:12]} in {state.target}, and somebody has taken that out since"
+        why = f"it landed as {task.commit[:12]}, which {state.target} no longer contains"
         return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
     against = advice_words(task.verdict) if task.verdict is not None else ""
     return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
@@ -180,38 +206,39 @@ def _returned(state: State, task: TaskState) -> Stand:
     reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
     kind = reason.kind if reason is not None else "need"
     by = (reason.conflicting_entry or "") if reason is not None else ""
-    todo = _again(task) + (_leave_for(task) if kind == "findings" else "")
+    mend = f"merge {state.target} into the branch" if kind == "conflict" else "push a better commit"
+    todo = _again(task, mend) + (_leave_for(task) if kind == "findings" else "")
     return "returned", kind, by, reason.summary if reason is not None else task.detail, todo
 
 
-def _again(task: TaskState) -> str:
-    return f"push a better commit, then: forgepool gate submit BRANCH --name {task.id}"
+def _again(task: TaskState, mend: str = "push a better commit") -> str:
+    return f"{mend}, then: forgepool queue submit BRANCH --name {task.id}"
 
 
 def _leave_for(task: TaskState) -> str:
     """What lets it in as it is. Secrets are nothing that anybody lets in."""
-    from supervisor.scans.scanning import leave_for
+    from forgepool.supervisor.scans.scanning import leave_for
 
-    held = [one for one in (task.verdict.findings if task.verdict else ()) if one.weight != "note"]
+    held = [one for one in findings_of(task) if one.weight != "note"]
     paths, rules = leave_for(held)
     globs = any(character in path for path in paths for character in "*?[]{}")
     if not held or globs or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
         return ""
     words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
-    return f"; or, where it is meant so: forgepool gate grant {task.id} {' '.join(words)}"
+    return f"; or, where it is meant so: forgepool queue grant {task.id} {' '.join(words)}"
 
 
 def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:
     shut = _shut(state)
     if shut is not None:
-        return "waits", "gate", "", shut, "forgepool gate resume"
+        return "waits", "gate", "", shut, "forgepool queue resume"
     if (words := state.train.refused.get(task.id)) is not None:
-        return "waits", "refused", "", f"{words}; it is kept back for that, alone", f"forgepool gate retry {task.id}"
+        return "waits", "refused", "", f"{words}; it waits for a person to retry it", f"forgepool queue retry {task.id}"
     if task.id in state.held:
-        return "waits", "held", "", "a person holds it", f"forgepool gate release {task.id}"
+        return "waits", "held", "", "a person holds it", f"forgepool queue release {task.id}"
     if is_pausing(task.not_before, now):
         again = clock(task.not_before, now)
-        return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}, and nobody is blamed", ""
+        return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}", ""
     needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
     if needs:
         return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
@@ -238,8 +265,8 @@ def frozen_words(state: State, now: float) -> str | None:
 
 def _shut(state: State) -> str | None:
     if state.paused:
-        return f"the gate is paused: {state.paused}"
-    return f"the gate is shut: {state.halted}" if state.halted else None
+        return f"the queue is paused: {state.paused}"
+    return f"the queue is paused: {state.halted}" if state.halted else None
 
 
 def place_words(state: State, task: TaskState) -> str:
@@ -266,7 +293,8 @@ def _tried(state: State, task: TaskState, places: Places) -> Stand:
         why = f"it was red behind {_listed(doubted.ahead)}, which may be {_its(doubted.ahead)} doing; it is tried again"
         return "waits", "doubted", doubted.ahead[-1], why, ""
     before = places.get(task.id, 1) - 1
-    why = "one entry stands before it" if before == 1 else f"{before} entries stand before it" if before else ""
+    one, many = ("branch", "branches") if task.id in state.submitted else ("task", "tasks")
+    why = f"one {one} is ahead of it" if before == 1 else f"{before} {many} are ahead of it" if before else ""
     return "waits", "line", "", why or "it is next", ""
 
 

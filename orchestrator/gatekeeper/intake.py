@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.events import (
+from forgepool.orchestrator.events import (
     CandidateRestored,
     EntryHeld,
     EntryQueued,
@@ -15,15 +15,15 @@ from orchestrator.events import (
     TaskBlocked,
     TaskCancelled,
 )
-from orchestrator.gatekeeper.course import PERSON
-from orchestrator.gatekeeper.steps import withdrawn_with
-from orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
-from orchestrator.inbox import Request
-from orchestrator.state import State
-from orchestrator.task_state import IN_TRAIN, Phase
-from orchestrator.through.entering import card_of, of_run
-from supervisor.messages import Author, LandingStyle
-from supervisor.train.model import EntryClass
+from forgepool.orchestrator.gatekeeper.branches import branch_of
+from forgepool.orchestrator.gatekeeper.steps import withdrawn_with
+from forgepool.orchestrator.gatekeeper.submissions import CLASSES, STYLES, Submission
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_TRAIN, Phase
+from forgepool.orchestrator.through.entering import card_of, of_run
+from forgepool.supervisor.messages import MODELLESS, PERSON, Author, LandingStyle
+from forgepool.supervisor.train.model import EntryClass
 
 _ENDED: tuple[Phase, ...] = ("failed", "blocked", "cancelled", "needs_human")
 
@@ -46,10 +46,11 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
     ):
         return []
     if (why := one.wrong or _wrong(state, one, contained=contained)) is not None:
-        return [EntryRefused(name=one.name, commit=one.commit, why=why, asks=one.asks)]
+        return [EntryRefused(name=one.name, branch=one.branch, commit=one.commit, why=why, asks=one.asks)]
     return [
         EntrySubmitted(
             task=one.name,
+            branch=one.branch,
             revision=task.attempt + 1 if task is not None else 1,
             commit=one.commit,
             title=one.title,
@@ -106,12 +107,14 @@ def _style(one: Submission) -> LandingStyle | None:
 def _author(one: Submission) -> Author:
     """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
     if one.card is not None:
+        # A run's task is nobody's own change, whatever its card says.
         author = one.card.author
-        named = author.families or author.agent in (PERSON, "command")
+        named = author.families or (author.agent in MODELLESS and author.agent != PERSON)
         return author if named else author.model_copy(update={"families": ("unknown",)})
-    agent = _first(one, "agent")
-    families = one.said.get("family", ("unknown",))
-    return Author(agent=agent, families=families) if agent else Author(agent=PERSON)
+    agent, families = _first(one, "agent"), one.said.get("family", ())
+    if agent in ("", PERSON) and not families:
+        return Author(agent=PERSON)
+    return Author(agent=agent or "unknown", families=families or ("unknown",))
 
 
 def _first(one: Submission, key: str) -> str:
@@ -166,13 +169,45 @@ def asked(state: State, request: Request) -> list[Event] | None:
             return None
 
 
+VERBS = {
+    "cancel": "withdraw",
+    "retry": "try again",
+    "hold": "hold",
+    "release": "release",
+    "pause": "pause",
+    "go": "resume",
+}
+
+
+def verb(request: Request) -> str:
+    """Return the request in words, to be put behind "to"."""
+    return f"make {request.text}" if request.do == "reclass" else VERBS.get(request.do, request.do)
+
+
+def nothing_to_do(state: State, request: Request) -> str:
+    """Return one sentence on why a request changes nothing."""
+    task = state.tasks.get(request.task or "")
+    if request.task is not None and task is None:
+        return f"there is no entry '{request.task}' in the queue of {state.target}"
+    if request.do == "reclass" and request.text not in CLASSES:
+        return f"there is no class '{request.text}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+    if task is not None and _is_of_another(request, state.submitted[task.id]):
+        return f"'{task.id}' is another commit by now, {state.submitted[task.id].commit[:12]}"
+    where = f"'{branch_of(state, task.id)}' is {task.phase}" if task is not None else "it stands so already"
+    return f"there is nothing to {verb(request)}: {where}"
+
+
 def _named(state: State, request: Request) -> Sequence[str]:
+    """Name the entry that the request is about; none where it was said of another commit than the entry's."""
+    entry = state.submitted.get(request.task or "")
+    if entry is not None and _is_of_another(request, entry):
+        return []
     return [one for one in state.tasks if one == request.task]
 
 
 def _may_go(state: State, one: str) -> bool:
     task = state.tasks[one]
-    return task.phase in ("queued", "testing", "reviewing", "reviewed") and not task.landing_in_doubt
+    return task.phase in ("queued", "testing", "reviewing", "reviewed", "needs_human") and not task.landing_in_doubt
 
 
 def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:

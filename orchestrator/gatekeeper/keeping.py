@@ -8,24 +8,36 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from orchestrator.decisions import decide
-from orchestrator.events import CheckSent, EntrySubmitted, Event, GateFrozen, GateThawed, LandingAnswered, TipMoved
-from orchestrator.gatekeeper.course import GateCourse
-from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.pins import forgettable, pin, pin_again, pin_missing, pins_of, remove
-from orchestrator.gatekeeper.places import Places
-from orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
-from orchestrator.inbox import Request
-from orchestrator.loop import Ending, Loop
-from orchestrator.requests import granted
-from orchestrator.through.publishing import Notices
-from supervisor.lanes import MOST_PATHS
-from supervisor.messages import Landing
-from workers.refs import made_ref, run_refs
-from worktrees.changes import changes, touched_paths
-from worktrees.git import CommitId, GitFailed
-from worktrees.mirror import MissingCommit
-from worktrees.push import RefUpdate
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
+    CheckSent,
+    EntrySubmitted,
+    Event,
+    GateFrozen,
+    GateThawed,
+    LandingAnswered,
+    TipMoved,
+)
+from forgepool.orchestrator.gatekeeper.board import Reply
+from forgepool.orchestrator.gatekeeper.branches import with_branches
+from forgepool.orchestrator.gatekeeper.course import GateCourse
+from forgepool.orchestrator.gatekeeper.intake import asked, nothing_to_do, taken_in
+from forgepool.orchestrator.gatekeeper.pins import forgettable, pin, pin_again, pin_missing, pins_of, remove
+from forgepool.orchestrator.gatekeeper.places import Places
+from forgepool.orchestrator.gatekeeper.submissions import Submission, in_order, named, pattern, submitted
+from forgepool.orchestrator.gatekeeper.telling import gate_sentence
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.loop import Ending, Loop
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.through.publishing import Notices
+from forgepool.supervisor.lanes import MOST_PATHS
+from forgepool.supervisor.messages import Landing
+from forgepool.workers.refs import made_ref, run_refs
+from forgepool.worktrees.changes import changes, touched_paths
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.mirror import MissingCommit
+from forgepool.worktrees.push import RefUpdate
 
 log = structlog.get_logger()
 
@@ -62,6 +74,7 @@ class GateLoop(Loop):
         """Somebody else may keep it now; whoever has given it something is told first, and that nobody keeps it."""
         try:
             self.record(self.notices.answer(self.mirror, self.state))
+            self.notices.show(self.mirror, self.state)
         except GitFailed as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
         finally:
@@ -161,6 +174,7 @@ class GateLoop(Loop):
         self._sweep()
         self.record(self.notices.answer(self.mirror, self.state))
         self.notices.stand(self.mirror, self.state)
+        self.notices.show(self.mirror, self.state)
 
     def _find_contained(self, tip: CommitId) -> None:
         """Who has got into the target with what somebody else has brought: they have landed, though not by us."""
@@ -208,7 +222,8 @@ class GateLoop(Loop):
         chosen = {ref: refs[ref] for ref in able[:_MOST_TAKEN_IN]}
         lying = {named(self.state.target, ref) for ref in refs if ref not in chosen}
         self._put_off.clear()
-        for one in in_order(submitted(self.mirror, self.state.target, chosen)):
+        found, heard = submitted(self.mirror, self.state.target, chosen), list[Submission]()
+        for one in in_order([one for one in found if one.request is None]):
             if lying.intersection(one.said.get("needs", ())):
                 self._put_off.add(one.ref)
                 continue
@@ -218,7 +233,32 @@ class GateLoop(Loop):
                     event = event.model_copy(update={"paths": self._paths(one.commit)})
                     pin(self.mirror, self.state.run, event)
                 self.record([event])
+            heard.append(one)
+        lying.update(named(self.state.target, ref) for ref in self._put_off)
+        for one in found:
+            # A request about a submission that is not taken in yet waits for it.
+            if one.request is not None and one.request.task not in lying:
+                self._hear(one, one.request)
+                heard.append(one)
+        # A submitter who sees the ref go finds the outcome on the board.
+        self.notices.show(self.mirror, self.state, at_once=True)
+        for one in heard:
             self._drop(one)
+
+    def _hear(self, one: Submission, request: Request) -> None:
+        """Carry out a request that lay in the hub, and put its outcome on the board."""
+        was_possible = bool(asked(self.state, request))
+        events = self._granted(request) if was_possible else []
+        lines = [nothing_to_do(self.state, request)]
+        if was_possible and not events:
+            lines = [f"the hub no longer has the commit of '{request.task}'; submit it again"]
+        try:
+            self.record(events)
+        except IllegalStep as refused:
+            lines, events = [f"it cannot be done now: {refused}"], []
+        lines = [gate_sentence(event, self.state) or "" for event in events] or lines
+        said = with_branches(self.state, "; ".join(lines))
+        self.notices.reply(one.ref.rsplit("/", 1)[-1], Reply(done=bool(events), said=said))
 
     def _paths(self, commit: CommitId) -> tuple[str, ...]:
         """What it changes of what it was made on; none where it shares no history with the target, or in huge ones."""

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator import runs
-from orchestrator.gatekeeper.explaining import refusal
-from orchestrator.gatekeeper.submissions import earlier_name, entry_name
-from orchestrator.hub import CannotRun
-from orchestrator.runs import KeptRun
-from orchestrator.state import State
-from workers.settings import Settings
+from forgepool.orchestrator import runs
+from forgepool.orchestrator.gatekeeper.branches import branch_of
+from forgepool.orchestrator.gatekeeper.explaining import refusal
+from forgepool.orchestrator.gatekeeper.submissions import earlier_name, entry_name
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.orchestrator.state import State
+from forgepool.workers.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +32,11 @@ def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
     """
     names = sorted(one for one in runs.run_names(settings) if one.startswith("gate-"))
     if not names:
-        raise CannotRun("this home keeps no gate; open one with: forgepool gate serve --repo HUB --target BRANCH")
+        raise CannotRun("this home keeps no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
     kept = [runs.open_run(settings, one, with_course=False) for one in names]
     found = kept if name is None else _called(kept, name)
     if not found:
-        raise CannotRun(f"there is no gate '{name}'; there are: {_listed(kept)}")
+        raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
     return found
 
 
@@ -59,11 +60,16 @@ def found(settings: Settings, entry: str, gate: str | None) -> Found:
     if len(having) == 1:
         return Found(kept=kept[having[0]], state=states[having[0]], name=name)
     if having:
-        raise CannotRun(f"'{name}' is an entry of several gates; say of which, with --gate: {_listed(kept, having)}")
+        raise CannotRun(f"'{name}' is an entry of several queues; say of which, with --target: {_listed(kept, having)}")
     if (why := next((why for state in states if (why := refusal(state, name)) is not None), None)) is not None:
         raise CannotRun(why)
-    latest = ", ".join([name for state in states for name in [*state.submitted][-8:]][-8:]) or "none yet"
-    who = kept[0].options.run if len(kept) == 1 else "any gate"
+    latest = (
+        ", ".join(
+            [name for state in states for name in [branch_of(state, one) for one in [*state.submitted][-8:]]][-8:]
+        )
+        or "none yet"
+    )
+    who = kept[0].options.run if len(kept) == 1 else "any queue"
     raise CannotRun(f"no entry '{entry}' has been taken in by {who}; the latest are: {latest}")
 
 
@@ -77,7 +83,7 @@ def _called(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
 
 def _only(kept: Sequence[KeptRun]) -> KeptRun:
     if len(kept) > 1:
-        raise CannotRun(f"several gates may be meant; name one with --gate: {_listed(kept)}")
+        raise CannotRun(f"several queues may be meant; name one with --target: {_listed(kept)}")
     return kept[0]
 
 

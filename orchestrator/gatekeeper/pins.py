@@ -2,19 +2,19 @@
 What a gate keeps in the hub of its entries: each revision's commit at a ref of its own, as long as it may be wanted.
 
 Of an entry in line it is tested and landed from there. Of one that was returned or withdrawn it may be asked for again
-(`gate retry`, `see it again`): the last 500 are kept, and none for longer than 30 days.
+(`queue retry`, `see it again`): the last 500 are kept, and none for longer than 30 days.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from orchestrator.events import EntrySubmitted
-from orchestrator.state import State
-from workers.refs import candidate_ref, marker_ref, run_refs
-from worktrees.git import CommitId, GitFailed
-from worktrees.mirror import Mirror, MissingCommit
-from worktrees.push import Pushed, RefUpdate
+from forgepool.orchestrator.events import EntrySubmitted
+from forgepool.orchestrator.state import State
+from forgepool.workers.refs import candidate_ref, marker_ref, run_refs
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.mirror import Mirror, MissingCommit
+from forgepool.worktrees.push import Pushed, RefUpdate
 
 log = structlog.get_logger()
 

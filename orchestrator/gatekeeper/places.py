@@ -9,7 +9,7 @@ up one by one, as its trials end.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.state import State
+from forgepool.orchestrator.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from orchestrator.gatekeeper.freezes import freezes, told
-from workers.messages import Message
+from forgepool.orchestrator.gatekeeper.freezes import freezes, told
+from forgepool.workers.messages import Message
 
 
 class GateRules(Message):

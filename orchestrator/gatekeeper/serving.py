@@ -5,34 +5,34 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from orchestrator import embedded, runs
-from orchestrator.aside import Aside, mirror_aside
-from orchestrator.embedded import Embedded
-from orchestrator.events import GateRuled, RunResumed, RunStarted
-from orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
-from orchestrator.gatekeeper.keeping import GateLoop
-from orchestrator.gatekeeper.places import Places
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.submissions import earlier_name
-from orchestrator.gatekeeper.together import Leave, keep_together, shared
-from orchestrator.hub import CannotRun, Hub, open_hub
-from orchestrator.journal import Journal
-from orchestrator.link import Link
-from orchestrator.loop import WAIT_S, Wishes
-from orchestrator.refusals import prove_home, prove_sandbox, prove_transport, prove_writable
-from orchestrator.runs import KeptRun, Options
-from orchestrator.session import Listener, begin
-from orchestrator.state import State
-from orchestrator.through.publishing import Notices
-from supervisor.definitions import read_gate_file
-from supervisor.demands import GATE_FILE
-from workers.mistakes import DocumentWrong
-from workers.sandbox.confinement import Level
-from workers.settings import Settings
-from workers.wire import connect, ping, use_broker
-from worktrees.changes import read_file
-from worktrees.mirror import Mirror
-from worktrees.paths import found_at
+from forgepool.orchestrator import embedded, runs
+from forgepool.orchestrator.aside import Aside, mirror_aside
+from forgepool.orchestrator.embedded import Embedded
+from forgepool.orchestrator.events import GateRuled, RunResumed, RunStarted
+from forgepool.orchestrator.gatekeeper.course import PeoplesReview, gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.keeping import GateLoop
+from forgepool.orchestrator.gatekeeper.places import Places
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.gatekeeper.submissions import earlier_name
+from forgepool.orchestrator.gatekeeper.together import Leave, keep_together, shared
+from forgepool.orchestrator.hub import CannotRun, Hub, open_hub
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.loop import WAIT_S, Wishes
+from forgepool.orchestrator.refusals import prove_home, prove_sandbox, prove_transport, prove_writable
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.session import Listener, begin
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.through.publishing import Notices
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.demands import GATE_FILE
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import connect, ping, use_broker
+from forgepool.worktrees.changes import read_file
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.paths import found_at
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
 """What serves beside a gate's loop, in threads of its own and by this mirror alone, for as long as the gate is kept."""
@@ -189,7 +189,7 @@ def _loops(
             listener=listener,
             wait_s=WAIT_S / len(begun),
             places=places,
-            notices=Notices(host=settings.host),
+            notices=Notices(host=settings.host, trials=one.post.trials),
         )
         for one, part in zip(begun, shared(parts, len(begun)), strict=True)
     ]
@@ -213,9 +213,9 @@ def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, lis
         gate_file=found_at(post.hub.mirror.git, tip, GATE_FILE).get(GATE_FILE) is not None,
         sandbox=level,
     )
-    begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener)
+    begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener=listener)
     if post.rules != state.rules:
-        begin(state, journal, GateRuled(rules=post.rules), listener)
+        begin(state, journal, GateRuled(rules=post.rules), listener=listener)
     return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, TypeVar
 
-from orchestrator import events as e
-from orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, TaskState
-from orchestrator.train_steps import settle_phases
-from workers.messages import WorkResult
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.task_state import IN_TRAIN, TERMINAL, IllegalStep, TaskState
+from forgepool.orchestrator.train_steps import settle_phases
+from forgepool.workers.messages import WorkResult
 
 if TYPE_CHECKING:
-    from orchestrator.state import State
+    from forgepool.orchestrator.state import State
 
 Key = TypeVar("Key")
 _MOST_REFUSED = 200

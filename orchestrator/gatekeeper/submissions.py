@@ -10,13 +10,18 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from orchestrator.through.cards import CardUnreadable, read_asks, read_card
-from orchestrator.through.messages import Asks, Card
-from supervisor.messages import LandingStyle
-from workers.refs import submission_ref, submissions_of
-from worktrees.git import CommitId, Git, GitFailed
-from worktrees.mirror import Mirror
+from pydantic import Field, ValidationError
+
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.through.cards import CardUnreadable, read_asks, read_card
+from forgepool.orchestrator.through.messages import Asks, Card
+from forgepool.supervisor.messages import LandingStyle
+from forgepool.workers.messages import Message
+from forgepool.workers.refs import submission_ref, submissions_of
+from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.mirror import Mirror
 
 CLASSES = ("hotfix", "normal", "low")
 STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
@@ -30,6 +35,21 @@ _MOST_VALUES = 20
 """Of one key: what is given beyond them is not heard."""
 
 
+_MOST_REQUEST_BYTES = 10_000
+_NO_REQUEST = "it is neither a commit nor a request that this queue can read; push a commit, or a tag of one"
+
+
+class HubRequest(Message):
+    """A request about one entry, as it lies in the hub: a blob below the submissions' refs."""
+
+    do: Literal["cancel", "retry", "hold", "release", "reclass"]
+    """A push may ask for these. Pauses, grants and approvals are given on the queue's host."""
+    task: Annotated[str, Field(min_length=1, max_length=200)]
+    text: Annotated[str, Field(max_length=20)] = ""
+    by: str = ""
+    candidate: Annotated[str, Field(max_length=64)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """What somebody pushed to be let in, as far as it can be read."""
@@ -39,6 +59,8 @@ class Submission:
     """The object the ref is at: a commit, or a tag."""
     name: str
     commit: CommitId
+    branch: str = ""
+    """The name that people know it by, such as `feature/base`; empty where that is `name`."""
     title: str = ""
     by: str = ""
     said: Mapping[str, tuple[str, ...]]
@@ -47,6 +69,8 @@ class Submission:
     """Where a run has given it."""
     asks: Asks | None = None
     """Who wants to be told, where that is a run, and its own task's name."""
+    request: Request | None = None
+    """A person's word about an entry, which lies there in place of a commit."""
     wrong: str = ""
     """Why it cannot be taken in; one sentence."""
 
@@ -93,7 +117,7 @@ def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[S
     if refs:
         # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
         mirror.fetch(*(f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs))
-    return [_read(mirror.git, target, ref, one) for ref, one in refs.items()]
+    return [read_submission(mirror.git, target, ref, one) for ref, one in refs.items()]
 
 
 def named(target: str, ref: str) -> str:
@@ -115,11 +139,14 @@ def pattern(target: str) -> str:
     return submissions_of(target)
 
 
-def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
-    name = named(target, ref)
-    blank = Submission(ref=ref, at=at, name=name, commit=at, said={})
+def read_submission(git: Git, target: str, ref: str, at: CommitId) -> Submission:
+    """Read the submission or request at the ref; its objects are here."""
+    name, branch = named(target, ref), ref.removeprefix(submission_ref(target, ""))
+    blank = Submission(ref=ref, at=at, name=name, branch=_own_name(branch, name), commit=at, said={})
     try:
         kind = git.text("cat-file", "-t", at).strip()
+        if kind == "blob":
+            return _read_request(git, blank)
         commit = CommitId(git.text("rev-parse", "--verify", f"{at}^{{commit}}").strip())
     except GitFailed:
         return _refused(blank, "it names no commit; push a commit, or a tag of one")
@@ -132,6 +159,7 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
         ref=ref,
         at=at,
         name=name,
+        branch=_own_name(said.get("branch", (branch,))[0], name),
         commit=commit,
         title=_plain(title),
         by=_plain(by),
@@ -145,7 +173,26 @@ def _read(git: Git, target: str, ref: str, at: CommitId) -> Submission:
 
 
 def _refused(blank: Submission, why: str) -> Submission:
-    return Submission(ref=blank.ref, at=blank.at, name=blank.name, commit=blank.commit, said={}, wrong=why)
+    return replace(blank, wrong=why)
+
+
+def _own_name(branch: str, name: str) -> str:
+    """The branch's own name; empty where it is the entry's, or where it would not lead to this entry."""
+    fits = branch != name and branch.isprintable() and entry_name(branch) == name
+    return branch if fits and len(branch) <= _MOST_TITLE else ""
+
+
+def _read_request(git: Git, blank: Submission) -> Submission:
+    """Read a request. It gives no right that submitting under the entry's name does not give already."""
+    try:
+        if int(git.text("cat-file", "-s", blank.at)) > _MOST_REQUEST_BYTES:
+            return _refused(blank, _NO_REQUEST)
+        request = HubRequest.model_validate_json(git.run("cat-file", "blob", blank.at).stdout)
+    except ValidationError:
+        return _refused(blank, _NO_REQUEST)
+    return replace(
+        blank, request=Request(**{**dict(request), "task": entry_name(request.task), "by": _plain(request.by)})
+    )
 
 
 def _said(text: str) -> dict[str, tuple[str, ...]]:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.gatekeeper.submissions import CLASSES, STYLES, entry_name, tag_text
-from orchestrator.hub import CannotRun
-from workers.refs import submission_ref
-from workers.settings import Settings
-from worktrees.git import CommitId, Git, GitFailed
-from worktrees.hub import inspect_hub
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate
+from forgepool.orchestrator.gatekeeper.submissions import CLASSES, STYLES, entry_name, tag_text
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.workers.refs import submission_ref
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub import inspect_hub
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,16 @@ class Submitted:
     hub: str
     target: str
     ref: str
+    tag: str
+    """The object that `ref` is at until the queue takes it in."""
+    tip: str
+    """The target's commit before."""
 
 
-def submit(wish: Wish, settings: Settings) -> Submitted:
+def submit(wish: Wish, settings: Settings) -> tuple[Mirror, Submitted]:
     """
+    Returns also the repository by which its hub can be asked what becomes of it.
+
     Raises:
         CannotRun: it names nothing, or the hub does not take it.
         HubUnusable, GitFailed: a repository cannot be worked with.
@@ -57,11 +63,11 @@ def submit(wish: Wish, settings: Settings) -> Submitted:
         raise CannotRun(f"{wish.repo} is not on this host; give the clone that has the commit with --repo")
     git = Git(git_dir=mine.local)
     commit = _commit(git, wish)
-    hub = inspect_hub(wish.hub or _origin(git) or wish.repo, credential_helper=settings.git_credential_helper)
+    hub = inspect_hub(wish.hub or origin_of(git) or wish.repo, credential_helper=settings.git_credential_helper)
     target = wish.target or hub.default_branch or "main"
     name = entry_name(wish.name or (wish.what if not commit.startswith(wish.what) else commit[:12]))
     mirror = Mirror(path=mine.local, hub=hub.url, credential_helper=settings.git_credential_helper)
-    return hand_in(mirror, target, commit, name, wish)
+    return mirror, hand_in(mirror, target, commit, name, wish)
 
 
 def hand_in(mirror: Mirror, target: str, commit: CommitId, name: str, wish: Wish) -> Submitted:
@@ -80,7 +86,11 @@ def hand_in(mirror: Mirror, target: str, commit: CommitId, name: str, wish: Wish
     said = mirror.push([RefUpdate(ref=ref, new=tag, expected=there.get(ref))])
     if not isinstance(said, Pushed):
         raise CannotRun(f"{mirror.hub} does not take {ref}: {said}; get permission to push there, or try again")
-    return Submitted(name=name, commit=commit, hub=mirror.hub, target=target, ref=ref)
+    own = wish.name or wish.what
+    branch = own if entry_name(own) == name else name
+    return Submitted(
+        name=branch, commit=commit, hub=mirror.hub, target=target, ref=ref, tag=tag, tip=there[f"refs/heads/{target}"]
+    )
 
 
 def _commit(git: Git, wish: Wish) -> CommitId:
@@ -94,7 +104,7 @@ def _commit(git: Git, wish: Wish) -> CommitId:
         raise CannotRun(f"'{wish.what}' is no branch, tag or commit of {Path(wish.repo).absolute()}") from unknown
 
 
-def _origin(git: Git) -> str | None:
+def origin_of(git: Git) -> str | None:
     said = git.run("config", "--local", "--get", "remote.origin.url", ok=(0, 1))
     return said.text.strip() or None
 
@@ -102,7 +112,7 @@ def _origin(git: Git) -> str | None:
 def _tag(git: Git, commit: CommitId, name: str, wish: Wish) -> CommitId:
     """A tag object that no ref of the repository names: it is for the hub."""
     by = wish.by or _author(git, commit)
-    said: list[tuple[str, str]] = [("By", by), ("Class", wish.klass)]
+    said: list[tuple[str, str]] = [("By", by), ("Class", wish.klass), ("Branch", wish.name or wish.what)]
     said += _each("Needs", [entry_name(one) for one in wish.needs])
     said += [("Style", wish.style)] if wish.style else []
     said += [("Agent", wish.agent)] if wish.agent else []

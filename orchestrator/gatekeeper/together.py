@@ -12,8 +12,8 @@ from typing import Protocol
 
 import structlog
 
-from orchestrator.loop import Ending, Parts
-from orchestrator.state import State
+from forgepool.orchestrator.loop import Ending, Parts
+from forgepool.orchestrator.state import State
 
 log = structlog.get_logger()
 

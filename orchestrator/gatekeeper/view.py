@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from orchestrator.events import EntryRefused
-from orchestrator.journal import JournalUnreadable, read
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.events import EntryRefused
+from forgepool.orchestrator.journal import JournalUnreadable, read
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
 
 T = TypeVar("T")
 _MOST_REFUSED = 1000

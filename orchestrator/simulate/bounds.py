@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from orchestrator.course import Course
-from orchestrator.readiness import PATIENCE, why_waiting
-from orchestrator.simulate.plan_run import Played, Span
-from orchestrator.simulate.plan_world import Terms
-from orchestrator.state import State
-from orchestrator.task_state import IN_TRAIN, TERMINAL, TaskState
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.readiness import PATIENCE, why_waiting
+from forgepool.orchestrator.simulate.plan_run import Played, Span
+from forgepool.orchestrator.simulate.plan_world import Terms
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_TRAIN, TERMINAL, TaskState
 
 At = Literal[
     "working",

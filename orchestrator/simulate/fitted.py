@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.course import Course
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckSent,
     LandingAnswered,
@@ -21,11 +21,11 @@ from orchestrator.events import (
     TaskFailed,
     TaskReturned,
 )
-from orchestrator.journal import JournalUnreadable, Recorded, read
-from orchestrator.plan import Plan
-from orchestrator.runs import open_run, runs_folder
-from workers.messages import WorkResult
-from workers.settings import Settings
+from forgepool.orchestrator.journal import JournalUnreadable, Recorded, read
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.runs import open_run, runs_folder
+from forgepool.workers.messages import WorkResult
+from forgepool.workers.settings import Settings
 
 _RUNS_LOOKED_AT = 5
 _MOST_LETTERS = 160

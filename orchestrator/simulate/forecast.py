@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.course import Course
-from orchestrator.simulate.bounds import Bounds, Look, bounds
-from orchestrator.simulate.fitted import Fit, Kind
-from orchestrator.simulate.plan_run import Played, play
-from orchestrator.simulate.plan_world import Seconds, Source, Terms
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.simulate.bounds import Bounds, Look, bounds
+from forgepool.orchestrator.simulate.fitted import Fit, Kind
+from forgepool.orchestrator.simulate.plan_run import Played, play
+from forgepool.orchestrator.simulate.plan_world import Seconds, Source, Terms
 
 ASSUMED_WORK_S = 600.0
 """Of an attempt, where neither the plan nor an earlier run says anything of any task."""

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from orchestrator.bill import usd_words
-from orchestrator.course import Course
-from orchestrator.simulate.bounds import Bounds, By
-from orchestrator.simulate.fitted import Fit, Kind
-from orchestrator.simulate.forecast import Forecast, Grounds, Spread, Wanted
-from orchestrator.simulate.plan_world import Source
-from orchestrator.telling import counted
+from forgepool.orchestrator.bill import usd_words
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.simulate.bounds import Bounds, By
+from forgepool.orchestrator.simulate.fitted import Fit, Kind
+from forgepool.orchestrator.simulate.forecast import Forecast, Grounds, Spread, Wanted
+from forgepool.orchestrator.simulate.plan_world import Source
+from forgepool.orchestrator.telling import counted
 
 _FROM: dict[Source, str] = {
     "given": "as given",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
-from orchestrator.simulate.bounds import Look, Stretch
-from orchestrator.simulate.plan_run import Place, Played, Span
+from forgepool.orchestrator.simulate.bounds import Look, Stretch
+from forgepool.orchestrator.simulate.plan_run import Place, Played, Span
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 1320, 100, 164, 84
 _BAR, _LINE, _GAP = 24, 15, 10

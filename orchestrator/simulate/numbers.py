@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 
-from orchestrator.simulate.world import Terms, World
-from orchestrator.simulate.yard import Policy, Yard
+from forgepool.orchestrator.simulate.world import Terms, World
+from forgepool.orchestrator.simulate.yard import Policy, Yard
 
 _WARM_UP = 50
 """Changes at the beginning whose times do not count: the line is empty then."""

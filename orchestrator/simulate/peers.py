@@ -7,7 +7,7 @@ Each is given the same yard. What is theirs alone, and has no bearing on what la
 import heapq
 from dataclasses import dataclass, field
 
-from orchestrator.simulate.yard import Numbers, Run, Yard
+from forgepool.orchestrator.simulate.yard import Numbers, Run, Yard
 
 
 @dataclass(slots=True, kw_only=True)

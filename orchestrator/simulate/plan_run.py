@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckSent,
     Event,
     LandingIntended,
@@ -21,9 +21,9 @@ from orchestrator.events import (
     WaveReviewSent,
     WaveSent,
 )
-from orchestrator.reception import received
-from orchestrator.simulate.plan_world import PlanWorld, Said, Sent, Terms
-from orchestrator.state import State
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.simulate.plan_world import PlanWorld, Said, Sent, Terms
+from forgepool.orchestrator.state import State
 
 RUN = "simulated"
 Place = Literal["worker", "check", "review", "landing", "wave"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from orchestrator.events import CheckSent, LandingIntended, OrderSent, ReviewSent, WaveReviewSent, WaveSent
-from supervisor.messages import Certificate, CheckResult, Landing, Review
-from workers.messages import Outcome, Spent, WorkResult
+from forgepool.orchestrator.events import CheckSent, LandingIntended, OrderSent, ReviewSent, WaveReviewSent, WaveSent
+from forgepool.supervisor.messages import Certificate, CheckResult, Landing, Review
+from forgepool.workers.messages import Outcome, Spent, WorkResult
 
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing

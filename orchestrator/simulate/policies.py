@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from orchestrator.simulate.peers import Batches, Chain, Oracle
-from orchestrator.simulate.train import Train
-from orchestrator.simulate.yard import Policy, Yard
+from forgepool.orchestrator.simulate.peers import Batches, Chain, Oracle
+from forgepool.orchestrator.simulate.train import Train
+from forgepool.orchestrator.simulate.yard import Policy, Yard
 
 _ALL = 10**9
 

@@ -2,12 +2,24 @@
 
 from dataclasses import dataclass, field
 
-from orchestrator.simulate.yard import Numbers, Run, Yard
-from supervisor.train.line import Line
-from supervisor.train.model import Action, Cancel, Couple, Dissolve, Entry, Ids, Land, Return, Snapshot, Start, Trial
-from supervisor.train.model import Policy as TrainPolicy
-from supervisor.train.plan import plan
-from supervisor.train.surprise import is_unexpected, surprise_rate
+from forgepool.orchestrator.simulate.yard import Numbers, Run, Yard
+from forgepool.supervisor.train.line import Line
+from forgepool.supervisor.train.model import (
+    Action,
+    Cancel,
+    Couple,
+    Dissolve,
+    Entry,
+    Ids,
+    Land,
+    Return,
+    Snapshot,
+    Start,
+    Trial,
+)
+from forgepool.supervisor.train.model import Policy as TrainPolicy
+from forgepool.supervisor.train.plan import plan
+from forgepool.supervisor.train.surprise import is_unexpected, surprise_rate
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from orchestrator.simulate.world import World
+from forgepool.orchestrator.simulate.world import World
 
 Numbers = tuple[int, ...]
 """Changes, in order."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from orchestrator.events import EntryRefused
-from orchestrator.proofs import checked_words, reviewer_words
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.through.messages import LAST_WORDS, Asks, GateAnswer, Word
+from forgepool.orchestrator.events import EntryRefused
+from forgepool.orchestrator.proofs import checked_words, reviewer_words
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.through.messages import LAST_WORDS, Asks, GateAnswer, Word
 
 
 def due_answers(state: State) -> Iterator[tuple[Asks, GateAnswer]]:

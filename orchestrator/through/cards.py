@@ -6,9 +6,9 @@ import re
 
 from pydantic import ValidationError
 
-from orchestrator.through.messages import Asks, Card
-from workers.globs import parse
-from workers.segments import BadGlob
+from forgepool.orchestrator.through.messages import Asks, Card
+from forgepool.workers.globs import parse
+from forgepool.workers.segments import BadGlob
 
 _CARD = re.compile(r"^Card: (.+)$", re.MULTILINE)
 _ASKS = re.compile(r"^Asks: (\S+) (\S+) ([0-9]{1,9})$", re.MULTILINE)

@@ -1,12 +1,12 @@
 """What a run that holds no train of its own does with its candidates, and with what the gate says of them: pure."""
 
-from orchestrator.course import Course
-from orchestrator.events import EntryGiven, Event, TaskCancelled, TaskFailed
-from orchestrator.retries import TRIED_CHARS, again_or_stop
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.through.messages import GateAnswer
-from workers.messages import ReasonPack
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import EntryGiven, Event, TaskCancelled, TaskFailed
+from forgepool.orchestrator.retries import TRIED_CHARS, again_or_stop
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.through.messages import GateAnswer
+from forgepool.workers.messages import ReasonPack
 
 
 def given_away(state: State) -> list[EntryGiven]:
@@ -39,7 +39,7 @@ def _after(course: Course, task: TaskState, answer: GateAnswer) -> list[Event]:
     if answer.word == "withdrawn":
         # By a person, who does not want to see it again a minute later.
         return [TaskFailed(task=task.id, reason=_reason(task, answer))]
-    return [again_or_stop(task, _reason(task, answer), attempts=course.tasks[task.id].attempts)]
+    return [again_or_stop(course, task, _reason(task, answer))]
 
 
 def _reason(task: TaskState, answer: GateAnswer) -> ReasonPack:

@@ -1,9 +1,9 @@
 """What a gate makes of what a run gives it, or wants back: pure."""
 
-from orchestrator.events import EntryRefused, EntrySubmitted, Event, TaskCancelled
-from orchestrator.gatekeeper.submissions import Submission, entry_of
-from orchestrator.state import State
-from orchestrator.through.messages import LAST_WORDS, Asks, Card, Word
+from forgepool.orchestrator.events import EntryRefused, EntrySubmitted, Event, TaskCancelled
+from forgepool.orchestrator.gatekeeper.submissions import Submission, entry_of
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.through.messages import LAST_WORDS, Asks, Card, Word
 
 _MAY_GO = ("queued", "testing", "reviewing", "reviewed", "needs_human")
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from orchestrator.course import Course
-from orchestrator.events import EntryTold, Event, GateNoticed
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.through.giving import Unreadable, answer_to, entry_ref, give, read_sign
-from orchestrator.through.messages import LAST_WORDS, GateAnswer
-from orchestrator.through.standing import unheard
-from workers import faults
-from workers.refs import sign_ref, submissions_of, told_ref, told_refs
-from worktrees.git import CommitId, GitFailed
-from worktrees.mirror import Mirror, MissingCommit
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import EntryTold, Event, GateNoticed
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.through.giving import Unreadable, answer_to, entry_ref, give, read_sign
+from forgepool.orchestrator.through.messages import LAST_WORDS, GateAnswer
+from forgepool.orchestrator.through.standing import unheard
+from forgepool.workers import faults
+from forgepool.workers.refs import sign_ref, submissions_of, told_ref, told_refs
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.mirror import Mirror, MissingCommit
 
 log = structlog.get_logger()
 

@@ -5,21 +5,22 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from orchestrator.course import Course
-from orchestrator.dispatch import author_in
-from orchestrator.gatekeeper.submissions import entry_of, tag_text
-from orchestrator.hub import CannotRun
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
-from orchestrator.through.cards import written
-from orchestrator.through.messages import Asks, Card, GateAnswer, GateSign
-from workers.messages import Message
-from workers.refs import candidate_ref, sign_ref, submission_ref, told_ref
-from worktrees.candidate import read_trailers
-from worktrees.git import CommitId, GitFailed, without_password
-from worktrees.mirror import Mirror
-from worktrees.push import Pushed, RefUpdate
-from worktrees.target import contained
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.dispatch import author_in
+from forgepool.orchestrator.earlier_landings import work_of
+from forgepool.orchestrator.gatekeeper.submissions import entry_of, tag_text
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.orchestrator.through.cards import written
+from forgepool.orchestrator.through.messages import Asks, Card, GateAnswer, GateSign
+from forgepool.workers.messages import Message
+from forgepool.workers.refs import candidate_ref, sign_ref, submission_ref, told_ref
+from forgepool.worktrees.candidate import read_trailers
+from forgepool.worktrees.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.push import Pushed, RefUpdate
+from forgepool.worktrees.target import contained
 
 Said = TypeVar("Said", bound=Message)
 _MOST_TOLD = 100_000
@@ -54,6 +55,7 @@ def card_of(course: Course, state: State, task: TaskState) -> Card:
         author=author_in(course, state, task),
         reviewed=course.wants_review(task),
         withdrawn=task.recalled,
+        work=work_of(course.plan, planned),
     )
 
 

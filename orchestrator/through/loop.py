@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from orchestrator.events import RunPaused
-from orchestrator.loop import Ending, Loop
-from orchestrator.through.exchange import Exchange
-from orchestrator.through.standing import held_up
-from worktrees.git import GitFailed
-from worktrees.mirror import MissingCommit
+from forgepool.orchestrator.events import RunPaused
+from forgepool.orchestrator.loop import Ending, Loop
+from forgepool.orchestrator.through.exchange import Exchange
+from forgepool.orchestrator.through.standing import held_up
+from forgepool.worktrees.git import GitFailed
+from forgepool.worktrees.mirror import MissingCommit
 
 log = structlog.get_logger()
 

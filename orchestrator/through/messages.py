@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from supervisor.messages import Author, Certificate
-from workers.messages import Message, ReasonPack
-from workers.scalars import Slug
+from forgepool.supervisor.messages import Author, Certificate
+from forgepool.workers.messages import Message, ReasonPack
+from forgepool.workers.scalars import Slug
 
 Word = Literal["landed", "returned", "withdrawn", "refused", "wants_person", "in_line"]
 """`refused`: it was not taken in. The last two may be followed by another; the others are the end of it."""
@@ -19,6 +19,7 @@ class GateSign(Message):
     gate: str
     host: str
     beat: int
+    """The time of the day by the queue's clock, in beats since midnight, UTC."""
 
 
 class Asks(Message):
@@ -46,6 +47,8 @@ class Card(Message):
     reviewed: bool = False
     """The run would not let it land without an approval."""
     withdrawn: bool = False
+    work: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{32})?$")] = ""
+    """A digest of what its task asks for, by which a later run knows that it has landed."""
 
 
 class GateAnswer(Message):

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from orchestrator.plan import Plan
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL, TaskState
-from orchestrator.telling import counted
-from supervisor.messages import ReviewPolicy
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL, TaskState
+from forgepool.orchestrator.telling import counted
+from forgepool.supervisor.messages import ReviewPolicy
 
 
 def why_not_through(plan: Plan, gate: str) -> str | None:
@@ -40,7 +40,7 @@ def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def unheard(state: State) -> str:
     """What is said of a gate that gives no sign any more."""
-    where = f"forgepool gate serve --repo {state.hub} --target {state.target}"
+    where = f"forgepool queue serve --repo {state.hub} --target {state.target}"
     waiting = counted(len(state.in_phase("given")), "candidate")
     return f"nothing is heard of {state.gate}, which has {waiting} of this run; keep it again, on its host: {where}"
 

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from orchestrator import events as e
-from orchestrator.task_state import IllegalStep, TaskState
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.task_state import IllegalStep, TaskState
 
 if TYPE_CHECKING:
-    from orchestrator.state import State
+    from forgepool.orchestrator.state import State
 
 
 def given(task: TaskState, event: e.EntryGiven, at: float) -> None:
@@ -26,7 +26,7 @@ def recalled(task: TaskState, event: e.EntryRecalled, at: float) -> None:
 
 
 def told(state: "State", event: e.EntryTold, at: float) -> None:
-    """What follows from being returned is decided; what has landed has."""
+    """Apply a queue's reply. `landed` ends the task here; a returned entry is handled by the next decision."""
     task, answer = state.step(event.task, "given"), event.answer
     if answer.number != task.given:
         raise IllegalStep(f"what is said of giving {answer.number} of '{task.id}' is not of {task.given}")

@@ -7,16 +7,17 @@ asked to stop.
 
 from collections.abc import Iterator
 
-from supervisor.checks.certificates import Inputs
-from supervisor.checks.failures import said
-from supervisor.checks.lines import line_of
-from supervisor.checks.runs import Runs, Untold, is_green
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import Advice, CheckFailure
-from workers.policy.network import HostsRefused
-from workers.sandbox.layers import NoSandbox
-from worktrees.checkout import Unusable
-from worktrees.git import CommitId, GitFailed
+from forgepool.supervisor.checks.certificates import Inputs
+from forgepool.supervisor.checks.failures import said
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.runs import Runs, Untold, is_green
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import Advice, CheckFailure
+from forgepool.workers.error_lines import excerpt
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.worktrees.checkout import Unusable
+from forgepool.worktrees.git import CommitId, GitFailed
 
 _TAIL_CHARS = 2_000
 
@@ -63,5 +64,5 @@ def _asked(check: CheckDefinition, runs: Runs, commit: CommitId, inputs: Inputs)
 
 def _red(check: CheckDefinition, failure: CheckFailure, seconds: float) -> Advice:
     what = f"is red: its set-up {said(failure, '')}" if failure.setup else f"is red: it {said(failure, '')}"
-    tail = failure.log_tail[-_TAIL_CHARS:]
+    tail = excerpt(failure.log_tail, _TAIL_CHARS)
     return Advice(check=check.name, green=False, said=what, seconds=seconds, log_tail=tail, log=failure.log)

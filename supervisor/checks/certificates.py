@@ -12,17 +12,19 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.checks.lines import line_of
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import Certificate
-from workers.globs import parse
-from workers.kept_folders import environment_fingerprint
-from workers.sandbox.confinement import Level
-from workers.settings import inherited_environment
-from worktrees.git import Git, TreeId
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import Certificate
+from forgepool.workers.globs import parse
+from forgepool.workers.kept_folders import environment_fingerprint
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.settings import inherited_environment
+from forgepool.worktrees.git import Git, TreeId
 
 _NO_SAY = frozenset({"cost_s", "voting"})
 """What of a definition says nothing about what is run."""
+_MOST_KNOWN = 50
+"""Findings of linters that a certificate names; there may be thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,12 @@ def counted(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callab
 def definition_digest(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> str:
     """Of the check and of all it uses."""
     line = line_of(check, checks)
-    return _digest([each.model_dump(mode="json", exclude=set(_NO_SAY)) for each in line])
+    return _digest([each.model_dump(mode="json", exclude={*_NO_SAY, *_unset(each)}) for each in line])
+
+
+def _unset(check: CheckDefinition) -> set[str]:
+    """Without a baseline the digest is that of earlier releases."""
+    return {"baseline"} if check.baseline is None else set()
 
 
 def environment(level: Level) -> str:
@@ -74,8 +81,8 @@ def environment(level: Level) -> str:
     return f"{environment_fingerprint()}-{level}-{lent[:12]}"
 
 
-def certificate_key(check: str, definition: str, environment: str, inputs: str) -> str:
-    return _digest([check, definition, environment, inputs])
+def certificate_key(check: str, definition: str, environment: str, inputs: str, against: Sequence[str] = ()) -> str:
+    return _digest([check, definition, environment, inputs, *against])
 
 
 def certify(
@@ -86,29 +93,57 @@ def certify(
     environment: str,
     seconds: float,
     host: str,
+    known: Sequence[str] = (),
+    findings: int = 0,
+    against: Sequence[str] = (),
 ) -> Certificate:
-    """The certificate of a check that was seen green on these inputs, in this environment."""
+    """
+    The certificate of a check that was seen green on these inputs, in this environment.
+
+    With `known` failures it is bound to the inputs `against` which it is no worse.
+    """
+    bound = tuple(against) if known else ()
     definition = definition_digest(check, checks)
     return Certificate(
-        key=certificate_key(check.name, definition, environment, inputs),
+        key=certificate_key(check.name, definition, environment, inputs, bound),
         check=check.name,
         definition=definition,
         environment=environment,
         tree=inputs,
         seconds=seconds,
         host=host,
+        known_failures=tuple(known[:_MOST_KNOWN]) if findings else tuple(known),
+        findings=findings,
+        against=bound,
     )
 
 
-def unproven(checks: Sequence[CheckDefinition], inputs: Inputs, certificates: Sequence[Certificate]) -> tuple[str, ...]:
-    """Names of the checks that no valid certificate covers for these inputs; empty means proven."""
+def red_words(certificate: Certificate) -> tuple[str, ...]:
+    """What is red all the same: tests by their ids, findings of linters and type checkers by their number."""
+    if certificate.findings:
+        return (f"{certificate.findings} finding{'s' * (certificate.findings > 1)} of '{certificate.check}'",)
+    return certificate.known_failures
+
+
+def unproven(
+    checks: Sequence[CheckDefinition], inputs: Inputs, certificates: Sequence[Certificate], base: Inputs | None = None
+) -> tuple[str, ...]:
+    """
+    Names of the checks that no valid certificate covers for these inputs; empty means proven.
+
+    Without `base`, the tree on which it is to land, a certificate with known failures counts as one of green.
+    """
     valid = {
-        (one.check, one.definition, one.tree)
+        (one.check, one.definition, one.tree): one
         for one in certificates
-        if one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
+        if one.key == certificate_key(one.check, one.definition, one.environment, one.tree, one.against)
     }
-    wanted = ((check.name, definition_digest(check, checks), inputs.of(check)) for check in checks)
-    return tuple(name for name, *rest in wanted if (name, *rest) not in valid)
+
+    def is_proven(check: CheckDefinition) -> bool:
+        one = valid.get((check.name, definition_digest(check, checks), inputs.of(check)))
+        return one is not None and (base is None or not one.known_failures or base.of(check) in one.against)
+
+    return tuple(check.name for check in checks if not is_proven(check))
 
 
 def _digest(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from supervisor.messages import CheckFailure
+from forgepool.supervisor.messages import CheckFailure
 
 _MISSING = re.compile(r"(?:^|[\s:])([^\s:]+): (?:command )?(not found|No such file or directory|Permission denied)\b")
 _NO_PROGRAM, _NOT_EXECUTABLE = 127, 126
@@ -37,7 +37,8 @@ def named(failure: CheckFailure) -> str:
 def said(failure: CheckFailure, where: str) -> str:
     match failure.how:
         case "exit":
-            return f"exited with {failure.status}{where}{_tests(failure)}"
+            reason = f"; {failure.reason}" if failure.reason else ""
+            return f"exited with {failure.status}{where}{_tests(failure)}{reason}"
         case "timeout":
             return f"did not end in its time{where}{_tests(failure)}"
         case "idle" | "stopped":
@@ -49,6 +50,10 @@ def said(failure: CheckFailure, where: str) -> str:
 
 
 def _tests(failure: CheckFailure) -> str:
+    if failure.problems:
+        count, shown = len(failure.problems), "; ".join(failure.problems[:_SHOWN])
+        more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+        return f", with {'one new finding' if count == 1 else f'{count} new findings'}: {shown}{more}"
     if not failure.tests:
         return ""
     more = f" and {len(failure.tests) - _SHOWN} more" if len(failure.tests) > _SHOWN else ""

@@ -13,28 +13,46 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from supervisor.checks.certificates import Inputs, certify, environment
-from supervisor.checks.lines import lines_of
-from supervisor.checks.setups import Bench, keep_folders, set_up
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import Certificate, CheckFailure
-from supervisor.results.evidence import of_run
-from supervisor.results.judging import Ran
-from supervisor.results.reports import ask, collect
-from workers.policy.sources import hosts_for_check
-from workers.sandbox.layers import chosen
-from workers.sandbox.private import let_out, private
-from workers.sandbox.process import Command, Ended, run, shell
-from workers.sandbox.shelter import Shelter
-from workers.settings import Settings
-from worktrees.checkout import lease_checkout
-from worktrees.compose import tree_of
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
+from forgepool.supervisor.checks.certificates import Inputs, certify, environment
+from forgepool.supervisor.checks.lines import lines_of
+from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import Certificate, CheckFailure
+from forgepool.supervisor.results.evidence import of_asked
+from forgepool.supervisor.results.judging import Ran
+from forgepool.supervisor.results.reports import ask
+from forgepool.workers.package_access import lent_by, unlent
+from forgepool.workers.policy.sources import hosts_for_check
+from forgepool.workers.sandbox.layers import chosen
+from forgepool.workers.sandbox.private import let_out, private
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.checkout import lease_checkout
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
 
 Stop = Callable[[], bool]
 _SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Something that has just begun or ended while a change is examined, for a person who waits for the answer."""
+
+    what: Literal["scanned", "begun", "green", "red"]
+    check: str = ""
+    """Empty for `scanned`."""
+    label: str = ""
+    """The tree and the occasion, as in the names of logs: `composed`, `base`, `again`."""
+    seconds: float = 0.0
+
+
+def _unheard(progress: Progress) -> None:
+    """Ignore the progress: no person waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +63,7 @@ class Place:
     settings: Settings
     logs: Path
     stop: Stop
+    hear: Callable[[Progress], None] = _unheard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +76,8 @@ class Tried:
     seconds: float
     tail: str
     log: str
+    reused: bool = False
+    """It was run earlier, on the same inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +107,10 @@ def run_line(
     with benched(commit, place, label, base) as bench:
         keep_folders(line, bench)
         for check in line:
+            place.hear(Progress(what="begun", check=check.name, label=label))
             tried.append(_run_one(check, bench))
+            ended: Literal["green", "red"] = "green" if tried[-1].failure is None else "red"
+            place.hear(Progress(what=ended, check=check.name, label=label, seconds=tried[-1].seconds))
             if tried[-1].failure is not None and check.name not in past:
                 break
     return tuple(tried)
@@ -136,6 +160,8 @@ def benched(commit: CommitId, place: Place, label: str, base: CommitId | None) -
                 checkout=checkout,
                 own=own,
                 policy=place.settings.policy_file,
+                lent=lent_by(place.settings),
+                unlent=unlent(place.settings),
                 kept=cache / "setups",
                 logs=place.logs,
                 label=label,
@@ -149,7 +175,7 @@ def _run_one(check: CheckDefinition, bench: Bench) -> Tried:
     if failure is not None:
         ran = Ran(how=failure.how, status=failure.status)
         return Tried(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
-    with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy)) as own:
+    with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
         asked = ask(check, bench.checkout.path, own.tmp, own.env)
         command = Command(
             argv=shell(check.run),
@@ -160,13 +186,13 @@ def _run_one(check: CheckDefinition, bench: Bench) -> Tried:
             timeout_s=check.timeout_s,
         )
         ended = run(command, stop=bench.stop)
-        evidence = of_run(ended, collect(asked))
+        evidence = of_asked(ended, asked)
     if evidence.report is not None:
         ended.log.with_suffix(".tests.json").write_text(evidence.report.encode())
     failure = _failure(check, ended, bench.checkout.altered() if ended.succeeded else ())
     how = ended.how if failure is None else failure.how
     ran = Ran(how=how, status=ended.status, evidence=evidence)
-    return Tried(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.tail, log=str(ended.log))
+    return Tried(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log))
 
 
 def _failure(check: CheckDefinition, ended: Ended, altered: Sequence[str]) -> CheckFailure | None:
@@ -176,14 +202,14 @@ def _failure(check: CheckDefinition, ended: Ended, altered: Sequence[str]) -> Ch
         check=check.name,
         how=ended.how,
         status=ended.status,
-        log_tail=ended.tail,
+        log_tail=ended.excerpt,
         log=str(ended.log),
     )
     if not altered:
         return failure
     reason = _altering(altered)
     return failure.model_copy(
-        update={"how": "refused", "reason": reason, "log_tail": f"{ended.tail.rstrip()}\n{reason}\n".lstrip()}
+        update={"how": "refused", "reason": reason, "log_tail": f"{ended.excerpt.rstrip()}\n{reason}\n".lstrip()}
     )
 
 

@@ -10,15 +10,15 @@ kept folder grown old), and that is not the entry's failure.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.checks.certificates import Inputs, certificate_key, definition_digest
-from supervisor.checks.failures import untold
-from supervisor.checks.lines import line_of
-from supervisor.checks.running import Place, Tried, label_of, run_line
-from supervisor.checks.store import Said, Store
-from supervisor.definitions import CheckDefinition
-from supervisor.results.judging import Ran
-from worktrees.compose import Regeneration
-from worktrees.git import CommitId
+from forgepool.supervisor.checks.certificates import Inputs, certificate_key, definition_digest
+from forgepool.supervisor.checks.failures import untold
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.running import Place, Tried, label_of, run_line
+from forgepool.supervisor.checks.store import Said, Store
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.results.judging import Ran
+from forgepool.worktrees.compose import Regeneration
+from forgepool.worktrees.git import CommitId
 
 
 class Untold(Exception):
@@ -36,6 +36,8 @@ class Runs:
     tip: CommitId
     """What the tree is judged by: the target's own, or what is to land before it."""
     at_tip: Inputs
+    grounds: Sequence[Inputs] = ()
+    """Of the target, and of what it is after each landing that is to come before the tree."""
     anew: bool = False
     """Nothing remembered counts."""
     hasty: bool = False

@@ -15,17 +15,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import CheckFailure
-from workers.kept_folders import Mount, Mounting, bring_in, copy_in, keep, lacking_keys, store_of
-from workers.messages import Setup
-from workers.policy.sources import hosts_for_check
-from workers.sandbox.private import Private, let_out
-from workers.sandbox.process import Command, Ended, run, shell
-from worktrees import slots
-from worktrees.checkout import Checkout
-from worktrees.copies import InTheWay
-from worktrees.git import CommitId
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import CheckFailure
+from forgepool.workers.kept_folders import Mount, Mounting, bring_in, copy_in, keep, lacking_keys, store_of
+from forgepool.workers.messages import Setup
+from forgepool.workers.package_access import PackageAccess
+from forgepool.workers.policy.sources import hosts_for_check
+from forgepool.workers.sandbox.private import Private, let_out
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.worktrees import slots
+from forgepool.worktrees.checkout import Checkout
+from forgepool.worktrees.copies import InTheWay
+from forgepool.worktrees.git import CommitId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,10 @@ class Bench:
     """The file in which the person whose host it is says what may be reached."""
     kept: Path
     """Where cached folders are kept on this host."""
+    lent: PackageAccess | None = None
+    """How set-ups reach packages, where this host lends them that."""
+    unlent: str = ""
+    """A clause about what this host does not lend them."""
     logs: Path
     label: str
     stop: Callable[[], bool]
@@ -90,7 +95,16 @@ def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
     if ended.succeeded:
         return None
     how, status = ended.how, ended.status
-    return CheckFailure(check=check.name, how=how, status=status, log_tail=ended.tail, log=str(ended.log), setup=True)
+    reason = bench.unlent if setup.network else ""
+    return CheckFailure(
+        check=check.name,
+        how=how,
+        status=status,
+        log_tail=ended.excerpt,
+        log=str(ended.log),
+        setup=True,
+        reason=reason,
+    )
 
 
 def _refused(setup: Setup, reason: str, bench: Bench) -> CheckFailure:
@@ -101,7 +115,8 @@ def _refused(setup: Setup, reason: str, bench: Bench) -> CheckFailure:
 
 
 def _run(setup: Setup, bench: Bench) -> Ended:
-    with let_out(bench.own, hosts_for_check(setup.name, setup.network, bench.policy)) as own:
+    hosts = hosts_for_check(setup.name, setup.network, bench.policy, bench.lent, setup=True)
+    with let_out(bench.own, hosts, bench.lent) as own:
         command = Command(
             argv=shell(setup.run),
             cwd=bench.checkout.path,

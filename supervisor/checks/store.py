@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from supervisor.results.judging import Ran
-from workers.messages import Message
-from workers.sandbox.confinement import Level
+from forgepool.supervisor.results.judging import Ran
+from forgepool.workers.messages import Message
+from forgepool.workers.sandbox.confinement import Level
 
 MOST_KEPT = 2_000
 KEPT_S = 14 * 24 * 3600.0

@@ -8,22 +8,26 @@ green by it. The first check that keeps the entry out ends the trial.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from supervisor.checks.certificates import Inputs, certify
-from supervisor.checks.failures import missing_program
-from supervisor.checks.lines import Line, line_of, lines_of
-from supervisor.checks.running import Tried
-from supervisor.checks.runs import Runs, is_green
-from supervisor.definitions import CheckDefinition, voting
-from supervisor.demands import NotConfigured
-from supervisor.findings import ScanFinding
-from supervisor.messages import Certificate, CheckFailure, Flake
-from supervisor.results.judging import Excuse, Judgement, Ran, judge
-from supervisor.results.protected import Guarded, weigh
-from worktrees.git import CommitId
+from forgepool.supervisor.checks.certificates import Inputs, certify, red_words
+from forgepool.supervisor.checks.failures import missing_program
+from forgepool.supervisor.checks.lines import Line, line_of, lines_of
+from forgepool.supervisor.checks.running import Tried
+from forgepool.supervisor.checks.runs import Runs, is_green
+from forgepool.supervisor.definitions import CheckDefinition, voting
+from forgepool.supervisor.demands import NotConfigured
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import Certificate, CheckFailure, Flake
+from forgepool.supervisor.results.judging import Excuse, Judgement, Ran, judge
+from forgepool.supervisor.results.problems import with_names_of
+from forgepool.supervisor.results.protected import Guarded, weigh
+from forgepool.worktrees.diff import renames
+from forgepool.worktrees.git import CommitId, TreeId
 
 _LOOPS = 3
 """How often a line is begun anew because a check in it was flaky, before that counts as red."""
 _SHOWN = 3
+_MOST_PROBLEMS = 100
+"""New findings that are sent on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,9 @@ class Sample:
     granted: bool = False
     """A person lets it change some of what it changes."""
     looked_at: bool = False
-    """Somebody will look at it before it lands, so that what wants to be looked at is let through."""
+    """It lands after an approval, or is a person's: what wants to be looked at is let through."""
+    entry: str = ""
+    """The entry that is tried, where it is one."""
     label: str = "composed"
     guarded: Guarded | None = None
     """The tests and settings in it that are the target's, though the entry changes them; None: all is the entry's."""
@@ -95,6 +101,8 @@ class _Trial:
     runs: Runs
     sample: Sample
     found: Found = field(default_factory=Found)
+    names: dict[TreeId, dict[str, str]] = field(default_factory=dict)
+    """By an earlier tree: its files that have another name in what is tried."""
 
     def try_line(self, line: Line) -> None:
         for check in line.checks:
@@ -176,21 +184,55 @@ class _Trial:
     def _settle_hastily(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
         """Red once is red, as long as the tip is not: nobody is blamed for it before it is tried decisively."""
         tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
-        judgement = self._judge(one.check, tip, one.ran)
+        # A linter's word holds when it is said once; a test that failed once may be a flake.
+        judgement = self._judge(one.check, tip, one.ran, None, tip if tip.has_problems else None)
         excused = judgement.verdict in ("known", "tip_red")
+        if judgement.verdict == "known":
+            # Those ahead may land together with it, so it must be no worse than the target itself, either.
+            at_target = [ground.of(one.check) for ground in self.runs.grounds[:1]]
+            excused = set(at_target) <= set(self._against(one.check, one.ran))
+            judgement = judgement if excused else replace(judgement, verdict="red")
         if judgement.verdict in ("again", "tip_again") or (self.runs.guessed and excused):
             judgement = replace(judgement, verdict="red")
         return one, judgement, one
+
+    def _against(self, check: CheckDefinition, ran: Ran) -> tuple[str, ...]:
+        """Inputs of the tip, and of all grounds before it, which as far as this host remembers fail in as much."""
+        found = [self.runs.at_tip.of(check)]
+        for ground in self.runs.grounds:
+            said = self.runs.remembered(check, ground)
+            if said is not None and self._judge(check, said.ran, ran, None, said.ran, on=ground).verdict == "known":
+                found.append(ground.of(check))
+        return tuple(dict.fromkeys(found))
 
     def _tip_again(self, check: CheckDefinition) -> Ran:
         return self.runs.tip_anew(check, label=self._word("base-again"), past=self.found.excused).ran
 
     def _judge(
-        self, check: CheckDefinition, tip: Ran, here: Ran, again: Ran | None = None, tip_again: Ran | None = None
+        self,
+        check: CheckDefinition,
+        tip: Ran,
+        here: Ran,
+        again: Ran | None = None,
+        tip_again: Ran | None = None,
+        *,
+        on: Inputs | None = None,
     ) -> Judgement:
         """What of the entry's own is not in the tree excuses nothing there."""
         excuse = self.sample.excuse if self.sample.guarded is None else None
+        tree = (on or self.runs.at_tip).tree
+        tip, tip_again = self._renamed(tip, tree), self._renamed(tip_again, tree) if tip_again else None
         return judge(tip, here, again, tip_again, excuse=excuse, waived=check.waive)
+
+    def _renamed(self, tip: Ran, tree: TreeId) -> Ran:
+        """Findings of a run on this tree, under the names that their files have in what is tried."""
+        report = tip.evidence.report
+        if report is None or not report.problems:
+            return tip
+        if tree not in self.names:
+            self.names[tree] = renames(self.sample.inputs.git, tree, self.sample.inputs.tree)
+        renamed = with_names_of(report, self.names[tree])
+        return tip.model_copy(update={"evidence": tip.evidence.model_copy(update={"report": renamed})})
 
     def _weigh(self, decisive: Tried, judgement: Judgement, on_tip: Tried, guarded: Guarded) -> None:
         """The target's own tests fail: the entry may have had leave to change them."""
@@ -214,9 +256,17 @@ class _Trial:
         return bool(judgement.attention) or (judgement.fewer > 0 and not self.sample.granted)
 
     def _hold(self, said: str) -> None:
-        """It lands only once somebody has looked at this."""
-        words = f"{said}; let a reviewer or a person look at it"
-        self.found.findings.append(ScanFinding(rule="tests-changed", path="", weight="attention", said=words))
+        """It lands only after an approval; of a person's change it is merely told."""
+        free = self.sample.excuse is not None and self.sample.excuse.free
+        words = said if free else f"{said}; a reviewer or a person must look at it"
+        found = ScanFinding(
+            rule="tests-changed",
+            path="",
+            weight="note" if free else "attention",
+            said=words,
+            entry=self.sample.entry,
+        )
+        self.found.findings.append(found)
         self.found.unseen = not self.sample.looked_at
 
     def _certify(
@@ -229,11 +279,14 @@ class _Trial:
             environment=self.runs.environment,
             seconds=seconds,
             host=self.sample.host,
+            known=judgement.known,
+            findings=len(judgement.known) if ran.has_problems else 0,
+            against=self._against(check, ran) if judgement.known else (),
         )
-        more = {"tests": ran.evidence.tests, "known_failures": judgement.known, "reused": reused}
+        more = {"tests": ran.evidence.tests, "reused": reused}
         self.found.certificates[check.name] = certificate.model_copy(update=more)
         self.found.flaky += _flakes(check, judgement)
-        self.found.red_base += [test for test in judgement.known if test not in self.found.red_base]
+        self.found.red_base += [each for each in red_words(certificate) if each not in self.found.red_base]
         if self._wants_a_look(judgement):
             self._hold(f"check '{check.name}' {_lacking(judgement)}")
 
@@ -246,10 +299,17 @@ class _Trial:
         return word if self.sample.guarded is None else f"{self.sample.label}-{word}"
 
 
+def _problems(ran: Ran, judgement: Judgement) -> tuple[str, ...]:
+    """Those that decide, as people read them; one that only an earlier run has named by its id."""
+    cases = ran.evidence.report.cases if ran.evidence.report is not None else ()
+    shown = {case.id: case.error for case in cases}
+    return tuple(shown.get(one, one) for one in judgement.new)[:_MOST_PROBLEMS]
+
+
 def _lacking(judgement: Judgement) -> str:
     if judgement.attention:
-        return f"no longer runs {_named(judgement.attention)}, which the task may change"
-    return f"runs fewer tests than on the target, by {judgement.fewer}"
+        return f"no longer runs {_named(judgement.attention)}, which ran on the target"
+    return f"runs {judgement.fewer} fewer tests than on the target"
 
 
 def _named(tests: Sequence[str]) -> str:
@@ -268,6 +328,10 @@ def _failure(shown: Tried, judgement: Judgement, *, protected: bool) -> CheckFai
         check=shown.check.name, how="no_evidence", status=shown.ran.status, log_tail=shown.tail, log=shown.log
     )
     more: dict[str, object] = {"tests": judgement.new, "protected": protected}
+    if shown.ran.has_problems and judgement.new:
+        more["problems"] = _problems(shown.ran, judgement)
+    elif shown.check.baseline is not None and shown.ran.evidence.faults:
+        more["reason"] = shown.ran.evidence.faults[0]
     if failure.how == "no_evidence" or judgement.verdict == "no_evidence":
         more |= {"how": "no_evidence", "reason": judgement.said}
     return failure.model_copy(update=more)

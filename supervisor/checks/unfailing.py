@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from workers.policy.shell.limits import encode
-from workers.policy.shell.parser import Parser
-from workers.policy.shell.refusal import Refusal
-from workers.policy.shell.scanner import Scanner
-from workers.policy.shell.script import Word
-from workers.policy.shell.syntax import (
+from forgepool.workers.policy.shell.limits import encode
+from forgepool.workers.policy.shell.parser import Parser
+from forgepool.workers.policy.shell.refusal import Refusal
+from forgepool.workers.policy.shell.scanner import Scanner
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.syntax import (
     Bare,
     Chain,
     Compound,
@@ -29,8 +29,8 @@ from workers.policy.shell.syntax import (
     Simple,
     Statement,
 )
-from workers.policy.shell.tokens import Hole, Region, Token
-from workers.policy.shell.words import read_word
+from forgepool.workers.policy.shell.tokens import Hole, Region, Token
+from forgepool.workers.policy.shell.words import read_word
 
 _HARMLESS = frozenset(["true", ":", "echo", "printf", "export", "readonly", "set", "trap", "umask", "unset"])
 """End well, as they are written by people."""

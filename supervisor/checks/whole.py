@@ -1,22 +1,23 @@
 """
 The whole set of checks on the target itself: is what has landed green as a whole?
 
-Nothing is reused, and a red check hides only what uses it. Red is what is red twice; what is red once is a flake.
+A red check hides only what uses it. Red is what is red twice; what is red once is a flake. After landings nothing is
+reused; before a run begins, what this host remembers as green is.
 """
 
 from dataclasses import dataclass, field
 
-from supervisor.checks.advice import advice
-from supervisor.checks.certificates import certify
-from supervisor.checks.failures import missing_program
-from supervisor.checks.lines import lines_of
-from supervisor.checks.running import Tried
-from supervisor.checks.runs import Runs
-from supervisor.definitions import voting
-from supervisor.demands import NotConfigured
-from supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
-from supervisor.results.judging import judge
-from supervisor.verdicts import base_red
+from forgepool.supervisor.checks.advice import advice
+from forgepool.supervisor.checks.certificates import certify, red_words
+from forgepool.supervisor.checks.failures import missing_program
+from forgepool.supervisor.checks.lines import Line, lines_of
+from forgepool.supervisor.checks.running import Tried
+from forgepool.supervisor.checks.runs import Runs, is_green
+from forgepool.supervisor.definitions import CheckDefinition, voting
+from forgepool.supervisor.demands import NotConfigured
+from forgepool.supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
+from forgepool.supervisor.results.judging import judge
+from forgepool.supervisor.verdicts import base_red
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,18 +42,29 @@ def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) 
     """
     found = _Findings()
     for line in lines_of(voting(runs.checks), runs.cost):
-        for one in runs.run(line.checks, runs.tip, label="tip"):
+        for one in _remembered(line, runs) or runs.run(line.checks, runs.tip, label="tip"):
             if one.check.name in line.decides and not found.knows(one.check.name):
                 _take(one, runs, host, found)
     if not found.failures and found.lacking:
         raise NotConfigured("; ".join(found.lacking))
     told: dict[str, object] = {"certificates": tuple(found.certificates.values()), "flaky": tuple(found.flaky)}
+    told["red_base"] = tuple(each for one in found.certificates.values() for each in red_words(one))
     if not found.failures:
         told["advice"] = advice(runs, runs.tip, runs.at_tip)
         return blank.model_copy(update={"verdict": "green", **told})
     failures = tuple(found.failures.values())
     tests = tuple(dict.fromkeys(test for one in failures for test in one.tests))
-    return base_red(request, failures, blank).model_copy(update={"red_base": tests, **told})
+    return base_red(request, failures, runs, blank).model_copy(update=told | {"red_base": tests})
+
+
+def _remembered(line: Line, runs: Runs) -> tuple[Tried, ...]:
+    """Return the earlier runs of a line's checks on the tip; empty unless all of them were green."""
+    found = [(check, runs.remembered(check, runs.at_tip)) for check in line.checks]
+    return tuple(
+        Tried(check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True)
+        for check, said in found
+        if said is not None and all(each is not None and is_green(each.ran) for _, each in found)
+    )
 
 
 def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
@@ -60,16 +72,18 @@ def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
     if one.failure is not None:
         last = runs.tip_anew(check, label="tip-again", past=())
         flaked = last.failure is None
-    runs.keep(check, runs.at_tip, last.ran, last.seconds)
-    if last.failure is not None:
+    if not one.reused:
+        runs.keep(check, runs.at_tip, last.ran, last.seconds)
+    known = _known(check, last)
+    if last.failure is not None and not known:
         if (why := missing_program(last.failure, "")) is not None:
             found.lacking.append(why)
-        found.failures[check.name] = last.failure.model_copy(update={"tests": _failed(one, last)})
+        found.failures[check.name] = last.failure.model_copy(update={"tests": _failed(one, last), "command": check.run})
         return
     if flaked:
         found.flaky.append(Flake(check=check.name, tests=_failed(one, one)))
-    judgement = judge(last.ran, last.ran, waived=check.waive)
-    if judgement.verdict != "green":
+    judgement = judge(last.ran, last.ran, tip_again=last.ran, waived=check.waive)
+    if judgement.verdict not in ("green", "known"):
         found.lacking.append(f"check '{check.name}' {judgement.said}")
         return
     certificate = certify(
@@ -79,8 +93,20 @@ def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
         environment=runs.environment,
         seconds=last.seconds,
         host=host,
+        known=known,
+        findings=len(known) if last.ran.has_problems else 0,
+        against=(runs.at_tip.of(check),),
     )
-    found.certificates[check.name] = certificate.model_copy(update={"tests": last.ran.evidence.tests})
+    more = {"tests": last.ran.evidence.tests, "reused": one.reused}
+    found.certificates[check.name] = certificate.model_copy(update=more)
+
+
+def _known(check: CheckDefinition, last: Tried) -> tuple[str, ...]:
+    """Failures of a check with a baseline, where they are all told: what is red on the target may stay red."""
+    if check.baseline is None or last.failure is None:
+        return ()
+    judgement = judge(last.ran, last.ran, tip_again=last.ran)
+    return judgement.known if judgement.verdict == "known" else ()
 
 
 def _failed(one: Tried, other: Tried) -> tuple[str, ...]:

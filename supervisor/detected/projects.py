@@ -11,9 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from supervisor.checks.unfailing import why_unfailing
-from supervisor.detected.proposals import Committed, Detected, Folder, Preparation, Proposal, Role, named, one_line
-from supervisor.detected.python_projects import python_checks
+from forgepool.supervisor.checks.unfailing import why_unfailing
+from forgepool.supervisor.detected.proposals import (
+    Committed,
+    Detected,
+    Folder,
+    Preparation,
+    Proposal,
+    Role,
+    named,
+    one_line,
+)
+from forgepool.supervisor.detected.python_projects import python_checks
 
 _SCRIPTS: tuple[tuple[Role, str], ...] = (("test", "test"), ("lint", "lint"), ("build", "build"))
 _SAYS_NOTHING = re.compile(r"(?:echo|printf|true|:|exit)\b.*|:|")

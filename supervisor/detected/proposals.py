@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git
 
 Role = Literal["test", "lint", "types", "format", "build"]
 TIMEOUTS: dict[Role, str] = {"test": "15m", "lint": "5m", "types": "10m", "format": "5m", "build": "15m"}

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from supervisor.detected.proposals import Committed, Folder, Preparation, Proposal
+from forgepool.supervisor.detected.proposals import Committed, Folder, Preparation, Proposal
 
 _INDEX = ("pypi.org", "files.pythonhosted.org")
 _REQUIREMENTS = (

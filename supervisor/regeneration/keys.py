@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 
-from supervisor.definitions import RegenerateDefinition
-from workers.globs import parse
-from worktrees.git import CommitId, Git, TreeId
-from worktrees.overlay import files_of
+from forgepool.supervisor.definitions import RegenerateDefinition
+from forgepool.workers.globs import parse
+from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.overlay import files_of
 
 _FORM = b"regenerate-2\0"
 

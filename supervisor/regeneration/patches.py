@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from worktrees.compose import Step
-from worktrees.diff import patch_id
-from worktrees.git import CommitId, Git, TreeId
-from worktrees.overlay import files_of, with_files
+from forgepool.worktrees.compose import Step
+from forgepool.worktrees.diff import patch_id
+from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.overlay import files_of, with_files
 
 
 def own_patch_id(git: Git, on: CommitId, step: Step) -> str:

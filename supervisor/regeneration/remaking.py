@@ -16,22 +16,22 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from supervisor.checks.failures import missing_program, said, untold
-from supervisor.checks.running import Place
-from supervisor.checks.runs import Untold
-from supervisor.definitions import RegenerateDefinition
-from supervisor.demands import NotConfigured
-from supervisor.messages import CheckFailure, Train
-from supervisor.regeneration.kept import Kept
-from supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files
-from supervisor.regeneration.network import network_trouble
-from supervisor.regeneration.running import as_check, make
-from supervisor.results.touched import covers
-from supervisor.scans.commands import run_by
-from worktrees.compose import Made, Merged, Unmade, tree_of
-from worktrees.git import CommitId, Git, TreeId
-from worktrees.mirror import Mirror
-from worktrees.overlay import differing, files_of, with_files
+from forgepool.supervisor.checks.failures import missing_program, said, untold
+from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.runs import Untold
+from forgepool.supervisor.definitions import RegenerateDefinition
+from forgepool.supervisor.demands import NotConfigured
+from forgepool.supervisor.messages import CheckFailure, Train
+from forgepool.supervisor.regeneration.kept import Kept
+from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files
+from forgepool.supervisor.regeneration.network import network_trouble
+from forgepool.supervisor.regeneration.running import as_check, make
+from forgepool.supervisor.results.touched import covers
+from forgepool.supervisor.scans.commands import run_by
+from forgepool.worktrees.compose import Made, Merged, Unmade, tree_of
+from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.overlay import differing, files_of, with_files
 
 _SLOW = ("timeout", "idle")
 
@@ -63,7 +63,7 @@ class MakerChanged(Unmade):
 
     @property
     def said(self) -> str:
-        return f"the command that makes {self.named} runs these, and only a person may let an entry change them"
+        return f"the command that makes {self.named} runs these, so they change only with a person's leave"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,13 +227,21 @@ class Unrun:
 
 
 def remaking(
-    mirror: Mirror, request: Train, definitions: Sequence[RegenerateDefinition], place: Place | None = None
+    mirror: Mirror,
+    request: Train,
+    definitions: Sequence[RegenerateDefinition],
+    place: Place | None = None,
+    *,
+    free: bool = False,
 ) -> Remaking | None:
-    """None where the target has no such files. Without a place no command is run."""
+    """
+    None where the target has no such files. Without a place no command is run. `free`: people alone made the change,
+    and may change what the commands run.
+    """
     if not definitions:
         return None
     kept = Kept(mirror=mirror, run=request.run, private=request.private)
-    grants = tuple(glob for entry in request.spec for glob in entry.grants)
+    grants = ("**",) if free else tuple(glob for entry in request.spec for glob in entry.grants)
     return Remaking(definitions=definitions, kept=kept, base=CommitId(request.base), place=place, grants=grants)
 
 

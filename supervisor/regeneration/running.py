@@ -5,18 +5,18 @@ the paths that it makes is taken, and nothing else.
 
 from collections.abc import Sequence
 
-from supervisor.checks.running import Place, benched
-from supervisor.checks.setups import Bench, keep_folders, set_up
-from supervisor.definitions import CheckDefinition, RegenerateDefinition
-from supervisor.messages import CheckFailure
-from supervisor.regeneration.keys import made_files
-from workers.policy.sources import hosts_for_check
-from workers.sandbox.private import let_out
-from workers.sandbox.process import Command, Ended, run, shell
-from worktrees.candidate import write_commit
-from worktrees.checkout import Unusable
-from worktrees.git import CommitId, TreeId
-from worktrees.overlay import tree_with
+from forgepool.supervisor.checks.running import Place, benched
+from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
+from forgepool.supervisor.definitions import CheckDefinition, RegenerateDefinition
+from forgepool.supervisor.messages import CheckFailure
+from forgepool.supervisor.regeneration.keys import made_files
+from forgepool.workers.policy.sources import hosts_for_check
+from forgepool.workers.sandbox.private import let_out
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.worktrees.candidate import write_commit
+from forgepool.worktrees.checkout import Unusable
+from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.worktrees.overlay import tree_with
 
 
 def make(
@@ -58,7 +58,8 @@ def words(definition: RegenerateDefinition) -> str:
 
 
 def _run(command: CheckDefinition, bench: Bench) -> Ended:
-    with let_out(bench.shown, hosts_for_check(command.name, command.network, bench.policy)) as own:
+    hosts = hosts_for_check(command.name, command.network, bench.policy, bench.lent, setup=True)
+    with let_out(bench.shown, hosts, bench.lent) as own:
         return run(
             Command(
                 argv=shell(command.run),
@@ -90,7 +91,7 @@ def _failure(definition: RegenerateDefinition, ended: Ended, *, reason: str = ""
         how="refused" if reason else ended.how,
         status=ended.status,
         reason=reason,
-        log_tail=f"{ended.tail.rstrip()}\n{reason}\n".lstrip() if reason else ended.tail,
+        log_tail=f"{ended.excerpt.rstrip()}\n{reason}\n".lstrip() if reason else ended.excerpt,
         log=str(ended.log),
     )
 

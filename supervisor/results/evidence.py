@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.results.reports import Collected, Report
-from workers.messages import Message
-from workers.sandbox.process import Ended
-from workers.tools.verdicts import failed_by, passed_by, plain, why_broken
+from forgepool.supervisor.results.problems import Unreadable, report_of_problems
+from forgepool.supervisor.results.reports import Asked, Collected, Report, collect
+from forgepool.workers.messages import Message
+from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.tools.verdicts import failed_by, passed_by, plain, why_broken
 
 _MOST_BYTES = 2 * 1024 * 1024
+_MOST_BYTES_OF_PROBLEMS = 64 * 1024 * 1024
 _NO_TESTS = ("no test was collected", "no test was found")
 
 
@@ -108,17 +110,33 @@ _CUT_SHORT = re.compile(
 
 def of_run(ended: Ended, collected: Collected) -> Evidence:
     """What a command that has ended showed. Its log is read, the last 2 MiB of it."""
-    output = plain(_tail(ended.log).decode(errors="replace"))
+    output = plain(_tail(ended.log, _MOST_BYTES).decode(errors="replace"))
     counted = runners_in(output)
     report = collected.report
     return Evidence(
         report=report,
         faults=collected.faults,
         runners=tuple(sorted(runner for runner, said in counted.items() if said.ran != 0)),
-        tests=len(report.ids("passed", "failed")) if report is not None else _tests(counted, output),
+        tests=len(report.ids("passed", "failed")) if report and not report.problems else _tests(counted, output),
         failing=sum(said.failing for said in counted.values()),
         cut_short=_CUT_SHORT.search(output) is not None,
     )
+
+
+def of_asked(ended: Ended, asked: Asked) -> Evidence:
+    """The same, of a command that was asked for reports; where none tells tests, a baseline has its findings read."""
+    collected = collect(asked)
+    if not asked.baseline or collected.report is not None or ended.how != "exit" or ended.status is None:
+        return of_run(ended, collected)
+    try:
+        log = _tail(ended.log, _MOST_BYTES_OF_PROBLEMS).decode(errors="replace")
+        report = report_of_problems(plain(log), collected.documents, ended.status, str(asked.checkout))
+    except Unreadable as wrong:
+        faults = (*collected.faults, f"its output {wrong}")
+        return of_run(ended, Collected(faults=faults))
+    if collected.faults:
+        return of_run(ended, collected)
+    return of_run(ended, Collected(report=report))
 
 
 def runners_in(output: str) -> dict[str, Counted]:
@@ -156,10 +174,10 @@ def _tests(counted: dict[str, Counted], output: str) -> int | None:
     return total
 
 
-def _tail(log: Path) -> bytes:
+def _tail(log: Path, most_bytes: int) -> bytes:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _MOST_BYTES))
-            return file.read(_MOST_BYTES)
+            file.seek(max(0, log.stat().st_size - most_bytes))
+            return file.read(most_bytes)
     except OSError:
         return b""

@@ -16,6 +16,9 @@ A tip's red is believed after two runs, and so is an entry's; `judge` says when 
     same                   the same once more                    `red`
     same                   each of the others has passed now     `green` or `known`; they are `flaky`
 
+Findings of linters and type checkers are judged as failed tests are, and one that a run does not name is not there.
+They are flakes only where one whole run has no new one: else an error whose text changes would excuse itself.
+
 A test is known to fail on the tip where it never passed there; one that passed and failed on the composed tree, in
 either order, is a flake. By status alone is red what names no failed test, what names fewer than its own output counts,
 and what did not end by itself.
@@ -25,10 +28,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from supervisor.results.evidence import Evidence
-from supervisor.results.reports import Case, function_of
-from supervisor.results.touched import Touched, cover_of_gone, renamed_id
-from workers.messages import Message
+from forgepool.supervisor.results.evidence import Evidence
+from forgepool.supervisor.results.reports import Case, function_of
+from forgepool.supervisor.results.touched import Touched, cover_of_gone, renamed_id
+from forgepool.workers.messages import Message
 
 How = Literal["exit", "timeout", "idle", "stopped", "not_started", "refused", "no_evidence"]
 Verdict = Literal["green", "known", "red", "no_evidence", "tip_red", "untold", "again", "tip_again"]
@@ -46,12 +49,19 @@ class Ran(Message):
     status: int | None = None
     evidence: Evidence = Evidence()
 
+    @property
+    def has_problems(self) -> bool:
+        """It told the findings of a linter or type checker."""
+        return self.evidence.report is not None and self.evidence.report.problems
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
     """What may explain that tests are gone: files that the entry changes, and who lets it."""
 
     touched: tuple[Touched, ...] = ()
+    free: bool = False
+    """People alone made the change: that tests are gone is told, wherever they were, and holds nothing up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,23 +147,42 @@ def judge(
 def _runs(tips: tuple[Ran, ...], heres: tuple[Ran, ...]) -> _Runs:
     # Where the tip ends well though its output counts failures, these are somebody else's words, of a test about tests.
     noisy = any(ran.how == "exit" and ran.status == 0 and _uncounted(ran) for ran in tips)
-    tip = tuple(_seen(ran, noisy) for ran in tips)
-    known = _all(seen.failed for seen in tip) - _all(seen.passed for seen in tip)
-    return _Runs(tips=tips, heres=heres, tip=tip, here=tuple(_seen(ran, noisy) for ran in heres), known=known)
+    everywhere = _findings((*tips, *heres))
+    tip, here = (tuple(_seen(ran, noisy, everywhere) for ran in runs) for runs in (tips, heres))
+    # A warning on a red tip may be what makes the tool fail here, once its errors are gone.
+    warned = _findings(ran for ran in tips if not _ended_well(ran))
+    # One that only one run of the tip names is worded otherwise in the other, unless that one has none at all.
+    passed = _all(seen.passed for ran, seen in zip(tips, tip, strict=True) if seen.clean or not ran.has_problems)
+    known = (_all(seen.failed for seen in tip) | warned) - passed
+    return _Runs(tips=tips, heres=heres, tip=tip, here=here, known=known)
 
 
-def _seen(ran: Ran, noisy: bool) -> _Seen:
+def _findings(runs: Iterable[Ran]) -> frozenset[str]:
+    """Ids of all that linters and type checkers have named in them."""
+    return _all(
+        ran.evidence.report.ids("failed", "skipped") for ran in runs if ran.evidence.report and ran.has_problems
+    )
+
+
+def _seen(ran: Ran, noisy: bool, findings: frozenset[str]) -> _Seen:
     report = ran.evidence.report
+    if report is not None and ran.has_problems:
+        return _Seen(failed=report.ids("failed"), passed=findings - _findings([ran]), by_status=_by_status(ran, noisy))
     failed = report.ids("failed") if report is not None else frozenset[str]()
-    unnamed = not failed and not _ended_well(ran)
-    broken = ran.how != "exit" or ran.status is None or not 0 <= ran.status < _SIGNALLED
     return _Seen(
         failed=failed,
         passed=report.ids("passed") if report is not None else frozenset(),
         skipped=report.ids("skipped") if report is not None else frozenset(),
-        by_status=unnamed or broken or (_uncounted(ran) and not noisy),
+        by_status=_by_status(ran, noisy),
         cut_short=ran.evidence.cut_short,
     )
+
+
+def _by_status(ran: Ran, noisy: bool) -> bool:
+    report = ran.evidence.report
+    unnamed = (report is None or not report.ids("failed")) and not _ended_well(ran)
+    broken = ran.how != "exit" or ran.status is None or not 0 <= ran.status < _SIGNALLED
+    return unnamed or broken or (_uncounted(ran) and not noisy)
 
 
 def _uncounted(ran: Ran) -> bool:
@@ -188,7 +217,7 @@ def _of_tip(runs: _Runs, new: frozenset[str]) -> tuple[Verdict, str] | None:
     if len(runs.tip) == 1:
         return "tip_again", ""
     if all(seen.by_status for seen in runs.tip):
-        return "tip_red", "it is red on the target itself, and no report tells which tests"
+        return "tip_red", f"it is red on the target itself, and no report tells which tests{_fault(runs.tips[-1])}"
     if not all(seen.cut_short for seen in runs.tip):
         return None
     if new and not new & _all(seen.passed for seen in runs.tip):
@@ -198,7 +227,19 @@ def _of_tip(runs: _Runs, new: frozenset[str]) -> tuple[Verdict, str] | None:
     return None
 
 
+def _fault(ran: Ran) -> str:
+    return f": {ran.evidence.faults[0]}" if ran.evidence.faults else ""
+
+
 def _flaky(runs: _Runs) -> frozenset[str]:
+    """
+    List what failed and passed on this same tree.
+
+    A message may be worded otherwise in each run, by a set's order or an address. So where no run was without new
+    findings, none of them is a flake.
+    """
+    if any(ran.has_problems for ran in runs.heres) and all(seen.failed - runs.known for seen in runs.here):
+        return frozenset()
     return (_all(seen.failed for seen in runs.here) & _all(seen.passed for seen in runs.here)) - runs.known
 
 
@@ -218,7 +259,9 @@ def _why_red(runs: _Runs, new: frozenset[str]) -> str:
 def _what_report_lacks(runs: _Runs) -> str:
     last = runs.heres[-1].evidence
     if last.report is None and any(ran.evidence.report is not None for ran in runs.tips):
-        return _lost_report(last)
+        return (
+            f"; {last.faults[0]}" if any(ran.has_problems for ran in runs.tips) and last.faults else _lost_report(last)
+        )
     if last.report is not None and last.failing > last.report.failures:
         return f"; its output counts {last.failing} failures, and its report names {last.report.failures}"
     return ""
@@ -231,8 +274,8 @@ def _lost_report(evidence: Evidence) -> str:
 
 def _with_evidence(judgement: Judgement, runs: _Runs, excuse: Excuse, waived: Collection[str]) -> Judgement:
     gone = {one: cover_of_gone(case, excuse.touched) for one, case in _gone(runs, excuse).items()}
-    vanished = tuple(sorted(one for one, cover in gone.items() if cover == "none"))
-    attention = tuple(sorted(one for one, cover in gone.items() if cover == "held"))
+    vanished = tuple(sorted(one for one, cover in gone.items() if cover == "none" and not excuse.free))
+    attention = tuple(sorted(one for one, cover in gone.items() if cover == "held" or excuse.free))
     judgement = replace(judgement, vanished=vanished, attention=attention)
     if judgement.verdict not in ("green", "known"):
         return judgement
@@ -282,7 +325,8 @@ def _was_broken(case: Case, runs: _Runs) -> bool:
 
 
 def _cases(runs: Sequence[Ran]) -> Iterator[Case]:
-    return (case for ran in runs if ran.evidence.report is not None for case in ran.evidence.report.cases)
+    """Of tests: a finding that is gone is missed by nobody."""
+    return (case for ran in runs if ran.evidence.report and not ran.has_problems for case in ran.evidence.report.cases)
 
 
 def _lack(runs: _Runs, waived: Collection[str]) -> str | None:

@@ -12,15 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from supervisor.definitions import CheckDefinition
-from supervisor.results.judging import Excuse, Judgement, Ran
-from supervisor.results.reports import Case
-from supervisor.results.shared_settings import put_back
-from supervisor.results.test_paths import Role, role, scripts_of
-from supervisor.results.touched import Cover, Touched, cover_of, covers, lies_in, touched_by
-from worktrees.candidate import write_commit
-from worktrees.diff import FileDiff
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.results.judging import Excuse, Judgement, Ran
+from forgepool.supervisor.results.reports import Case
+from forgepool.supervisor.results.shared_settings import put_back
+from forgepool.supervisor.results.test_paths import Role, role, scripts_of
+from forgepool.supervisor.results.touched import Cover, Touched, cover_of, covers, lies_in, touched_by
+from forgepool.worktrees.candidate import write_commit
+from forgepool.worktrees.diff import FileDiff
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 _MOST_SETTINGS_BYTES = 1_000_000
 _REGULAR = ("100644", "100755")

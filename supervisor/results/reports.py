@@ -23,12 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.definitions import CheckDefinition
-from supervisor.results.junit import Outcome, Told, Unreadable, read_junit, shown
-from workers.globs import Pattern, parse
-from workers.messages import Message
-from workers.segments import DEEP, BadGlob
-from worktrees.beneath import LISTED, Beneath
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.results.junit import Outcome, Told, Unreadable, read_junit, shown
+from forgepool.workers.globs import Pattern, parse
+from forgepool.workers.messages import Message
+from forgepool.workers.segments import DEEP, BadGlob
+from forgepool.worktrees.beneath import LISTED, Beneath
 
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024
@@ -66,6 +66,8 @@ class Report(Message):
     cases: tuple[Case, ...] = ()
     failures: int = 0
     """How often a failure is told; more than failed tests where several have one id."""
+    problems: bool = False
+    """Its cases are findings of a linter or type checker (`problems`): one that it does not name is not there."""
 
     def ids(self, *outcomes: Outcome) -> frozenset[str]:
         """Of the tests that ended in one of these ways."""
@@ -84,6 +86,8 @@ class Asked:
     """Digests of the reports that lay there already."""
     pytest: Path | None = None
     """Where pytest is to write, outside the checkout; None where it was not asked."""
+    baseline: bool = False
+    """Findings of linters are read as well, from the output or from files in JSON."""
     faults: tuple[str, ...] = ()
 
 
@@ -93,6 +97,8 @@ class Collected:
 
     report: Report | None = None
     faults: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    """Texts of the files in JSON, of a check that has a baseline."""
 
 
 def function_of(test: str) -> str:
@@ -107,25 +113,31 @@ def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str
     pytest is not asked where its settings have a report written already: the option can be given once, and whoever
     reads that other file would find it missing. Such a check names the file in its `reports`.
     """
+    baseline = check.baseline is not None
+    if baseline:
+        # mypy would break its messages where the width of a terminal ends, which depends on the line's number.
+        env = {**env, "MYPY_FORCE_TERMINAL_WIDTH": "10000"}
     if check.reports:
         try:
             patterns = tuple(parse(glob) for glob in check.reports)
         except BadGlob as bad:
             return Asked(env=env, checkout=checkout, faults=(f"'reports' of check '{check.name}': {bad}",))
-        return Asked(env=env, checkout=checkout, patterns=patterns, before=_digests(checkout, patterns))
+        before = _digests(checkout, patterns)
+        return Asked(env=env, checkout=checkout, patterns=patterns, before=before, baseline=baseline)
     if _reports_already(check.run, checkout):
-        return Asked(env=env, checkout=checkout)
+        return Asked(env=env, checkout=checkout, baseline=baseline)
     path = tmp / f"report-{secrets.token_hex(8)}.xml"
     # Family xunit1: it tells the file of each test, and no fixture warns that it cannot be used with the other one.
     # One module that cannot be imported would else keep all tests from running, and nothing would be known of them.
     options = ("-o", "junit_family=xunit1", "--continue-on-collection-errors", f"--junitxml={path}")
     both = " ".join(filter(None, (env.get("PYTEST_ADDOPTS", ""), shlex.join(options))))
-    return Asked(env={**env, "PYTEST_ADDOPTS": both}, checkout=checkout, pytest=path)
+    return Asked(env={**env, "PYTEST_ADDOPTS": both}, checkout=checkout, pytest=path, baseline=baseline)
 
 
 def collect(asked: Asked) -> Collected:
     """What the command has reported; to be called once it has ended."""
     faults, told, found = list(asked.faults), list[Told](), 0
+    documents: list[str] = []
     left = _MOST_BYTES_IN_ALL
     try:
         for folder, name in _written(asked):
@@ -133,14 +145,18 @@ def collect(asked: Asked) -> Collected:
                 content = _content(folder, name, min(_MOST_BYTES, left))
                 if asked.before is not None and asked.before.get(name) == _digest(content):
                     continue
-                found, left = found + 1, left - len(content)
+                left -= len(content)
+                if asked.baseline and name.endswith((".sarif", ".json")):
+                    documents.append(content.decode(errors="replace"))
+                    continue
+                found += 1
                 told += read_junit(content, checkout=str(asked.checkout))
             except Unreadable as wrong:
                 faults.append(f"the report {shown(name)} {wrong}")
     except Unreadable as wrong:
         faults.append(f"the checkout {wrong}")
     if faults or not found:
-        return Collected(faults=tuple(faults[:_MOST_FAULTS]))
+        return Collected(faults=tuple(faults[:_MOST_FAULTS]), documents=tuple(documents))
     return Collected(report=report_of(told))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from supervisor.definitions import CheckDefinition
+from forgepool.supervisor.definitions import CheckDefinition
 
 Role = Literal["test", "support", "runner", "shared", "ci", "gate"]
 """

@@ -7,14 +7,14 @@ the test's name in a line that the entry took away.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-from supervisor.results.reports import Case, function_of
-from supervisor.results.test_paths import Role, role
-from workers.globs import parse
-from worktrees.diff import FileDiff
+from forgepool.supervisor.results.reports import Case, function_of
+from forgepool.supervisor.results.test_paths import Role, role
+from forgepool.workers.globs import parse
+from forgepool.worktrees.diff import FileDiff
 
 Cover = Literal["granted", "held", "none"]
 """`granted`: a person lets the task change it. `held`: the task declares it, or declares nothing at all."""
@@ -48,6 +48,11 @@ def touched_by(
 ) -> tuple[Touched, ...]:
     """`grants`, `holds` and `waive` as the entry has them."""
     return tuple(_touched(file, grants, holds, waive) for file in files)
+
+
+def freed(touched: Sequence[Touched], bound: Collection[str]) -> tuple[Touched, ...]:
+    """The same; what none of these paths is may be changed as by somebody who has leave to."""
+    return tuple(one if one.path in bound or one.now in bound else replace(one, cover="granted") for one in touched)
 
 
 def lies_in(case: Case, touched: Touched) -> bool:

@@ -8,13 +8,13 @@ is told as a claim.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.findings import ReviewFinding
-from supervisor.messages import ReviewRequest, Sibling
-from supervisor.review.difference import Difference, Patch
-from supervisor.review.quoting import Quotation, clipped, one_line, plain
-from supervisor.review.wave import wave_card
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git
+from forgepool.supervisor.findings import ReviewFinding
+from forgepool.supervisor.messages import ReviewRequest, Sibling
+from forgepool.supervisor.review.difference import Difference, Patch
+from forgepool.supervisor.review.quoting import Quotation, clipped, one_line, plain
+from forgepool.supervisor.review.wave import wave_card
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git
 
 WHOLE_DIFF_CHARACTERS = 60_000
 """Up to which the diff is told whole; of a longer one only what is short, and where the rest lies."""

@@ -6,53 +6,54 @@ server blames nobody, and is never a pass.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
-from supervisor.checks.running import Place
-from supervisor.checks.runs import Untold
-from supervisor.demands import NotConfigured, regenerated
-from supervisor.findings import blocking
-from supervisor.gate import Stop, entries_in, taken_out
-from supervisor.messages import Review, ReviewRequest
-from supervisor.regeneration.kept import CannotKeep
-from supervisor.regeneration.patches import joint_patch_id
-from supervisor.regeneration.remaking import CommandFailed, MakerChanged, remaking
-from supervisor.review.brief import Brief
-from supervisor.review.conversation import Conversation, Position, Site
-from supervisor.review.debate import Debate, Heard, findings_of
-from supervisor.review.difference import Difference, difference
-from supervisor.review.panel import panel
-from supervisor.review.wave import landed, shrinkage
-from workers.concealing import hider
-from workers.context.choice import chosen as chosen_profile
-from workers.context.profiles.registry import UnknownProfile
-from workers.llm.open import keys_of
-from workers.llm.provider import ModelFailed
-from workers.llm.table import Table, read_table
-from workers.messages import Limits, Spent
-from workers.meter import Meter, added
-from workers.mistakes import DocumentWrong
-from workers.policy.calls import judge_call
-from workers.policy.layers import Policy
-from workers.policy.network import HostsRefused
-from workers.policy.place import Ground
-from workers.policy.sources import REPOSITORY_FILE, policy_of
-from workers.sandbox.layers import NoSandbox
-from workers.sandbox.private import private
-from workers.sandbox.shelter import Shelter
-from workers.settings import Settings
-from workers.tools.refusal import Refused
-from workers.tools.workplace import Workplace
-from workers.transcript import TranscriptWrong, read_transcript
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.checkout import Checkout, Unusable, lease_checkout
-from worktrees.compose import Composed, Conflict, compose
-from worktrees.git import CommitId, GitFailed
-from worktrees.hub import HubUnusable
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.runs import Untold
+from forgepool.supervisor.demands import NotConfigured, independence_of, regenerated
+from forgepool.supervisor.findings import blocking
+from forgepool.supervisor.gate import Stop, entries_in, taken_out
+from forgepool.supervisor.messages import Review, ReviewRequest
+from forgepool.supervisor.regeneration.kept import CannotKeep
+from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.remaking import CommandFailed, MakerChanged, remaking
+from forgepool.supervisor.review.brief import Brief
+from forgepool.supervisor.review.conversation import Conversation, Position, Site
+from forgepool.supervisor.review.debate import Debate, Heard, findings_of
+from forgepool.supervisor.review.difference import Difference, difference
+from forgepool.supervisor.review.panel import author_families, panel
+from forgepool.supervisor.review.wave import landed, shrinkage
+from forgepool.workers.agents.families import are_apart
+from forgepool.workers.concealing import hider
+from forgepool.workers.context.choice import chosen as chosen_profile
+from forgepool.workers.context.profiles.registry import UnknownProfile
+from forgepool.workers.llm.open import keys_of
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.table import Table, read_table
+from forgepool.workers.messages import Limits, Spent
+from forgepool.workers.meter import Meter, added
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.policy.place import Ground
+from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.workers.sandbox.private import private
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.settings import Settings
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import TranscriptWrong, read_transcript
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.compose import Composed, Conflict, compose
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.hub import HubUnusable
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
 
 _TROUBLE = (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused)
 _LONGEST_WAIT_S = 35 * 86400.0
@@ -82,6 +83,8 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
 
 def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
+    request = request.model_copy(update={"independence": independence_of(mirror, request)})
     if request.wave is not None:
         tip = landed(mirror, request, request.wave)
         seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
@@ -150,7 +153,11 @@ def _review(
         heard = debate.hold()
         altered = checkout.altered()
     told = blank.model_copy(
-        update={**_account(heard), "spent": added(before, heard.spent), "log": str(_folder(request, settings))}
+        update={
+            **_account(heard, author_families(request.authors)),
+            "spent": added(before, heard.spent),
+            "log": str(_folder(request, settings)),
+        }
     )
     if altered:
         detail = f"the tree under review was changed while it was read, in {', '.join(altered[:5])}"
@@ -229,13 +236,15 @@ def _left(request: ReviewRequest, others: Spent) -> Limits | None:
     return limits.model_copy(update={"cost_usd": usd, "tokens": tokens})
 
 
-def _account(heard: Heard) -> dict[str, object]:
+def _account(heard: Heard, authors: Sequence[str]) -> dict[str, object]:
     """Who was asked and what was read, whatever came of it."""
     decisive = heard.decisive or heard.all
+    families = tuple(dict.fromkeys(family for talk in heard.all for family in talk.families))
     return {
         "read": tuple(dict.fromkeys(path for talk in decisive for path in talk.read)),
         "models": tuple(dict.fromkeys(model for talk in heard.all for model in talk.models)),
-        "families": tuple(dict.fromkeys(family for talk in heard.all for family in talk.families)),
+        "families": families,
+        "same_family": not all(are_apart(family, authors) for family in families),
         "voids": tuple(void for talk in heard.all for void in talk.voids),
     }
 

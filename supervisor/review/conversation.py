@@ -11,28 +11,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from supervisor.findings import ReviewFinding, Threshold, blocking
-from supervisor.review.difference import Difference
-from supervisor.review.form import VerdictForm, objections, settled
-from supervisor.review.panel import Seat
-from supervisor.review.reading import reading
-from workers.agents.narration import narrated
-from workers.context.archive import Archive
-from workers.context.live import Context
-from workers.context.state import Profile
-from workers.llm.provider import PASSING
-from workers.loop import Brief, Outcome, Talk
-from workers.messages import Limits, Spent
-from workers.meter import Meter
-from workers.policy.layers import Policy
-from workers.prompts.blocks import prompt
-from workers.rulings import Rulings
-from workers.skills.library import builtin_skill
-from workers.tools.tool import Tool
-from workers.tools.toolset import reading as reading_tools
-from workers.tools.verdict import Taken, verdict_tool
-from workers.tools.workplace import Workplace
-from workers.transcript import Said, Started, Transcript, now
+from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
+from forgepool.supervisor.review.difference import Difference
+from forgepool.supervisor.review.form import VerdictForm, objections, settled
+from forgepool.supervisor.review.panel import Seat
+from forgepool.supervisor.review.reading import reading
+from forgepool.workers.agents.narration import narrated
+from forgepool.workers.context.archive import Archive
+from forgepool.workers.context.live import Context
+from forgepool.workers.context.state import Profile
+from forgepool.workers.llm.provider import PASSING
+from forgepool.workers.loop import Brief, Outcome, Talk
+from forgepool.workers.messages import Limits, Spent
+from forgepool.workers.meter import Meter
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.prompts.blocks import prompt
+from forgepool.workers.rulings import Rulings
+from forgepool.workers.skills.library import builtin_skill
+from forgepool.workers.tools.tool import Tool
+from forgepool.workers.tools.toolset import reading as reading_tools
+from forgepool.workers.tools.verdict import Taken, verdict_tool
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Said, Started, Transcript, now
 
 MOST_VOIDS = 2
 _TOLD_ONCE = "Mend this, and call it again. The next verdict that does not count ends the review."

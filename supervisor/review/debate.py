@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from supervisor.findings import ReviewFinding
-from supervisor.review.brief import Brief
-from supervisor.review.conversation import Conversation, Position, Site, conversing
-from supervisor.review.panel import Panel
-from workers.messages import Limits, Spent
-from workers.meter import added
+from forgepool.supervisor.findings import ReviewFinding
+from forgepool.supervisor.review.brief import Brief
+from forgepool.supervisor.review.conversation import Conversation, Position, Site, conversing
+from forgepool.supervisor.review.panel import Panel
+from forgepool.workers.messages import Limits, Spent
+from forgepool.workers.meter import added
 
 _NEAR = 5
 """Lines between two findings that are taken for one and the same."""

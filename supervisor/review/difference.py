@@ -7,10 +7,10 @@ import math
 import re
 from dataclasses import dataclass
 
-from worktrees.changes import FileTooLarge, read_file, tree_paths
-from worktrees.compose import Composed
-from worktrees.diff import FileDiff, diff_tail, tree_diff
-from worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.changes import FileTooLarge, read_file, tree_paths
+from forgepool.worktrees.compose import Composed
+from forgepool.worktrees.diff import FileDiff, diff_tail, tree_diff
+from forgepool.worktrees.git import CommitId, Git, GitFailed
 
 _ALL_OF = 8
 """Changed files up to which all must be read."""

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from supervisor.findings import ReviewFinding, Threshold, blocking
-from workers.exchanges import normal_path
-from workers.tools.tool import Arguments
+from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
+from forgepool.workers.exchanges import normal_path
+from forgepool.workers.tools.tool import Arguments
 
 _MOST_CHARACTERS = 4_000
 """Of any one text in it: it travels, and is told."""

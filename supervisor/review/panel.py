@@ -8,20 +8,18 @@ left there is a sentence that says what would be right, and never one of the aut
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.messages import Author, ReviewRequest
-from workers.agents.families import UNKNOWN, are_apart, is_apart
-from workers.llm.chain import Chain, Contender
-from workers.llm.open import open_models
-from workers.llm.provider import Provider
-from workers.llm.scripted import MODEL, ScriptedModel, scripts_in
-from workers.llm.table import Table
-from workers.meter import Price
-from workers.settings import Settings
+from forgepool.supervisor.messages import MODELLESS, Author, ReviewRequest
+from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
+from forgepool.workers.llm.chain import Chain, Contender
+from forgepool.workers.llm.open import open_models
+from forgepool.workers.llm.provider import Provider
+from forgepool.workers.llm.scripted import MODEL, ScriptedModel, scripts_in
+from forgepool.workers.llm.table import Table
+from forgepool.workers.meter import Price
+from forgepool.workers.settings import Settings
 
 ROUTE = "review"
 """The kind of work whose models review, where the plan names none."""
-_NO_MODELS = ("command",)
-"""Agents behind which no model is."""
 _SCRIPTED_WINDOW = 200_000
 _UNNAMED = "name one in the plan's `review`, or in models.yaml"
 
@@ -63,7 +61,7 @@ def author_families(authors: Iterable[Author]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for author in authors:
         found |= dict.fromkeys(author.families)
-        if not author.families and (author.models or author.agent not in _NO_MODELS):
+        if not author.families and (author.models or author.agent not in MODELLESS):
             found[UNKNOWN] = None
     return tuple(found)
 
@@ -112,6 +110,8 @@ def _script_seat(number: int, model: ScriptedModel) -> Seat:
 def _of_table(request: ReviewRequest, table: Table, settings: Settings, authors: Sequence[str]) -> Panel | str:
     chain = _everybody(request, table, settings)
     others = [one for one in chain.contenders if is_apart(one.candidate, authors)]
+    if request.independence == "other_model":
+        others += _other_models(request, table, settings, authors, chain.contenders)
     able = [one for one in others if not one.wanting]
     if not able:
         return _nobody(request, others, authors)
@@ -120,6 +120,34 @@ def _of_table(request: ReviewRequest, table: Table, settings: Settings, authors:
         return Panel(reviewers=(_seat(1, others, chain, table),))
     groups = [group for group in _grouped(others) if not all(one.wanting for one in group.contenders)]
     return _seated(request, [_seat(at, group.contenders, chain, table) for at, group in enumerate(groups, start=1)])
+
+
+def _other_models(
+    request: ReviewRequest, table: Table, settings: Settings, authors: Sequence[str], asked: Sequence[Contender]
+) -> list[Contender]:
+    """
+    Other models of the authors' families: those that would be asked anyway, then the rest of the table's.
+
+    None where it is not known of some author which models had a hand in the work.
+    """
+    if any(author.families and not author.models for author in request.authors):
+        return []
+    own = [model for author in request.authors for model in author.models]
+    capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
+    names = [] if request.policy.by else [name for name in table.models if table.models[name].family in authors]
+    rest = (
+        open_models(table, task_type=ROUTE, phase="review", model=name, capped=capped, settings=settings)
+        for name in names
+    )
+    found = (*asked, *(one for chain in rest for one in chain.contenders[:1]))
+    fit = {
+        one.pair: one
+        for one in reversed(found)
+        if not is_apart(one.candidate, authors)
+        and not is_same_model(one.candidate.model, own)
+        and not is_same_model(one.candidate.id, own)
+    }
+    return list(reversed(fit.values()))
 
 
 def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Chain:
@@ -175,7 +203,8 @@ def _seated(request: ReviewRequest, seats: Sequence[Seat]) -> Panel:
 
 
 def _nobody(request: ReviewRequest, others: Sequence[Contender], authors: Sequence[str]) -> str:
-    who = f"no model of another family than {_listed(authors)}" if authors else "no model"
+    kind = "family" if request.independence == "other_family" else "family or model"
+    who = f"no model of another {kind} than {_listed(authors)}" if authors else "no model"
     where = "of those the plan names" if request.policy.by else f"on the route '{ROUTE}'"
     keys = dict.fromkeys(one.candidate.wants_key for one in others if one.candidate.wants_key)
     wanting = dict.fromkeys(one.wanting for one in others if one.wanting and not one.candidate.wants_key)

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.review.difference import Difference, Patch
-from supervisor.review.quoting import one_line
-from workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
-from workers.transcript import Entry
+from forgepool.supervisor.review.difference import Difference, Patch
+from forgepool.supervisor.review.quoting import one_line
+from forgepool.workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
+from forgepool.workers.transcript import Entry
 
 _NUMBERED = re.compile(r" *(\d+)\t")
 _LOOKING = ("read_file", "grep", "glob")

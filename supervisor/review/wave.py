@@ -7,14 +7,14 @@ first of the landings. What others have put on the target between these is in it
 
 from collections.abc import Iterator
 
-from supervisor.findings import ScanFinding
-from supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
-from supervisor.review.quoting import Quotation, clipped, one_line
-from supervisor.scans.scanning import subject_of
-from supervisor.scans.shape import scan_shape
-from worktrees.compose import Composed, Step, tree_of
-from worktrees.git import CommitId, Git
-from worktrees.mirror import Mirror
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
+from forgepool.supervisor.review.quoting import Quotation, clipped, one_line
+from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.shape import scan_shape
+from forgepool.worktrees.compose import Composed, Step, tree_of
+from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.mirror import Mirror
 
 TASKS_CHARACTERS = 48_000
 """Of all that the tasks' authors were asked to do."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from supervisor.scans.program import Oddity, Program
+from forgepool.supervisor.scans.program import Oddity, Program
 
 _READS = (
     r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"
@@ -33,8 +33,8 @@ _WRITES = re.compile(
     r"Files\.write|File\.(write|create)|\bos\.(rename|replace)\(|shutil\.move",
 )
 _REDIRECTS = re.compile(r">\s*\S|\btee\b")
-_ASKED = "the code asks whether it is being checked; let it do the same wherever it runs"
-_WRITTEN = "a file of results or certificates is written; let only what runs the tests report on them"
+_ASKED = "this code asks whether it is being tested; let it behave the same everywhere"
+_WRITTEN = "this writes a test report or a certificate; leave reports to the test runner"
 
 
 def asked(program: Program) -> Iterator[Oddity]:

@@ -7,13 +7,13 @@ degree lighter. Strings are no bypasses, and neither are remarks about them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.grammar import Source
-from supervisor.scans.subject import finding, lighter
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.grammar import Source
+from forgepool.supervisor.scans.subject import finding, lighter
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -128,10 +128,17 @@ def scan_bypasses(sources: tuple[Source, ...], moved: frozenset[str]) -> Iterato
     for source in sources:
         lines = {line.number: line.text for line in source.file.added}
         for number, weight, what in islice(_found(source), _MOST):
-            if lines[number].strip() not in moved:
+            if not _is_moved(source, lines, number, moved):
                 least = lighter(weight) if source.in_test else weight
-                said = f"this {what}; mend what is found there instead, or name the one rule and say why"
+                said = f"this {what}; fix the cause, or name the one rule and say why"
                 yield finding(RULE, least, said, source.file.path, number, lines[number])
+
+
+def _is_moved(source: Source, lines: Mapping[int, str], number: int, moved: frozenset[str]) -> bool:
+    """A comment on a line of its own is moved where the line below it, which it is about, has come along."""
+    if lines[number].strip() not in moved:
+        return False
+    return bool(source.code(number).strip()) or lines.get(number + 1, "").strip() in moved
 
 
 def _found(source: Source) -> Iterator[tuple[int, Weight, str]]:

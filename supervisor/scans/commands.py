@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from supervisor.definitions import CheckDefinition
-from supervisor.scans.cases.places import beside_tests
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.scans.cases.places import beside_tests
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git
 
 _CUT = re.compile(r"&&|\|\||[;|\n()`]|\$\(")
 _WRAPPERS = frozenset(

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.suite import listed
-from supervisor.scans.cases.syntax import first_line, line_of, written
-from supervisor.scans.program import Oddity, Program
+from forgepool.supervisor.scans.cases.suite import listed
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, written
+from forgepool.supervisor.scans.program import Oddity, Program
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,10 +27,10 @@ _OTHER_EXITS = {
     "rust": re.compile(r"\bprocess::(exit|abort)\s*\("),
     "java": re.compile(r"\b(System\.exit|Runtime\.getRuntime\(\)\.(halt|exit))\s*\("),
 }
-_AT_IMPORT = "the program is ended while the file is imported; end it only where it is run by itself"
-_IN_TEST = "what runs the tests is ended by a test; let it come to its own end"
-_ANYWHERE = "the process is ended at once, whatever it was about to report; return, or raise"
-_KILLS = "whoever started the program is killed; leave other processes alone"
+_AT_IMPORT = "the process exits while this file is imported; exit only where the file is run as a program"
+_IN_TEST = "this ends the test runner; let the runner finish"
+_ANYWHERE = "this ends the process before it can report; return or raise instead"
+_KILLS = "this kills the process that started the program; leave other processes alone"
 
 
 def ended(program: Program) -> Iterator[Oddity]:

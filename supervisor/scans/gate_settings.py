@@ -9,14 +9,14 @@ looked at line by line. Labels for tests and further rules for linters may be ad
 import re
 from collections.abc import Callable, Iterator
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.cases.reading import TooMuch, read_suite
-from supervisor.scans.cases.suite import Case
-from supervisor.scans.cases.syntax import parse, walk, written
-from supervisor.scans.permits import granted
-from supervisor.scans.sections import Sections, changed, read_ini, read_json, read_toml
-from supervisor.scans.subject import Subject, finding
-from worktrees.diff import FileDiff, contents
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.cases.reading import TooMuch, read_suite
+from forgepool.supervisor.scans.cases.suite import Case
+from forgepool.supervisor.scans.cases.syntax import parse, walk, written
+from forgepool.supervisor.scans.permits import LEAVE, granted
+from forgepool.supervisor.scans.sections import Sections, changed, read_ini, read_json, read_toml
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.diff import FileDiff, contents
 
 _RULE = "gate-settings"
 RULES = {_RULE: "A setting is changed that says how tests or linters are run, or a hook of pytest."}
@@ -71,7 +71,11 @@ _Read = Callable[[str], Sections | None]
 
 def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
     """Findings `gate-settings`: they block."""
-    files = [file for file in subject.files if not granted(subject, file.path, file.old_path)]
+    files = [
+        file
+        for file in subject.files
+        if file.path not in subject.same_code and not granted(subject, file.path, file.old_path)
+    ]
     ids = {one for file in files if _is_asked(file) for one in (file.id, file.old_id) if one.strip("0")}
     texts = contents(subject.git, ids)
     for file in files:
@@ -211,4 +215,4 @@ def _text(texts: dict[str, bytes], content: str) -> str | None:
 def _found(file: FileDiff, why: str, line: int = 0, text: str = "", weight: Weight = "blocks") -> ScanFinding:
     if set(file.path.split("/")[:-1]) & _EXAMPLES:
         weight = "note"
-    return finding(_RULE, weight, f"{why}; only a person may let a task change it", file.path, line, text)
+    return finding(_RULE, weight, f"{why}{LEAVE}", file.path, line, text)

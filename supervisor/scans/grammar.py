@@ -2,49 +2,33 @@
 Sources read by grammar: what of a file is comment, what is string, what is code.
 
 Where there is no grammar for a language, or a file is too much for one, `lexicon` tells comments and strings apart.
-
-Why the bounds: grammars are C code that was written for honest files. Deep nesting takes down the whole process, and
-some take minutes for a few kilobytes of nonsense. What they do is counted, not timed: the same file has the same answer
-on every host.
 """
 
-import threading
+import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib import import_module
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.lexicon import Piece, lexed
-from supervisor.scans.subject import Subject
-from worktrees.diff import FileDiff, contents
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.bounded_parse import language_of, parse, query
+from forgepool.supervisor.scans.lexicon import Piece, lexed
+from forgepool.supervisor.scans.silences import (
+    Silence,
+    Statement,
+    is_silence,
+    lines_of_new_silences,
+    statement_at,
+    statements_of,
+)
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.diff import FileDiff, Line, contents
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Query
+    from tree_sitter import Node
 
-_GRAMMARS = {
-    "python": ("tree_sitter_python", "language"),
-    "javascript": ("tree_sitter_javascript", "language"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "go": ("tree_sitter_go", "language"),
-    "rust": ("tree_sitter_rust", "language"),
-    "java": ("tree_sitter_java", "language"),
-    "bash": ("tree_sitter_bash", "language"),
-}
-_SUFFIXES = {
-    **dict.fromkeys(("py", "pyi", "pyw"), "python"),
-    **dict.fromkeys(("js", "jsx", "mjs", "cjs"), "javascript"),
-    **dict.fromkeys(("ts", "mts", "cts"), "typescript"),
-    "tsx": "tsx",
-    "go": "go",
-    "rs": "rust",
-    "java": "java",
-    **dict.fromkeys(("sh", "bash"), "bash"),
-}
-_INTERPRETERS = {b"python": "python", b"node": "javascript", b"bash": "bash", b"sh": "bash", b"deno": "typescript"}
 _SCRIPT = ("comment", "string_fragment", "escape_sequence", "regex_pattern")
 _PIECES = {
     "python": ("comment", "string_content"),
@@ -56,27 +40,11 @@ _PIECES = {
     "java": ("line_comment", "block_comment", "string_literal", "character_literal"),
     "bash": ("comment", "string_content", "raw_string", "ansi_c_string", "heredoc_content"),
 }
-_MOST_PARSED = 250_000
 _MOST_PARSED_IN_ALL = 16_000_000
-_MOST_OPENED = 50_000
-"""Brackets of all kinds."""
-_STACK = 128 << 20
-"""Bytes. In the usual eight megabytes there is room for some hundred thousand signs, each nested in the one before."""
-_STACKS = threading.Lock()
-"""How large a thread's stack becomes is said for the whole process."""
-_MOST_READ = 20
-"""Times that a text may be read in all; one that people wrote is read twice."""
-_MOST_STEPS = 50
-"""For a thousand bytes, as a grammar counts them; what people write takes five to twenty."""
-_AT_A_TIME = 4_096
-
-
-@dataclass
-class _Allowance:
-    """What a grammar may still do with one text."""
-
-    read: int
-    steps: int
+_DEFINITIONS = ("function_definition", "class_definition")
+_PUT_OFF = re.compile(r"\b(?:todo|fixme)\b", re.IGNORECASE)
+_BLANKS = re.compile(r"[ \t]+")
+_NEXT_COMMENT = re.compile(r"[ \t]#[ \t]")
 
 
 class Remark(NamedTuple):
@@ -97,6 +65,20 @@ class Source:
     """The grammar's."""
     parsed: bool = True
     """There is still room for it in what is parsed of one change."""
+    old_text: bytes = b""
+    """The file's text before the change."""
+    same_code: bool = False
+    """Only comments and layout differ: no node is new."""
+
+    @cached_property
+    def before(self) -> "Source":
+        """The file as it was, every line of it taken for added: what a rule finds here is not new."""
+        return whole_source(self.file.old_path or self.file.path, self.old_text)
+
+    @cached_property
+    def whole(self) -> "Source":
+        """The file as it is, every line of it taken for added."""
+        return whole_source(self.file.path, self.text)
 
     @cached_property
     def in_test(self) -> bool:
@@ -129,16 +111,73 @@ class Source:
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
         """The added lines of comments and strings, apart from the code around them."""
-        return tuple(self._remarks())
+        return tuple(remark for remark in self._all_remarks() if self.adds(remark.line))
 
     @property
     def comments(self) -> Iterator[Remark]:
-        """The added lines of comments."""
-        return (remark for remark in self.remarks if not remark.string)
+        """The added lines of comments that the file now has more often than before, wherever in it they stand."""
+        # A tree is asked about its added lines alone: only the whole text knows how often a comment stands in it.
+        new = lines_of_new_comments(self.whole, self.before)
+        return (remark for remark in self.remarks if not remark.string and remark.line in new)
+
+    @cached_property
+    def comment_lines(self) -> dict[str, list[int]]:
+        """Every comment of the whole text that silences no tool, with its lines."""
+        found: dict[str, list[int]] = {}
+        for line, text in self._comment_parts:
+            if not is_silence(text):
+                found.setdefault(text, []).append(line)
+        return found
+
+    @cached_property
+    def silences(self) -> tuple[Silence, ...]:
+        """Every comment of the whole text that silences a tool."""
+        parts = [(line, text) for line, text in self._comment_parts if is_silence(text)]
+        types = tuple(one for one in _PIECES[self.language] if "comment" in one) if self.language else ()
+        nodes = {
+            line: node
+            for node in (self._captured(*types) if parts and types else ())
+            for line in range(node.start_point.row + 1, node.end_point.row + 2)
+        }
+        return tuple(
+            Silence(
+                line=line,
+                text=text,
+                scope=self._scopes.get(line, 0),
+                statement=statement_at(self.root, nodes[line], self.text) if self.root and line in nodes else (),
+            )
+            for line, text in parts
+        )
+
+    @cached_property
+    def statements(self) -> dict[int, Counter[Statement]]:
+        """Every statement of the whole text, by the number of the definition that it stands in."""
+        found: dict[int, Counter[Statement]] = {}
+        for line, statement in statements_of(self.root, self.text) if self.root is not None else ():
+            found.setdefault(self._scopes.get(line, 0), Counter())[statement] += 1
+        return found
+
+    @property
+    def _comment_parts(self) -> Iterator[tuple[int, str]]:
+        for remark in self._all_remarks():
+            if not remark.string:
+                yield from ((remark.line, part) for part in _parts(remark))
+
+    @cached_property
+    def _scopes(self) -> dict[int, int]:
+        """For each line inside a Python definition, a number for that definition and those around it."""
+        scopes: dict[int, int] = {}
+        found = self._captured(*_DEFINITIONS) if self.language == "python" else []
+        for node in sorted(found, key=lambda one: one.start_byte):
+            name = node.child_by_field_name("name")
+            first, last = node.start_point.row + 1, node.end_point.row + 1
+            scope = hash((scopes.get(first, 0), self.written(name) if name else b""))
+            scopes.update(dict.fromkeys(range(first, last + 1), scope))
+        return scopes
 
     def nodes(self, *types: str) -> "Iterator[Node]":
         """The nodes of these types that an added line has a part in."""
-        return (node for node in self._captured(*types) if self._is_added(node))
+        return (node for node in self._captured(*types) if self._is_added(node)) if not self.same_code else iter(())
 
     def written(self, node: "Node") -> bytes:
         """
@@ -167,16 +206,13 @@ class Source:
                 yield self.pieces[at]
             at += 1
 
-    def _remarks(self) -> Iterator[Remark]:
+    def _all_remarks(self) -> Iterator[Remark]:
         lines = self._lines
         for piece in self.pieces:
             row = bisect_left(lines, piece.start + 1) - 1
             text = self.text[piece.start : piece.end]
-            if not self._any_added(row + 1, row + 1 + text.count(b"\n")):
-                continue
             for number, line in enumerate(text.split(b"\n"), start=row + 1):
-                if self.adds(number):
-                    yield Remark(number, line.decode("utf-8", "backslashreplace"), piece.string)
+                yield Remark(number, line.decode("utf-8", "backslashreplace"), piece.string)
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -192,7 +228,7 @@ class Source:
 
         if self.root is None or self.language is None or not self.numbers:
             return []
-        cursor = QueryCursor(_query(self.language, types))
+        cursor = QueryCursor(query(self.language, types))
         last = min(self.numbers[-1], len(self._lines) - 1)
         cursor.set_byte_range(self._lines[self.numbers[0] - 1], self._lines[last])
         return cursor.captures(self.root).get("it", [])
@@ -205,81 +241,50 @@ class Source:
         return at < len(self.numbers) and self.numbers[at] <= last
 
 
-def sources(subject: Subject) -> tuple[Source, ...]:
-    """The files with added lines, save links, submodules and what nobody writes by hand."""
-    files = [file for file in subject.read if file.added and file.mode.startswith("100")]
-    texts = contents(subject.git, (file.id for file in files))
+def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[Source, ...]:
+    """Of these files, or of all that are read, those with added lines, save links and submodules."""
+    files = [file for file in (subject.read if read is None else read) if file.added and file.mode.startswith("100")]
+    texts = contents(subject.git, (side for file in files for side in (file.id, file.old_id)))
     left = _MOST_PARSED_IN_ALL
     found = []
     for file in files:
         if file.id in texts:
             left -= len(texts[file.id])
             language = language_of(file.path, texts[file.id])
-            found.append(Source(file=file, text=texts[file.id], language=language, parsed=left >= 0))
+            found.append(
+                Source(
+                    file=file,
+                    text=texts[file.id],
+                    language=language,
+                    parsed=left >= 0,
+                    old_text=texts.get(file.old_id, b""),
+                    same_code=file.path in subject.same_code,
+                )
+            )
     return tuple(found)
 
 
-def language_of(path: str, text: bytes = b"") -> str | None:
-    """The grammar for a file, by its suffix, else by its first line."""
-    name = path.rpartition("/")[2]
-    if "." in name.lstrip("."):
-        return _SUFFIXES.get(name.rpartition(".")[2].lower())
-    words = text[:200].split(b"\n")[0].removeprefix(b"#!").split() if text.startswith(b"#!") else []
-    program = next((word for word in reversed(words[:2]) if not word.startswith(b"-")), b"").rpartition(b"/")[2]
-    return _INTERPRETERS.get(program.rstrip(b"0123456789."))
+def whole_source(path: str, text: bytes) -> Source:
+    """A text of which every line is taken for added."""
+    lines = tuple(
+        Line(number=at, text=line.decode("utf-8", "backslashreplace")) for at, line in enumerate(text.split(b"\n"), 1)
+    )
+    file = FileDiff(status="A", path=path, mode="100644", old_mode="000000", added=lines)
+    return Source(file=file, text=text, language=language_of(path, text))
 
 
-def parse(language: str, text: bytes, *, texts: bool = False) -> "Node | None":
-    """
-    The tree of a text; None where it is too large, too deeply nested, or costs the grammar too much. With `texts` its
-    nodes know their own, for which it is read a second time: on this stack, as the usual one overflows then as well.
-    """
-    if len(text) > _MOST_PARSED or sum(text.count(each) for each in (b"(", b"[", b"{", b"<")) > _MOST_OPENED:
-        return None
-    found: list[Node | None] = []
-    with _STACKS:
-        usual = threading.stack_size(_STACK)
-        try:
-            thread = threading.Thread(target=lambda: found.append(_parsed(language, text, texts)), daemon=True)
-            thread.start()
-        finally:
-            threading.stack_size(usual)
-    thread.join()
-    return found[0]
+def lines_of_new_comments(now: Source, before: Source) -> frozenset[int]:
+    """The lines of every comment that is there more often than before, or silences another statement than before."""
+    had = before.comment_lines
+    more = (lines for text, lines in now.comment_lines.items() if len(lines) > len(had.get(text, ())))
+    return lines_of_new_silences(now, before).union(*more)
 
 
-def _parsed(language: str, text: bytes, texts: bool) -> "Node | None":
-    from tree_sitter import Parser
-
-    left = _Allowance(read=_MOST_READ * len(text) + _AT_A_TIME * 100, steps=_MOST_STEPS * len(text) // 1000 + 2_000)
-
-    def read(at: int, _: object) -> bytes:
-        left.read -= _AT_A_TIME
-        return text[at : at + _AT_A_TIME] if left.read > 0 else b""
-
-    def is_spent(_at: int, _has_error: bool) -> bool:
-        left.steps -= 1
-        return left.steps < 0 or left.read <= 0
-
-    try:
-        tree = Parser(_language(language)).parse(read, progress_callback=is_spent)
-    except ValueError:  # it was told to stop
-        return None
-    if left.read <= 0:
-        return None
-    return (Parser(_language(language)).parse(text) if texts else tree).root_node
-
-
-@cache
-def _language(name: str) -> "Language":
-    from tree_sitter import Language
-
-    module, function = _GRAMMARS[name]
-    return Language(getattr(import_module(module), function)())
-
-
-@cache
-def _query(language: str, types: tuple[str, ...]) -> "Query":
-    from tree_sitter import Query
-
-    return Query(_language(language), f"[{' '.join(f'({each})' for each in types)}] @it")
+def _parts(remark: Remark) -> list[str]:
+    """A comment's text; of several behind each other, each."""
+    text = _PUT_OFF.sub(lambda found: found[0].upper(), remark.text)
+    return [
+        _BLANKS.sub(" ", part).strip(" ")
+        for part in _NEXT_COMMENT.split(text.strip(" \t/*").removeprefix("#"))
+        if part.strip()
+    ]

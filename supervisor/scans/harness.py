@@ -9,15 +9,15 @@ What is put together from pieces at run time is not found.
 
 from collections.abc import Iterator
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.awareness import asked
-from supervisor.scans.endings import ended
-from supervisor.scans.impostors import impostor
-from supervisor.scans.patches import patched
-from supervisor.scans.permits import granted
-from supervisor.scans.program import Oddity, Program, programs
-from supervisor.scans.subject import Subject, finding
-from supervisor.scans.veils import veiled
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.awareness import asked
+from forgepool.supervisor.scans.endings import ended
+from forgepool.supervisor.scans.impostors import impostor
+from forgepool.supervisor.scans.patches import patched
+from forgepool.supervisor.scans.permits import granted
+from forgepool.supervisor.scans.program import Oddity, Program, programs
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.veils import veiled
 
 RULES = {"harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it."}
 

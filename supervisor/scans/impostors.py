@@ -3,9 +3,9 @@
 import re
 import sys
 
-from supervisor.scans.cases.suite import listed
-from supervisor.scans.subject import Subject
-from worktrees.diff import FileDiff
+from forgepool.supervisor.scans.cases.suite import listed
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.diff import FileDiff
 
 _ROOTS = ("", "src/", "lib/", "python/", "tests/", "test/")
 _TOOLS = listed(

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.grammar import Source
-from supervisor.scans.subject import Subject, finding, lighter
-from worktrees.diff import FileDiff, Line
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.grammar import Source
+from forgepool.supervisor.scans.subject import Subject, finding, lighter
+from forgepool.worktrees.diff import FileDiff, Line
 
 RULE = "reviewer-instructions"
 RULES = {
@@ -156,7 +156,7 @@ def scan_instructions(subject: Subject, sources: tuple[Source, ...]) -> Iterator
         for line, order in found:
             weight = order.in_strings if line.number in strings else order.weight
             least = lighter(weight) if about_models and weight == "blocks" else weight
-            said = f"{order.said}; a diff speaks to nobody: take it out, or have a person look at it"
+            said = f"{order.said}; remove it, or have a person look at it"
             yield finding(RULE, least, said, file.path, line.number, line.text)
 
 

@@ -9,16 +9,19 @@ in formulas. Two scripts in one identifier are, and so is a name of a file that 
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.grammar import Source, language_of
-from supervisor.scans.lexicon import is_code
-from supervisor.scans.secrets import is_listing
-from supervisor.scans.subject import Subject, finding
-from worktrees.diff import FileDiff, Line
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.bounded_parse import language_of
+from forgepool.supervisor.scans.grammar import Source, sources
+from forgepool.supervisor.scans.lexicon import is_code
+from forgepool.supervisor.scans.secrets import is_listing
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.diff import FileDiff, Line
 
 RULE = "letters"
 UNREADABLE = "unreadable"
@@ -72,18 +75,19 @@ _MANIFEST = re.compile(
 )
 
 
-def scan_letters(subject: Subject, sources: tuple[Source, ...]) -> Iterator[ScanFinding]:
+def scan_letters(subject: Subject) -> Iterator[ScanFinding]:
     """In names of files, and in every added line; in code, what is string and comment apart."""
-    known = {source.file.path: source for source in sources}
     for file in subject.files:
         yield from _in_name(file)
-    for file in subject.read:
-        yield from islice(_in_lines(file, known.get(file.path)), _MOST)
+    files = [file for file in subject.written if any(_is_looked_at(line.text) for line in file.added)]
+    known = {source.file.path: source for source in sources(subject, files)}
+    for file in files:
+        yield from islice(_new_in_lines(file, known.get(file.path)), _MOST)
 
 
-def scan_readability(subject: Subject, sources: tuple[Source, ...]) -> Iterator[ScanFinding]:
+def scan_readability(subject: Subject, read: tuple[Source, ...]) -> Iterator[ScanFinding]:
     """What could not be scanned is said, and not taken for clean."""
-    for file in subject.read:
+    for file in subject.written:
         if file.status != "D" and (file.binary or file.cut) and _is_source(file):
             runs = file.binary and not is_test_path(file.path) and language_of(file.path) is not None
             weight: Weight = "blocks" if runs else "attention"
@@ -91,15 +95,17 @@ def scan_readability(subject: Subject, sources: tuple[Source, ...]) -> Iterator[
             yield finding(UNREADABLE, weight, f"this source file {what}; make it one that can be read", file.path)
         elif _is_source(file):
             yield from _far_behind(file)
-    for source in sources:
+    for source in read:
         if source.too_much:
-            said = "this source is too much for its grammar, so that only its words were scanned; have a person read it"
+            said = "this source could not be parsed in full; have a person read it"
             yield finding(UNREADABLE, "attention", said, source.file.path)
 
 
 def _far_behind(file: FileDiff) -> Iterator[ScanFinding]:
-    for line in islice((line for line in file.added if _FAR.search(line.text)), 1):
-        said = "what stands on this line goes on far behind blanks, where nobody looks; put it on a line of its own"
+    known = {" ".join(line.text.split()) for line in file.removed if _FAR.search(line.text)}
+    found = (line for line in file.added if _FAR.search(line.text) and " ".join(line.text.split()) not in known)
+    for line in islice(found, 1):
+        said = "this line goes on behind a long run of blanks; put the rest on its own line"
         yield finding(UNREADABLE, "attention", said, file.path, line.number, " ".join(line.text.split()))
 
 
@@ -115,16 +121,30 @@ def _in_name(file: FileDiff) -> Iterator[ScanFinding]:
         return
     hidden = [each for each in file.path if each in _TURNING | _NOT_IN_CODE or unicodedata.category(each) == "Cc"]
     if hidden:
-        said = f"the name of this file holds {_called(hidden[0])}, which is not seen; give it a name that can be read"
+        said = f"the name of this file holds {_called(hidden[0])}, which is invisible; rename the file"
         yield finding(RULE, "blocks", said, file.path)
     elif any(_deceives(part) for part in _PART.findall(file.path)):
         said = "the name of this file mixes scripts or looks like another; spell it in one script"
         yield finding(RULE, "blocks", said, file.path)
 
 
+def _is_looked_at(text: str) -> bool:
+    return not text.isascii() or (not text.isprintable() and _odd(text))
+
+
+def _new_in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding]:
+    """What is found in added lines more often than in removed ones: a line that was laid out again holds the same."""
+    removed = replace(file, path=file.old_path or file.path, added=file.removed)
+    before = Counter(one.said for one in _in_lines(removed, source.before if source else None))
+    for one in _in_lines(file, source):
+        before[one.said] -= 1
+        if before[one.said] < 0:
+            yield one
+
+
 def _in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding]:
     for line in file.added:
-        if line.text.isascii() and (line.text.isprintable() or not _odd(line.text)):
+        if not _is_looked_at(line.text):
             continue
         code = _code(file, source, line.number)
         found = _hidden(file, line, code) or _alike(file, line, code, 1 if source and source.language else 2)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.grammar import Source
-from supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.grammar import Source
+from forgepool.supervisor.scans.subject import Subject, finding
 
 RULE = "conflict-marker"
 RULES = {RULE: "An added line is a marker that a merge with conflicts leaves behind."}
@@ -23,7 +23,7 @@ def scan_markers(subject: Subject, sources: tuple[Source, ...]) -> Iterator[Scan
         for line in file.added:
             if line.text[:1] in "<>|" and _MARKER.fullmatch(line.text[:500]):
                 weight = _weight(file.path, source, line.number)
-                said = "this is the marker of a merge conflict; settle it, and take out all of its markers"
+                said = "this is a merge conflict marker; resolve the conflict and remove its markers"
                 yield finding(RULE, weight, said, file.path, line.number, line.text)
 
 

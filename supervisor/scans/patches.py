@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.suite import listed
-from supervisor.scans.cases.syntax import first_line, line_of, written
-from supervisor.scans.program import Oddity, Program
+from forgepool.supervisor.scans.cases.suite import listed
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, written
+from forgepool.supervisor.scans.program import Oddity, Program
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,11 +25,11 @@ _GLOBALS = re.compile(
     r"defineProperty\(\s*(global|globalThis|window|expect)\b|\bexpect\.(prototype|extend)\s*=|"
     r"\b(jest|vi)\.(retryTimes|setTimeout)\(\s*\d{2,}|\bassert\.\w+\s*=[^=]"
 )
-_PATCHED = "what runs the tests is changed by what it tests; leave it alone"
-_STOOD_IN = "names of the tests' own module are given to something else; test what is imported"
-_OUTCOME = "how tests came out is set, and not found out; leave it to what runs them"
-_IMPORTED = "code that is no test imports what runs tests; keep that to the tests"
-_EQUAL = "whatever it is compared with, it is equal; compare what it holds"
+_PATCHED = "this changes the test runner; leave the runner alone"
+_STOOD_IN = "this replaces names of the test module itself; test what is imported"
+_OUTCOME = "this sets the outcome of a test; leave that to the test runner"
+_IMPORTED = "product code imports the test runner; import it only in tests"
+_EQUAL = "this object equals anything; compare what it holds"
 
 
 def patched(program: Program) -> Iterator[Oddity]:

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 
-from supervisor.scans.subject import Subject
-from workers.globs import parse
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.workers.globs import parse
+
+LEAVE = "; it lands only if a person grants it"
+"""What is said of a change that a grant would let in."""
 
 
 def covered(globs: Iterable[str], path: str) -> bool:

@@ -6,14 +6,15 @@ say that they do nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.grammar import Source
-from supervisor.scans.stubs import stubs
-from supervisor.scans.subject import finding
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.grammar import Source
+from forgepool.supervisor.scans.stubs import stubs
+from forgepool.supervisor.scans.subject import finding
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -66,16 +67,28 @@ _RAISING = {
     "bash": re.compile(rb"(?:echo|printf|die|fail|error|log)\b"),
 }
 _IN_RUST = re.compile(rb"(?:todo|unimplemented)\s*!")
-_OUT_LOUD = "it says that the work is not done; do it, or leave it to a task of its own"
+_NONE_MOVED = frozenset[str]()
+_OUT_LOUD = "this says that the work is not done; do it, or leave it to another change"
 
 
 def scan_placeholders(sources: tuple[Source, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
     """Of every source, remarks first; a line that was only moved is none."""
     for source in sources:
         yield from _remarks(source, moved)
-        yield from islice(_raises(source, moved), _MOST)
-        for stub in islice(stubs(source, moved), _MOST):
+        raised = _more(source, lambda side: (_spelled(one.text) for one in _raises(side, _NONE_MOVED)))
+        yield from islice((one for one in _raises(source, moved) if raised[_spelled(one.text)]), _MOST)
+        more = _more(source, lambda side: (stub.said for stub in stubs(side, _NONE_MOVED)))
+        for stub in islice((one for one in stubs(source, moved) if more[one.said]), _MOST):
             yield finding(RULE, stub.weight, stub.said, source.file.path, stub.line, stub.text)
+
+
+def _more(source: Source, found: Callable[[Source], Iterable[str]]) -> Counter[str]:
+    """What is found in the file more often than before: that alone is new."""
+    return Counter(found(source.whole)) - (Counter(found(source.before)) if source.old_text else Counter())
+
+
+def _spelled(text: str) -> str:
+    return " ".join(text.replace("'", '"').split())
 
 
 def _remarks(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
@@ -84,7 +97,7 @@ def _remarks(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
         whole = lines[remark.line]
         weight = _put_off(remark.text)
         if weight is not None and whole.strip() not in moved:
-            said = "a comment puts work off; do it, or leave it to a task of its own and drop the comment"
+            said = "this comment postpones work; do the work, or remove the comment"
             yield finding(RULE, weight, said, source.file.path, remark.line, whole)
 
 

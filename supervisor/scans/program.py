@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.places import beside_tests, is_test
-from supervisor.scans.cases.syntax import parse, walk
-from supervisor.scans.grammar import language_of
-from supervisor.scans.protection import is_protected
-from supervisor.scans.subject import Subject
-from worktrees.diff import FileDiff, contents
+from forgepool.supervisor.scans.bounded_parse import language_of
+from forgepool.supervisor.scans.cases.places import beside_tests, is_test
+from forgepool.supervisor.scans.cases.syntax import parse, walk
+from forgepool.supervisor.scans.protection import is_protected
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.diff import FileDiff, contents
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -100,7 +100,12 @@ class Program:
 def programs(subject: Subject) -> Iterator[Program]:
     """Every file that is a program, save those that are CI's own, and what nobody writes by hand."""
     files = [
-        file for file in subject.read if file.added and file.mode.startswith("100") and not is_protected(file.path)
+        file
+        for file in subject.read
+        if file.added
+        and file.path not in subject.same_code
+        and file.mode.startswith("100")
+        and not is_protected(file.path)
     ]
     texts = contents(subject.git, [file.id for file in files])
     for file in files:

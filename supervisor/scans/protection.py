@@ -1,5 +1,5 @@
 """
-Paths that no task changes unless a person lets it: what runs and judges changes, and what pins what is installed.
+Paths that no agent changes without a person's leave: what runs and judges changes, and what pins what is installed.
 
 By name alone; of what lies in files that hold more than settings, see `gate_settings`.
 """
@@ -7,10 +7,10 @@ By name alone; of what lies in files that hold more than settings, see `gate_set
 import re
 from collections.abc import Iterator
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.commands import run_by
-from supervisor.scans.permits import covered, granted
-from supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.commands import run_by
+from forgepool.supervisor.scans.permits import LEAVE, covered, granted
+from forgepool.supervisor.scans.subject import Subject, finding
 
 _FOLDERS: dict[str, str] = {
     **dict.fromkeys((".github/workflows", ".github/actions", ".circleci", ".gitlab", ".buildkite", ".ci"), "CI"),
@@ -61,7 +61,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
             found = _reason(subject, path, run)
             if found is not None and path not in subject.made and not granted(subject, path):
                 weight, why = found
-                yield finding("protected-path", weight, f"{why}; only a person may let a task change it", path)
+                yield finding("protected-path", weight, f"{why}{LEAVE}", path)
 
 
 def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, str] | None:

@@ -7,10 +7,10 @@ Each family of rules is a module beside this one; what a rule is called and what
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from supervisor.definitions import CheckDefinition
-from supervisor.findings import ScanFinding, Weight
-from supervisor.messages import EntryRef
-from supervisor.scans import (
+from forgepool.supervisor.definitions import CheckDefinition, ScanRules
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans import (
     bypasses,
     gate_settings,
     harness,
@@ -21,22 +21,27 @@ from supervisor.scans import (
     protection,
     secrets,
     shape,
+    sizes,
     tampering,
 )
-from supervisor.scans.grammar import sources
-from supervisor.scans.subject import Subject, finding, moved_lines, printable
-from worktrees.diff import tree_diff, unread_paths
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.scans.grammar import sources
+from forgepool.supervisor.scans.layout import may_be_layout, without_layout
+from forgepool.supervisor.scans.subject import Subject, finding, moved_lines, printable
+from forgepool.worktrees.diff import contents, tree_diff, unread_paths
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 MOST_OF_A_RULE = 20
 """Findings that are told of one rule and weight; one more says how many there are besides."""
 
 _OF_CONTENT = (letters, secrets, markers, instructions, placeholders, bypasses)
-_OF_THE_GATE = (shape, protection, gate_settings, tampering, harness)
+_OF_THE_GATE = (shape, sizes, protection, gate_settings, tampering, harness)
 RULES: dict[str, str] = {name: said for module in (*_OF_CONTENT, *_OF_THE_GATE) for name, said in module.RULES.items()}
 """Every rule's name, and in one sentence what it finds."""
 OF_PATHS = ("protected-path", "outside-lock")
 """Rules about files as such, whatever is in them."""
+LIMITS = ("empty-change", sizes.RULE)
+"""Rules that hold for every change, also where findings of a person's change are only reported."""
+_NO_RULES = ScanRules()
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
 
@@ -58,43 +63,68 @@ def subject_of(
     tree: TreeId,
     entry: EntryRef,
     checks: Sequence[CheckDefinition] = (),
-    protect: Sequence[str] = (),
-    waive: Sequence[str] = (),
+    rules: ScanRules = _NO_RULES,
 ) -> Subject:
     """
-    What there is to scan of an entry that is composed on `base`; `protect` and `waive` are what the target's own gate
-    file says.
+    What there is to scan of an entry that is composed on `base`; `rules` are those of the target's own gate file.
 
     Raises:
         GitFailed: one of the two is not there.
     """
     files = tree_diff(git, base, tree)
+    texts = contents(git, (side for file in files for side in (file.id, file.old_id) if may_be_layout(file)))
+    reduced, same_code = without_layout(files, texts)
     return Subject(
         git=git,
         base=base,
         tree=tree,
         files=files,
+        reduced=reduced,
+        same_code=same_code,
         unread=unread_paths(git, base, [file.path for file in files]),
         old_paths=_paths(git, base),
         new_paths=_paths(git, tree),
         checks=tuple(checks),
-        protect=tuple(protect),
+        protect=rules.protect,
         holds=entry.holds,
         extended=entry.extended,
         grants=entry.grants,
-        waive=(*entry.waive, *waive),
+        waive=(*entry.waive, *rules.waive),
         planned=entry.planned,
         claims=entry.claims,
+        people=rules.people if entry.author.is_person else "enforce",
+        max_file_mb=rules.max_file_mb,
+        commit=CommitId(entry.commit),
     )
 
 
 def scan(subject: Subject) -> tuple[ScanFinding, ...]:
-    """What all rules find, save those that are waived: the worst first, then by place; of one rule so many at most."""
+    """
+    What all rules find, save those that are waived: the worst first, then by place; of one rule so many at most.
+
+    Of a person's change that is only reported, what is no limit is a note, after it has been put in order.
+    """
+    if subject.people == "off":
+        return tuple(
+            each for each in (*shape.scan_empty(subject), *sizes.scan_sizes(subject)) if _counts(subject, each)
+        )
     hidden = secrets.find_secrets(subject)
     values = [each.value for each in hidden]
-    found = (each for each in _found(subject, hidden) if each.rule not in subject.waive)
-    ordered = sorted({_told(each, values) for each in found}, key=_place)
-    return tuple(_bounded(ordered))
+    found = (each for each in _found(subject, hidden) if _counts(subject, each))
+    bounded = _bounded(sorted({_told(each, values) for each in found}, key=_place))
+    return tuple(bounded) if subject.people == "enforce" else tuple(map(_reported, bounded))
+
+
+def _counts(subject: Subject, found: ScanFinding) -> bool:
+    return found.rule not in subject.waive
+
+
+def _reported(found: ScanFinding) -> ScanFinding:
+    """As a note, without what would be right: nobody asks for that. A key is to be taken back all the same."""
+    if found.rule in LIMITS:
+        return found
+    said = found.said if found.rule == "secret" else found.said.partition("; ")[0]
+    return found.model_copy(update={"weight": "note", "said": said})
 
 
 def kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFinding, ...]:
@@ -108,13 +138,14 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     moved = moved_lines(subject)
     yield from secrets.scan_secrets(hidden)
     yield from _not_read(subject)
-    yield from letters.scan_letters(subject, read)
+    yield from letters.scan_letters(subject)
     yield from letters.scan_readability(subject, read)
     yield from markers.scan_markers(subject, read)
     yield from instructions.scan_instructions(subject, read)
     yield from placeholders.scan_placeholders(read, moved)
     yield from bypasses.scan_bypasses(read, moved)
     yield from shape.scan_shape(subject)
+    yield from sizes.scan_sizes(subject)
     yield from protection.scan_protection(subject)
     yield from gate_settings.scan_gate_settings(subject)
     yield from tampering.scan_tests(subject)
@@ -124,7 +155,7 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
 def _not_read(subject: Subject) -> Iterator[ScanFinding]:
     """What nobody has looked through for secrets is said, and not taken for free of them."""
     for file in secrets.files_not_read(subject):
-        said = "so much is added that not all of this file was searched for keys and passwords; have a person read it"
+        said = "part of this file was not searched for secrets, as the change is too large; have a person read it"
         yield finding(letters.UNREADABLE, "attention", said, file.path)
 
 
@@ -159,5 +190,5 @@ def _bounded(findings: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
         last.setdefault(kind, each)
     for kind, count in told.items():
         if count > MOST_OF_A_RULE:
-            said = f"there are {count - MOST_OF_A_RULE} more findings of this rule"
+            said = f"{count - MOST_OF_A_RULE} more findings of this rule"
             yield last[kind].model_copy(update={"path": ".", "line": 0, "text": "", "said": said})

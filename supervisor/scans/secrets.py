@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.subject import Subject, finding, lighter, moved_lines
-from worktrees.diff import FileDiff, Line
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.subject import Subject, finding, lighter, moved_lines
+from forgepool.worktrees.diff import FileDiff, Line
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
@@ -98,7 +98,7 @@ def scan_secrets(found: tuple[Secret, ...]) -> Iterator[ScanFinding]:
     """As findings, their values hidden."""
     values = [each.value for each in found]
     for each in found:
-        said = f"this looks like {each.what}; take it out, give it by the environment, and let who owns it revoke it"
+        said = f"this looks like {each.what}; remove it, read it from the environment, and revoke it"
         yield finding(RULE, each.weight, said, each.path, each.line, hidden(each.whole, values))
 
 

@@ -5,11 +5,12 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from supervisor.findings import ScanFinding
-from supervisor.results.test_paths import is_test_path
-from supervisor.scans.permits import covered, granted, held
-from supervisor.scans.subject import Subject, finding
-from worktrees.diff import FileDiff, contents
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.results.test_paths import is_test_path
+from forgepool.supervisor.scans.permits import covered, granted, held
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.candidate import WORK
+from forgepool.worktrees.diff import FileDiff, contents
 
 _LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
 _EXECUTABLE = frozenset([("100644", "100755"), ("100755", "100644")])
@@ -35,17 +36,17 @@ RULES = {
     "claimed-unchanged": "A path that was to be changed is not.",
     "empty-change": "Nothing differs from the target.",
     "claimed-commit": "The agent names a commit that is not there.",
+    "claimed-work": "A commit's message says that a plan's task has landed with it.",
 }
 
 
 def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
     """
-    Findings `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change`, `claimed-commit`.
+    Findings `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change`, `claimed-commit`,
+    `claimed-work`.
     """
+    yield from scan_empty(subject)
     if not subject.files:
-        yield finding(
-            "empty-change", "blocks", "nothing differs from the target; a change must change something", _WHOLE
-        )
         return
     yield from _shrinkage(subject)
     yield from _outside(subject)
@@ -53,6 +54,14 @@ def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
     yield from _links(subject)
     yield from _unchanged(subject)
     yield from _unknown_commits(subject)
+    yield from _claimed_work(subject)
+
+
+def scan_empty(subject: Subject) -> Iterator[ScanFinding]:
+    """Finding `empty-change`."""
+    if not subject.files:
+        said = "nothing differs from the target; a change must change something"
+        yield finding("empty-change", "blocks", said, _WHOLE)
 
 
 def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
@@ -61,7 +70,7 @@ def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
     lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not granted(subject, path)]
     if old - new + len(emptied) >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
         also = f", {len(emptied)} of them emptied" if emptied else ""
-        said = f"the tree has {new} files of {old}{also}; keep what the task does not ask to be removed"
+        said = f"the tree has {new} files of {old}{also}; keep the files that need not go"
         yield finding("shrinkage", "blocks", said, _WHOLE)
 
 
@@ -82,7 +91,7 @@ def _modes(subject: Subject) -> Iterator[ScanFinding]:
             said = "the file is executable now" if file.mode.endswith("755") else "the file is executable no longer"
             yield _mode(file, f"{said}; leave its mode as it was", blocks=False)
         elif file.mode == _SUBMODULE and file.old_mode != _SUBMODULE:
-            yield _mode(file, "a submodule brings in files that nobody looks at; add the files themselves")
+            yield _mode(file, "a submodule brings in files that are not checked here; add the files themselves")
         elif file.mode != _NONE and file.old_mode != _NONE and file.mode[:3] != file.old_mode[:3]:
             was, now = _kind(file.old_mode), _kind(file.mode)
             yield _mode(file, f"what was {was} is {now} now; leave it {was}")
@@ -137,3 +146,13 @@ def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
     for name, answer in zip(named, said, strict=False):
         if answer != "commit":
             yield finding("claimed-commit", "attention", f"its agent names a commit {name}, and there is none", _WHOLE)
+
+
+def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
+    """Only who lands a task may say so: a later run of the plan leaves out what the target's history says is done."""
+    if subject.commit is None or not subject.commit.strip("0"):
+        return
+    asked = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H", subject.commit, f"^{subject.base}", "--")
+    for commit in subject.git.text(*asked).split()[:1]:
+        said = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
+        yield finding("claimed-work", "blocks", said, _WHOLE)

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.cases.pairing import Located, Pairing, Versions
-from supervisor.scans.cases.suite import Mark
-from supervisor.scans.permits import granted
-from supervisor.scans.subject import Subject, finding
-from worktrees.changes import FileTooLarge, read_file
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.cases.pairing import Located, Pairing, Versions
+from forgepool.supervisor.scans.cases.suite import Mark
+from forgepool.supervisor.scans.permits import granted
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.changes import FileTooLarge, read_file
 
 _SELECTS = re.compile(r"-m[\s=]+(?:\"([^\"]*)\"|'([^']*)'|(\S+))|(?:--?tags?|--grep|-k)[\s=]+(\S+)")
 _SETTINGS = ("pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini")
@@ -49,12 +49,12 @@ def _of_support(subject: Subject, file: Versions) -> Iterator[ScanFinding]:
 
 
 def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:
-    known = Counter("".join(mark.text.split()) for mark in before)
+    known = Counter((mark.kind, "".join(mark.text.split())) for mark in before)
     fresh: list[Mark] = []
     for mark in after:
-        text = "".join(mark.text.split())
-        if known[text]:
-            known[text] -= 1
+        said = mark.kind, "".join(mark.text.split())
+        if known[said]:
+            known[said] -= 1
         else:
             fresh.append(mark)
     return fresh
@@ -65,8 +65,10 @@ def _told(subject: Subject, file: Versions, mark: Mark, *, is_new: bool, name: s
     if weight is None or granted(subject, file.old_path, file.path):
         return
     what = f"'{name}'" if name else "a file of tests"
-    said = "all other tests are skipped for it" if mark.kind == "only" else "is kept from being run, or from counting"
-    yield finding("test-skipped", weight, f"{what}: {said}; let every test run", file.path, mark.line, mark.text)
+    said = "does not run, or does not count; remove the skip"
+    if mark.kind == "only":
+        said = "makes the runner skip all other tests; remove the focus"
+    yield finding("test-skipped", weight, f"{what} {said}", file.path, mark.line, mark.text)
 
 
 def _weight(mark: Mark, is_new: bool) -> Weight | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from supervisor.findings import Weight
-from supervisor.scans.grammar import Source
+from forgepool.supervisor.findings import Weight
+from forgepool.supervisor.scans.grammar import Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -85,7 +85,7 @@ def _judged(source: Source, function: "Node", body: "Node") -> tuple[Weight, str
         return None
     remarks = _remarks(source, function)
     if _PRETENDS.search(remarks) and (not steps or _is_constant(source, steps[0])):
-        return "blocks", f"'{name}' gives a constant where its own remark says that it should not; write the body"
+        return "blocks", f"'{name}' returns a constant, and its own comment calls it a stand-in; write the body"
     if source.language == "python":
         return _of_python(source, function, name, steps, remarks)
     if source.language in ("javascript", "typescript", "tsx") and not steps and not _is_meant(name, remarks):

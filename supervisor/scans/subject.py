@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from supervisor.definitions import CheckDefinition
-from supervisor.findings import ScanFinding, Weight
-from worktrees.diff import FileDiff
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.definitions import CheckDefinition, PeoplesScans
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.worktrees.diff import FileDiff
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 _SHOWN = 200
 _LESS: dict[Weight, Weight] = {"blocks": "attention", "attention": "note", "note": "note"}
@@ -22,6 +22,10 @@ class Subject:
     """The composed one."""
     files: tuple[FileDiff, ...]
     """All that differs, generated and vendored files (by the tip's `.gitattributes`) marked in `unread`."""
+    reduced: tuple[FileDiff, ...] = ()
+    """The same files without added and removed lines in which nothing but layout is new or gone."""
+    same_code: frozenset[str] = frozenset()
+    """Paths of files in which only layout and comments differ."""
     made: frozenset[str] = frozenset()
     """Paths at which lies what a command of the target's has made of the rest: nobody has written that by hand."""
     unread: frozenset[str] = frozenset()
@@ -41,10 +45,20 @@ class Subject:
     waive: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
     claims: str = ""
+    people: PeoplesScans = "enforce"
+    """What findings of this change do; `enforce` for every change that a person did not make."""
+    max_file_mb: float = 50.0
+    commit: CommitId | None = None
+    """The commit whose history would come in; None where the tree alone does."""
 
     @property
     def read(self) -> tuple[FileDiff, ...]:
-        """The files whose lines are scanned."""
+        """The files whose lines are scanned, with those lines alone that hold more than layout."""
+        return tuple(file for file in self.reduced if file.path not in self.unread)
+
+    @property
+    def written(self) -> tuple[FileDiff, ...]:
+        """The same files with all of their lines: layout may hide what stands there from a reader."""
         return tuple(file for file in self.files if file.path not in self.unread)
 
 

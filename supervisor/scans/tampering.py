@@ -7,20 +7,22 @@ as long as nothing that was asserted is lost.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.cases.comparing import Weakening, compare
-from supervisor.scans.cases.pairing import Located, Pairing, Versions, pair
-from supervisor.scans.cases.places import beside_tests, is_code, is_test
-from supervisor.scans.cases.reading import TooMuch, may_hold_tests, read_suite
-from supervisor.scans.cases.renames import Renames, renames_in
-from supervisor.scans.cases.sharing import with_shared
-from supervisor.scans.cases.suite import Assertion, Case, Suite
-from supervisor.scans.permits import granted, held
-from supervisor.scans.skipping import scan_marks
-from supervisor.scans.subject import Subject, finding
-from supervisor.scans.vanishing import scan_gone
-from worktrees.diff import FileDiff, contents
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.cases.comparing import Weakening, compare
+from forgepool.supervisor.scans.cases.data import rows_in_data
+from forgepool.supervisor.scans.cases.pairing import Located, Pairing, Versions, pair
+from forgepool.supervisor.scans.cases.places import beside_tests, is_code, is_test
+from forgepool.supervisor.scans.cases.reading import TooMuch, may_hold_tests, read_suite
+from forgepool.supervisor.scans.cases.renames import Renames, renames_in
+from forgepool.supervisor.scans.cases.sharing import with_shared
+from forgepool.supervisor.scans.cases.suite import Assertion, Case, Suite
+from forgepool.supervisor.scans.permits import granted, held
+from forgepool.supervisor.scans.skipping import scan_marks
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.vanishing import scan_gone
+from forgepool.worktrees.diff import FileDiff, contents
 
 RULES = {
     "test-removed": "A test is gone: deleted, emptied of its name, or moved to where no runner finds it.",
@@ -36,7 +38,7 @@ _KINDS = {
     "row_removed": ("assertion-removed", "the test is run with fewer cases than before; keep them"),
     "loosened": ("assertion-removed", "the assertion was loosened; assert what was asserted before"),
     "guarded": ("assertion-removed", "the assertion now stands under a condition; assert it in any case"),
-    "swallowed": ("test-tautology", "what the assertion raises is caught; let it fail the test"),
+    "swallowed": ("test-tautology", "the assertion's failure is caught; let it fail the test"),
     "silent": ("test-tautology", "the test asserts nothing any more; keep its assertions"),
 }
 
@@ -50,7 +52,7 @@ def scan_tests(subject: Subject) -> Iterator[ScanFinding]:
     files, unread = _versions(subject)
     yield from unread
     pairing, renames = pair(files), renames_in(subject.files)
-    weakened, gone = compare(pairing, files, renames)
+    weakened, gone = compare(pairing, files, renames, rows_in_data(subject, files))
     yield from scan_gone(subject, gone, pairing.pairs, renames)
     yield from scan_marks(subject, pairing, files)
     yield from _tautologies(subject, pairing, files)
@@ -59,7 +61,7 @@ def scan_tests(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
-    wanted = [file for file in subject.read if _may_matter(file)]
+    wanted = [file for file in subject.read if file.path not in subject.same_code and _may_matter(file)]
     texts = contents(subject.git, {one for file in wanted for one in (file.id, file.old_id) if one.strip("0")})
     files: list[Versions] = []
     unread: list[ScanFinding] = []
@@ -73,7 +75,20 @@ def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
             unread.append(finding("test-unread", "attention", said, file.path))
             continue
         files.append(Versions(old_path=old_path, path=file.path, old=old, new=new))
-    return files, unread
+    return _with_shared(subject, files), unread
+
+
+def _with_shared(subject: Subject, files: Sequence[Versions]) -> list[Versions]:
+    """Every test with what the functions assert that it calls, before and after."""
+    old, new = {file.old_path: file.old for file in files}, {file.path: file.new for file in files}
+    return [
+        replace(
+            file,
+            old=with_shared(file.old_path, file.old, old, subject.old_paths),
+            new=with_shared(file.path, file.new, new, subject.new_paths),
+        )
+        for file in files
+    ]
 
 
 def _may_matter(file: FileDiff) -> bool:
@@ -85,7 +100,7 @@ def _suite(path: str, mode: str, content: str, texts: dict[str, bytes]) -> Suite
         return Suite()
     if content not in texts:
         raise TooMuch(path)
-    return with_shared(read_suite(path, texts[content]))
+    return read_suite(path, texts[content])
 
 
 def _outside(subject: Subject) -> Iterator[ScanFinding]:
@@ -131,10 +146,10 @@ def _is_retired(one: Weakening, renames: Renames) -> bool:
 def _edited(subject: Subject, one: Weakening) -> ScanFinding:
     with_code = any(is_code(file.path) for file in subject.files)
     weight: Weight = "attention" if held(subject, one.at.file.old_path) else "blocks"
-    said = "what the test expects was changed" + (" together with the code" if with_code else "")
+    said = "the expected value was changed" + (" together with the code" if with_code else "")
     after = one.after or one.before
     text = f"{one.before.text} -> {after.text}"
-    sentence = f"{_name(one.at)}: {said}; keep it, or have it looked at"
+    sentence = f"{_name(one.at)}: {said}; keep it, or have a reviewer look at it"
     return finding("expected-edited", weight, sentence, one.at.file.path, after.line, text)
 
 
@@ -147,7 +162,7 @@ def _data(subject: Subject) -> Iterator[ScanFinding]:
             continue
         if not granted(subject, path) and any(is_code(other.path) for other in subject.files):
             weight: Weight = "attention" if held(subject, path) else "blocks"
-            said = "data that tests compare with was changed together with the code; keep it, or have it looked at"
+            said = "test data was changed together with the code; keep it, or have a reviewer look at it"
             yield finding("expected-edited", weight, said, path)
 
 
@@ -165,7 +180,7 @@ def _tautologies(subject: Subject, pairing: Pairing, files: Sequence[Versions]) 
             told.add((at.file.path, one.line))
             said = "the assertion holds whatever the code does; assert what the code must do"
             if one.strength:
-                said = "what the assertion raises is caught; let it fail the test"
+                said = "the assertion's failure is caught; let it fail the test"
             yield finding("test-tautology", "blocks", f"{_name(at)}: {said}", at.file.path, one.line, one.text)
         if known is None and at.case.hollow and at.case.name in at.file.new.cases and not at.case.marks:
             said = f"{_name(at)}: the new test does nothing; write it, or leave it out"

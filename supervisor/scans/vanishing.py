@@ -5,13 +5,14 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from supervisor.findings import ScanFinding, Weight
-from supervisor.scans.cases.pairing import Located, Pair
-from supervisor.scans.cases.places import rank
-from supervisor.scans.cases.renames import Renames
-from supervisor.scans.permits import granted
-from supervisor.scans.subject import Subject, finding
-from worktrees.changes import FileTooLarge, read_file
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.cases.pairing import Located, Pair, Versions
+from forgepool.supervisor.scans.cases.places import is_code, rank
+from forgepool.supervisor.scans.cases.renames import Renames
+from forgepool.supervisor.scans.cases.sharing import files_of
+from forgepool.supervisor.scans.permits import granted
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.changes import FileTooLarge, read_file
 
 _RULE = "test-removed"
 
@@ -25,36 +26,63 @@ def scan_gone(
         file = gone.file
         if granted(subject, file.old_path, file.path if file.path in subject.new_paths else None):
             continue
+        retired = renames.retired | _imports_of_deleted(subject, file)
         if file.old_path in subject.new_paths or file.new.cases:
-            yield _test_gone(gone, renames)
+            yield _test_gone(gone, retired)
         elif file.old_path not in whole:
             whole.add(file.old_path)
-            yield _file_gone(gone, [one for one in tests if one.file is file], renames)
+            yield _file_gone(gone, [one for one in tests if one.file is file], retired)
     yield from _moved(subject, pairs)
 
 
-def _test_gone(gone: Located, renames: Renames) -> ScanFinding:
+def _imports_of_deleted(subject: Subject, file: Versions) -> frozenset[str]:
+    """The names by which the tests of a file knew modules that are deleted, and what was in them."""
+    deleted = {one.path for one in subject.files if one.status == "D" and is_code(one.path)}
+
+    def is_deleted(name: str) -> bool:
+        found = files_of(name, file.old_path, subject.old_paths)
+        return bool(found) and deleted.issuperset(found)
+
+    if not deleted:
+        return frozenset()
+    return frozenset(
+        local for local, name in file.old.imports.items() if is_deleted(name) or is_deleted(name.rpartition(".")[0])
+    )
+
+
+def _test_gone(gone: Located, retired: frozenset[str]) -> ScanFinding:
     name, file = gone.case.name, gone.file
     said = f"the test '{name}' is gone; keep it, or say why it must go"
     if name in file.new.support:
         said = f"'{name}' is still there, but no runner collects it any more; name it as a test"
     elif not name:
         said = "no runner collects these tests any more; keep the file's name"
-    return finding(_RULE, _weight([gone], renames), said, file.old_path, gone.case.line, gone.case.text)
+    return finding(_RULE, _weight([gone], retired), said, file.old_path, gone.case.line, gone.case.text)
 
 
-def _file_gone(gone: Located, tests: Sequence[Located], renames: Renames) -> ScanFinding:
+def _file_gone(gone: Located, tests: Sequence[Located], retired: frozenset[str]) -> ScanFinding:
     file, count = gone.file, f"{len(tests)} test" + ("s" if len(tests) > 1 else "")
     said = f"the file is deleted, and {count} with it; keep them, or say why they must go"
     if file.path != file.old_path:
         said = f"the file is now {file.path}, where no runner finds {count}; keep its name"
-    return finding(_RULE, _weight(tests, renames), said, file.old_path)
+    return finding(_RULE, _weight(tests, retired), said, file.old_path)
 
 
-def _weight(tests: Sequence[Located], renames: Renames) -> Weight:
+def _weight(tests: Sequence[Located], retired: frozenset[str]) -> Weight:
     """Tests of what is itself taken away may go with it, once somebody has looked."""
-    names = [{word.text for word in one.case.words if word.kind == "name"} for one in tests]
-    return "attention" if all(found & renames.retired for found in names) else "blocks"
+    return "attention" if all(_names(one) & retired for one in tests) else "blocks"
+
+
+def _names(test: Located) -> frozenset[str]:
+    """The names in a test, and in the functions beside it that it uses."""
+    support = {name.rpartition("::")[2]: case for name, case in test.file.old.support.items()}
+    found: set[str] = set()
+    waiting = [test.case]
+    while waiting:
+        names = {word.text for word in waiting.pop().words if word.kind == "name"} - found
+        found |= names
+        waiting.extend(support[name] for name in names & support.keys())
+    return frozenset(found)
 
 
 def _moved(subject: Subject, pairs: Sequence[Pair]) -> Iterator[ScanFinding]:

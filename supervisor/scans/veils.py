@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator
 
-from supervisor.scans.program import Oddity, Program
+from forgepool.supervisor.scans.program import Oddity, Program
 
 _RUN = re.compile(r"(?<![\w.])(exec|eval|compile|Function|loadstring|instance_eval)\s*\(|\|\s*(ba|z|da)?sh\b|\beval\b")
 _DECODED = re.compile(
     r"b(16|32|64|85)decode|a85decode|unhexlify|\bfromhex\b|\bdecompress\b|marshal\.loads|codecs\.decode|\batob\(|"
     r"fromCharCode|Buffer\.from\(|base64 (-d|--decode)|Base64\.(decode|getDecoder)|xxd -r"
 )
-_SAID = "what is run here is encoded, so that nobody can read it; write it as code"
+_SAID = "this runs encoded code; write it as plain code"
 
 
 def veiled(program: Program) -> Iterator[Oddity]:

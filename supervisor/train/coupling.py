@@ -4,11 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from supervisor.train.facts import green_prefix
-from supervisor.train.layout import Layout
-from supervisor.train.line import RANK
-from supervisor.train.model import Couple, Entry, Policy, shared
-from supervisor.train.odds import entry_risk
+from forgepool.supervisor.train.facts import green_prefix
+from forgepool.supervisor.train.layout import Layout, lay_out
+from forgepool.supervisor.train.line import RANK
+from forgepool.supervisor.train.model import Couple, Entry, Policy, Snapshot, shared
+from forgepool.supervisor.train.odds import entry_risk
 
 FIRST = -1
 """The rank of one that was overtaken as often as anybody may be."""
@@ -24,6 +24,16 @@ def ranks(layout: Layout) -> dict[str, int]:
         for one in _with_needs(entry, waiting, found):
             found[one.id] = order(entry, policy)[0]
     return found
+
+
+def in_order(seen: Snapshot) -> list[str]:
+    """All entries in the order in which they are to land: cars, hotfixes that wait among them, then the others."""
+    layout = lay_out(seen)
+    found = ranks(layout)
+    hot = [one for one, rank in found.items() if rank == HOTFIX]
+    place = _place(layout, [layout.entries[one] for one in hot], HOTFIX)
+    cars = [*layout.cars[:place], tuple(hot), *layout.cars[place:]]
+    return [*(one for car in cars for one in car), *(one for one in found if one not in hot)]
 
 
 def order(entry: Entry, policy: Policy) -> tuple[int, int, str]:

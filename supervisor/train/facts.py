@@ -3,9 +3,9 @@
 import functools
 import operator
 
-from supervisor.train.layout import Layout, bits
-from supervisor.train.model import Action, Dissolve, Entry, Land, Return, Trial
-from supervisor.train.odds import DOUBTED
+from forgepool.supervisor.train.layout import Layout, bits
+from forgepool.supervisor.train.model import Action, Dissolve, Entry, Land, Return, Trial
+from forgepool.supervisor.train.odds import DOUBTED
 
 TRIES = 2
 """Timeouts of one spec after which its car is not tried again."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from supervisor.train.model import Entry, Ids, Scopes, Snapshot, Trial, scopes_of, shared
+from forgepool.supervisor.train.model import Entry, Ids, Scopes, Snapshot, Trial, scopes_of, shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

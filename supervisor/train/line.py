@@ -5,7 +5,7 @@ One target's line: who waits, the cars, the trials. What the run loop, the gate 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState, scopes_of, shared
+from forgepool.supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState, scopes_of, shared
 
 
 @dataclass(slots=True, kw_only=True)

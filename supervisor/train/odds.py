@@ -7,8 +7,8 @@ A **path** of a car is the set of cars before it that are assumed to land before
 import math
 from dataclasses import dataclass
 
-from supervisor.train.layout import Layout, bits
-from supervisor.train.model import Entry, Trial
+from forgepool.supervisor.train.layout import Layout, bits
+from forgepool.supervisor.train.model import Entry, Trial
 
 SURE = 0.97
 """That a car is good which was green in some trial, whatever stood ahead of it."""

@@ -1,10 +1,10 @@
 """What is to be done now: a snapshot in, actions out."""
 
-from supervisor.train.facts import facts
-from supervisor.train.layout import lay_out
-from supervisor.train.model import Action, Snapshot
-from supervisor.train.odds import car_odds
-from supervisor.train.work import work
+from forgepool.supervisor.train.facts import facts
+from forgepool.supervisor.train.layout import lay_out
+from forgepool.supervisor.train.model import Action, Snapshot
+from forgepool.supervisor.train.odds import car_odds
+from forgepool.supervisor.train.work import work
 
 
 def plan(seen: Snapshot) -> list[Action]:

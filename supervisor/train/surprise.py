@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from supervisor.train.model import Entry
+from forgepool.supervisor.train.model import Entry
 
 RISKY = 0.2
 _WINDOW = 60

@@ -7,11 +7,11 @@ A running trial is cancelled where its path cannot come true any more, or where 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from supervisor.train.coupling import HOTFIX, next_car, order, ranks
-from supervisor.train.facts import times_out
-from supervisor.train.layout import Layout, bits
-from supervisor.train.model import Action, Cancel, Entry, Ids, Start, Trial
-from supervisor.train.odds import Outlook
+from forgepool.supervisor.train.coupling import HOTFIX, next_car, order, ranks
+from forgepool.supervisor.train.facts import times_out
+from forgepool.supervisor.train.layout import Layout, bits
+from forgepool.supervisor.train.model import Action, Cancel, Entry, Ids, Start, Trial
+from forgepool.supervisor.train.odds import Outlook
 
 _REFUTED = 0.05
 """A path this many times less likely than the likeliest of its car is not waited for."""

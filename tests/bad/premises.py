@@ -16,7 +16,7 @@ from typing import Any
 import warm
 import yaml
 
-FORGEPOOL = (sys.executable, "-m", "orchestrator")
+FORGEPOOL = (sys.executable, "-m", "forgepool.orchestrator")
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
     "GIT_AUTHOR_EMAIL": "person@localhost",
@@ -137,7 +137,6 @@ class Premises:
             "FORGEPOOL_HOME": str(self.home),
             "FORGEPOOL_CACHE": str(self.cache),
             "FORGEPOOL_SANDBOX": self.sandbox,
-            "PYTHONPATH": str(_REPOSITORY),
             # A worker that was killed is missed in seconds instead of the ten that suit a real night.
             "FORGEPOOL_LEASE_TTL_S": "4",
         }

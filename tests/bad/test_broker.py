@@ -9,9 +9,9 @@ import pytest
 from premises import Premises, await_file, await_that
 from servers import RedisServer
 
-from orchestrator.embedded import redis_binary
-from workers.settings import Settings
-from workers.wire import BrokerAway, connect
+from forgepool.orchestrator.embedded import redis_binary
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import BrokerAway, connect
 
 SIMPLE = {"one": "echo 1 > one.txt"}
 PASSWORD = "open-sesame"

@@ -79,7 +79,7 @@ def test_a_full_cache_is_trouble_and_no_failure(premises: Premises) -> None:
             going.await_words("one: attempt 1 begins")
             filler = fill(disk)
             go_on.touch()
-            going.await_words("one: infrastructure")
+            going.await_words("one: could not run")
             filler.unlink()
             said = going.ended()
         assert said.status == 0, said

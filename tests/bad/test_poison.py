@@ -1,11 +1,11 @@
 """A message that ends every worker that takes it is not sent for ever: in the end a person is asked."""
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.events import MessageLost, OrderSent, RunStarted, TaskParked
-from orchestrator.plan import Plan
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import MessageLost, OrderSent, RunStarted, TaskParked
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES
 
 
 def _course() -> Course:

@@ -126,7 +126,7 @@ def test_a_target_that_is_checked_out_during_the_run_is_not_moved(premises: Prem
         go_on.touch()
         said = going.ended()
     assert said.status == 3, said
-    assert "the gate is shut" in said.out
+    assert "landing is paused" in said.out
     assert "checked out" in said.out
     assert "forgepool resume" in said.out
     said.has_no_traceback()

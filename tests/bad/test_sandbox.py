@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from premises import FORGEPOOL, Premises, Said
 
-from workers.sandbox.layers import why_level_fails
-from workers.sandbox.obstacles import obstacle
+from forgepool.workers.sandbox.layers import why_level_fails
+from forgepool.workers.sandbox.obstacles import obstacle
 
 PROJECT = Path(__file__).parents[2]
 
@@ -107,7 +107,7 @@ def test_what_is_no_program_is_named(inside: Premises) -> None:
 
 def test_a_reader_that_goes_ends_the_command(inside: Premises) -> None:
     """As in any pipe: `forgepool sandbox exec -- yes | head -1` comes back."""
-    script = f"{sys.executable} -m orchestrator sandbox exec -- yes | head -n1"
+    script = f"{sys.executable} -m forgepool.orchestrator sandbox exec -- yes | head -n1"
     env = inside.environment({})
     ran = subprocess.run(script, shell=True, cwd=inside.repo, env=env, check=True, capture_output=True, timeout=60)
     assert (ran.stdout, ran.stderr) == (b"y\n", b"")
@@ -130,7 +130,7 @@ def test_a_weaker_level_is_said(inside: Premises) -> None:
 def test_a_host_where_bubblewrap_fails_is_told_so(inside: Premises) -> None:
     """Inside a sandbox no other can be made: `require` is refused, `auto` is weaker, and the doctor says all of it."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    command = f"env PYTHONPATH={PROJECT} python -m orchestrator"
+    command = "python -m forgepool.orchestrator"
     script = (
         f"{command} doctor --json; echo; FORGEPOOL_SANDBOX=require {command} doctor --json; echo\n"
         f"{command} sandbox exec --level require -- true 2>&1; echo $?"

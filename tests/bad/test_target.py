@@ -44,7 +44,7 @@ def test_a_foreign_push_is_composed_upon_and_kept(premises: Premises) -> None:
         said = going.ended()
     assert said.status == 1, said
     assert f"not landed yet, {TARGET} has moved to {foreign[:12]}" in said.out
-    assert f"the gate is shut: {TARGET}:forgepool.yaml:1:" in said.out
+    assert f"landing is paused: {TARGET}:forgepool.yaml:1:" in said.out
     name = premises.run_name()
     mended = premises.commit_on(TARGET, {"forgepool.yaml": "version: 1\nchecks: {own: test -e foreign.txt}\n"})
     resumed = premises.forgepool("resume", name, "--json")

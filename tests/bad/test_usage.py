@@ -11,9 +11,16 @@ from premises import FORGEPOOL, Premises, Tasks, await_file
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("runn",), ("runn", "--help")),
-        (("run", "plan.yaml", "--repos", "x"), ("--repos", "--help")),
-        (("run",), ("plan", "--help")),
+        (("stauts",), ("unknown command 'stauts'; did you mean `forgepool status`?",)),
+        (("submit",), ("unknown command 'submit'; did you mean `forgepool queue submit`?",)),
+        (("gate", "stauts"), ("unknown command 'stauts'; did you mean `forgepool gate status`?",)),
+        (("xyzzy",), ("unknown command 'xyzzy'; `forgepool --help` lists what there is",)),
+        (
+            ("run", "plan.yaml", "--repos", "x"),
+            ("unknown option '--repos' of `forgepool run`; did you mean `--repo`?",),
+        ),
+        (("run", "--xyzzy"), ("unknown option '--xyzzy' of `forgepool run`; `forgepool run --help` lists",)),
+        (("run",), ("missing argument 'plan' (see `forgepool run --help`)",)),
         (("run", "plan.yaml", "--workers", "0"), ("--workers", "1")),
         (("run", "plan.yaml", "--workers", "many"), ("--workers", "valid integer")),
         (("status", "p-1"), ("there are no runs yet", "forgepool run PLAN")),
@@ -89,7 +96,7 @@ def test_a_reader_of_progress_that_goes_away_interrupts_the_run(premises: Premis
         said = process.stderr.read()
     assert process.wait(timeout=60) == 130, said
     name = premises.run_name()
-    assert said.count("\n") == 1 and "nobody reads on" in said and f"forgepool resume {name}" in said
+    assert said.count("\n") == 1 and "the output was closed" in said and f"forgepool resume {name}" in said
     gate.touch()
     assert premises.forgepool("resume", name).status == 0
     assert sorted(premises.landed()) == ["one", "two"]
@@ -100,3 +107,30 @@ def test_a_task_may_have_the_name_of_any_file_of_the_run(premises: Premises) -> 
     tasks: Tasks = {name: {"agent": {"command": f"echo 1 > {name}.txt"}, "files": [f"{name}.txt"]} for name in names}
     assert premises.run(premises.plan(tasks)).status == 0
     assert sorted(premises.landed()) == sorted(names)
+
+
+def test_the_logs_of_a_task_are_printed_or_listed(premises: Premises) -> None:
+    checks = {
+        "lint": "test -e README",
+        "test": "printf '\\033[31mlooking\\033[0m\\nerror: bad.txt is bad\\n'; test ! -e bad.txt",
+    }
+    tasks: Tasks = {
+        "bad": {"agent": {"command": "echo writing; echo 1 > bad.txt"}, "files": ["bad.txt"], "attempts": 1},
+        "none": {"agent": {"command": "echo nothing; exit 7"}, "attempts": 1},
+    }
+    said = premises.run(premises.plan(tasks, checks=checks))
+    assert said.status == 1
+    name = premises.run_name()
+    alone = premises.forgepool("logs", name, "none")
+    assert (alone.status, alone.out) == (0, "nothing\n")
+    listed = premises.forgepool("logs", name, "bad")
+    assert listed.status == 0
+    names = {line.split()[1] for line in listed.out.splitlines()}
+    assert {"agent", "composed-test", "base-test", "again-test"} <= names
+    assert f"forgepool logs {name} bad --check NAME" in listed.out
+    shown = premises.forgepool("logs", name, "bad", "--check", "test")
+    assert "composed-test" in shown.out and "\nlooking\nerror: bad.txt is bad\n" in shown.out
+    assert premises.forgepool("logs", name, "bad", "--check", "agent").out == "writing\n"
+    premises.forgepool("logs", name, "bad", "--check", "nope").is_refusal(1, "no such log", "composed-test (attempt 1)")
+    report = premises.forgepool("report", name).out
+    assert "| error: bad.txt is bad" in report and f"(all of them: forgepool logs {name} bad)" in report

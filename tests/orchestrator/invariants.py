@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import assert_never
 
-from orchestrator import events as e
-from orchestrator.course import Course
-from orchestrator.state import State
-from orchestrator.task_state import IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
-from orchestrator.wave_reviews import unseen
-from orchestrator.waves import landed_after, landed_since
-from supervisor.messages import Approval, PersonApproval
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
+from forgepool.orchestrator.wave_reviews import unseen
+from forgepool.orchestrator.waves import landed_after, landed_since
+from forgepool.supervisor.messages import Approval, PersonApproval
 
 Files = frozenset[str]
 
@@ -234,7 +234,7 @@ class Invariants:
     def _may_start(self, state: State, task: str, *, wanting: bool = False) -> None:
         """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""
         mine = self.course.tasks[task]
-        missing = [need.id for need in mine.needs if state.tasks[need.id].phase != "landed"]
+        missing = [need.id for need in mine.needs if state.tasks[need.id].phase not in DONE]
         assert not missing, f"{task} started without {missing}"
         writes = (self._declared(task) or frozenset()) | frozenset(state.tasks[task].wanted if wanting else ())
         reads = _covered(mine.reads)
@@ -305,11 +305,16 @@ def outcome_explained(state: State, task: str, course: Course) -> bool:
     match phase:
         case "landed" | "cancelled" | "needs_human":
             return True
+        case "no_changes":
+            result = state.tasks[task].result
+            return course.tasks[task].unchanged == "ok" and result is not None and result.outcome == "no_change"
+        case "already_there":
+            return bool(state.tasks[task].commit)
         case "failed":
             return bool(state.tasks[task].reasons)
         case "blocked":
             needs = (state.tasks[need.id].phase for need in course.tasks[task].needs)
-            return any(one in TERMINAL and one != "landed" for one in needs)
+            return any(one in TERMINAL - DONE for one in needs)
         case "pending" | "running" | "answered" | "candidate" | "queued" | "testing":
             return False
         case "reviewing" | "reviewed" | "landing":

@@ -31,7 +31,7 @@ class Person:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "FORGEPOOL_"))}
         kept |= {"XDG_CONFIG_HOME": str(self.folder.parent / "config")}
         kept |= {"FORGEPOOL_HOME": str(self.folder.parent / "home"), "FORGEPOOL_CACHE": str(self.folder.parent / "c")}
-        return kept | _NOBODYS | dict.fromkeys(_NAMES, "person") | {"PYTHONPATH": str(ROOT)}
+        return kept | _NOBODYS | dict.fromkeys(_NAMES, "person")
 
     def git(self, *argv: str) -> str:
         ran = subprocess.run(["git", *argv], cwd=self.folder, env=self.env, capture_output=True, text=True, check=False)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from orchestrator.course import Course
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import (
     CheckSent,
     EntryQueued,
     Event,
@@ -16,11 +16,11 @@ from orchestrator.events import (
     ReviewSent,
     RunStarted,
 )
-from orchestrator.outstanding import Outstanding
-from orchestrator.plan import Need, Plan, Task
-from orchestrator.state import State
-from supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
-from workers.messages import CommandAgent, Outcome, WorkResult
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.plan import Need, Plan, Task
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.workers.messages import CommandAgent, Outcome, WorkResult
 
 RUN = "r-1"
 Verdict = Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]

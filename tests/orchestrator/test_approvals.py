@@ -22,10 +22,10 @@ from plans import (
     verdict,
 )
 
-from orchestrator.approvals import why_not_approve, why_not_reject
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.approvals import why_not_approve, why_not_reject
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -34,14 +34,14 @@ from orchestrator.events import (
     TaskRejected,
     TaskRetried,
 )
-from orchestrator.inbox import Request
-from orchestrator.requests import granted, overtaken
-from orchestrator.review_state import ReviewState
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from supervisor.findings import ReviewFinding
-from supervisor.messages import PersonApproval
-from workers.messages import BuiltinAgent
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.requests import granted, overtaken
+from forgepool.orchestrator.review_state import ReviewState
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.findings import ReviewFinding
+from forgepool.supervisor.messages import PersonApproval
+from forgepool.workers.messages import BuiltinAgent
 
 ONE = course(
     task("a", files=["x"], agent=BuiltinAgent(), attempts=1), task("b", "a", files=["y"]), task("c", files=["x"])

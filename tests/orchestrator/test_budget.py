@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from plans import answered, begun, course, follow, sent, task
 from pydantic import ValidationError
 
-from orchestrator.bill import bill, bill_words, budget_words, usd_words
-from orchestrator.budget import Budget, Ledger, Reservation, Seen, Use, settled
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import order
-from orchestrator.events import (
+from forgepool.orchestrator.bill import bill, bill_words, budget_words, usd_words
+from forgepool.orchestrator.budget import Budget, Ledger, Reservation, Seen, Use, settled
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import order
+from forgepool.orchestrator.events import (
     BudgetSet,
     Event,
     MessageLost,
@@ -26,10 +26,10 @@ from orchestrator.events import (
     TaskParked,
     TaskRetried,
 )
-from orchestrator.requests import with_budget
-from orchestrator.standing import standing
-from orchestrator.state import State
-from workers.messages import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
+from forgepool.orchestrator.requests import with_budget
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.workers.messages import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
 
 NO_LIMITS = Limits()
 

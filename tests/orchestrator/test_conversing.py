@@ -11,17 +11,17 @@ import pytest
 import warm
 from plans import RUN, answered, course, sent, task
 
-from orchestrator.budget import Budget
-from orchestrator.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
-from orchestrator.inbox import Request, leave, waiting
-from orchestrator.journal import Journal
-from orchestrator.runs import KeptRun, Options, keep
-from orchestrator.session import take_in_late
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
-from workers.llm.scripted import read_script
-from workers.messages import BuiltinAgent, Spent
-from workers.settings import Settings
-from workers.transcript import Answered, Said, Started, Transcript
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
+from forgepool.orchestrator.inbox import Request, leave, waiting
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.runs import KeptRun, Options, keep
+from forgepool.orchestrator.session import take_in_late
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.llm.scripted import read_script
+from forgepool.workers.messages import BuiltinAgent, Spent
+from forgepool.workers.settings import Settings
+from forgepool.workers.transcript import Answered, Said, Started, Transcript
 
 PLAN = course(
     task("a", agent=BuiltinAgent()),
@@ -207,7 +207,7 @@ def test_a_budget_that_is_none_or_spent_already_is_refused(home: Home) -> None:
     )
     for none in ("0", "inf"):
         assert f"--budget-usd {none} is no budget" in home.refused("resume", RUN, "--budget-usd", none)
-    assert "Invalid value for '--budget-usd'" in home.refused("resume", RUN, "--budget-usd", "nan")
+    assert "invalid value for '--budget-usd'" in home.refused("resume", RUN, "--budget-usd", "nan")
 
 
 def test_the_budget_of_a_run_under_way_is_not_changed_and_what_to_type_is_said(home: Home) -> None:

@@ -17,14 +17,28 @@ from plans import (
     verdict,
 )
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.events import CheckAnswered, CheckSent, Event, GateHalted, LandingAnswered, MessageLost, TaskReturned
-from orchestrator.locks import waits_for
-from orchestrator.reception import received
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from workers.messages import Outcome
+from forgepool.orchestrator.cli.outcome import exit_status
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
+    CheckAnswered,
+    CheckSent,
+    Event,
+    GateHalted,
+    LandingAnswered,
+    MessageLost,
+    RunEnded,
+    TaskAlreadyThere,
+    TaskReturned,
+    TaskUnchanged,
+)
+from forgepool.orchestrator.locks import waits_for
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.retries import MOST_MOVES
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.workers.messages import BuiltinAgent, Outcome
 
 
 def next_events(of: Course, state: State, *, now: float = 100.0, slots: int = 9, draining: bool = False) -> list[Event]:
@@ -63,6 +77,81 @@ def test_an_attempt_that_failed_is_returned_while_attempts_are_left(outcome: Out
     assert isinstance(returned, TaskReturned) and returned.reason.attempt == 1
     follow(state, returned, sent("a", 2), answered("a", 2, outcome))
     assert kinds(of, state) == [("task.failed", "a")]
+
+
+@pytest.mark.parametrize("outcome", ["verify_failed", "agent_failed", "limits_spent"])
+def test_only_an_attempt_that_changed_nothing_is_done_without_a_candidate(outcome: Outcome) -> None:
+    of = course(task("a", attempts=1, unchanged="ok"))
+    assert kinds(of, begun(of, sent("a"), answered("a", 1, outcome))) == [("task.failed", "a")]
+
+
+def test_an_attempt_that_changes_nothing_is_done_where_the_plan_says_so_and_satisfies_what_needs_it() -> None:
+    of = course(task("a", unchanged="ok"), task("b", "a"))
+    state = begun(of, sent("a"), answered("a", 1, "no_change"))
+    (unchanged,) = next_events(of, state)
+    assert unchanged == TaskUnchanged(task="a", why="command exited 0")
+    follow(state, unchanged)
+    assert kinds(of, state) == [("order.sent", "b")]
+    with pytest.raises(IllegalStep):
+        follow(state, sent("a", 2))
+
+
+def test_a_run_ends_with_what_landed_what_had_no_changes_and_what_was_there() -> None:
+    of = course(task("a", unchanged="ok"), task("b"))
+    there = TaskAlreadyThere(task="b", commit="c7", by_run="p-1")
+    state = begun(of, there, sent("a"), answered("a", 1, "no_change"))
+    follow(state, *next_events(of, state))
+    (ended,) = next_events(of, state)
+    assert ended == RunEnded(landed=0, not_landed=0, unchanged=1, already_there=1)
+    assert exit_status(follow(state, ended), "ended") == 0
+
+
+def test_an_attempt_that_changes_nothing_after_one_that_was_refused_has_failed() -> None:
+    """The first one's work was kept out: to do nothing instead is not what was asked for."""
+    of = course(task("a", unchanged="ok"))
+    state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "red")))
+    follow(state, *next_events(of, state), sent("a", 2), answered("a", 2, "no_change"))
+    assert kinds(of, state) == [("task.failed", "a")]
+
+
+@pytest.mark.parametrize(("kind", "partner"), [("conflict", None), ("red", "b")])
+def test_a_command_that_met_another_landing_is_tried_again_and_charged_no_attempt(
+    kind: Any, partner: str | None
+) -> None:
+    of = course(task("a", attempts=1))
+    state = at_gate(of)
+    for attempt in range(1, MOST_MOVES + 1):
+        follow(
+            state,
+            CheckAnswered(task="a", result=verdict("a", kind, attempt, attempt=attempt, partner=partner, detail="w")),
+        )
+        (returned,) = next_events(of, state)
+        assert isinstance(returned, TaskReturned) and returned.free
+        again = attempt + 1
+        follow(state, returned, sent("a", again), answered("a", again), queued("a"))
+        assert state.tasks["a"].charged == 0
+        follow(state, *next_events(of, state))
+    last = verdict("a", kind, MOST_MOVES + 1, attempt=MOST_MOVES + 1, partner=partner, detail="w")
+    follow(state, CheckAnswered(task="a", result=last))
+    assert kinds(of, state) == [("task.failed", "a")], "on a busy target it would have no end"
+
+
+def test_a_command_whose_change_others_have_landed_meanwhile_is_tried_again_and_has_no_changes() -> None:
+    of = course(task("a", attempts=1, unchanged="ok"))
+    empty = ScanFinding(rule="empty-change", weight="blocks", path=".", said="nothing differs from the target")
+    state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "findings", findings=(empty,))))
+    (returned,) = next_events(of, state)
+    assert isinstance(returned, TaskReturned) and (returned.free, returned.reason.kind) == (True, "no_change")
+    follow(state, returned, sent("a", 2), answered("a", 2, "no_change"))
+    assert kinds(of, state) == [("task.unchanged", "a")]
+
+
+def test_a_models_conflict_and_a_commands_own_red_check_are_charged() -> None:
+    of = course(task("a", attempts=1, agent=BuiltinAgent()), review="none")
+    state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "conflict", partner="b")))
+    assert kinds(of, state) == [("task.failed", "a")]
+    of = course(task("a", attempts=1))
+    assert kinds(of, follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "red")))) == [("task.failed", "a")]
 
 
 def test_infrastructure_costs_no_attempt_and_is_waited_out() -> None:
@@ -230,7 +319,7 @@ def test_a_run_ends_once_when_nothing_can_go_on() -> None:
     state = begun(of, sent("a"), answered("a", 1, "no_change"))
     follow(state, *next_events(of, state))
     (ended,) = next_events(of, state)
-    assert ended.model_dump() == {"kind": "run.ended", "landed": 0, "not_landed": 1}
+    assert ended == RunEnded(landed=0, not_landed=1)
     follow(state, ended)
     assert next_events(of, state) == []
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from people import ROOT, Person, person_in
+from terminal import on_terminal
 
-from supervisor.scans.scanning import RULES
+from forgepool.supervisor.scans.scanning import RULES
 
 GATE = """\
 version: 1
@@ -65,11 +66,19 @@ def test_a_change_that_may_land_passes_with_a_line_for_each_stage(person: Person
     head = honest(person)
     status, out = check(person)
     assert status == 0, out
-    begun, scans, checks, review, last = out.splitlines()
+    begun, *progress, scans, checks, review, last = out.splitlines()
     assert begun.startswith(f"gate: one commit of HEAD ({head[:12]}), as one change on main (")
+    told = [re.sub(r"[\d.]+ s", "N s", line) for line in progress]
+    assert told == [
+        "scans are done",
+        "check 'test' runs on the change",
+        "check 'test' is green on the change (N s)",
+        "check 'test' runs on main itself",
+        "check 'test' is green on main itself (N s)",
+    ]
     assert scans == "scans: nothing found"
     assert checks.startswith("checks: 'test' is green (")
-    assert review.startswith("review: none, nobody says which family")
+    assert review.startswith("review: none, the author's family is not known")
     assert last == "passes"
 
 
@@ -79,6 +88,7 @@ def test_a_change_that_breaks_a_test_does_not_pass_and_says_how_to_see_it_again(
     assert status == 1, out
     assert "checks: 'test' is red" in out and "assert 2 == 3" in out and "test_total" in out
     assert out.splitlines()[-1].startswith("does not pass: ")
+    assert "\n  | FAILED test_shop.py::test_total - assert 2 == 3\nthe end of its log, /" in out
     (command,) = re.findall(r"^see it again: (.*)$", out, re.MULTILINE)
     clone = person.folder.parent / "clone"
     person.git("clone", "-q", str(person.folder), str(clone))
@@ -288,7 +298,7 @@ def test_git_s_own_variables_of_a_hook_lead_nobody_astray(person: Person) -> Non
 def test_without_a_family_a_required_review_fails_before_anything_is_run(person: Person) -> None:
     honest(person)
     status, out = check(person, "--review", "required")
-    assert status == 1 and "a review is required, but nobody says which family" in out, out
+    assert status == 1 and "a review is required, but the author's family is not known" in out, out
     assert "checks:" not in out
 
 
@@ -298,7 +308,7 @@ def test_what_the_base_demands_needs_no_option(person: Person) -> None:
     person.git("checkout", "-q", "-B", "feature")
     honest(person)
     status, out = check(person)
-    assert status == 1 and "a review is required, but nobody says" in out, out
+    assert status == 1 and "a review is required, but the author's family is not known" in out, out
 
 
 @pytest.mark.parametrize(
@@ -311,7 +321,7 @@ def test_what_the_base_demands_needs_no_option(person: Person) -> None:
             1,
             ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "holds one finding against it"),
         ),
-        ("fail", HELD.replace("bug", "style"), 0, ("1 more held against nobody",)),
+        ("fail", HELD.replace("bug", "style"), 0, ("1 more findings, which do not block",)),
     ],
 )
 def test_a_scripted_reviewer_of_another_family_decides(
@@ -371,7 +381,7 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
     honest(person)
     argv = ("gate", "check", "--base", "main", "--head", "HEAD", "--sandbox", "off", "--json")
     asking = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", *argv],
+        [sys.executable, "-m", "forgepool.orchestrator", *argv],
         cwd=person.folder,
         env=person.env,
         stdout=subprocess.PIPE,
@@ -418,9 +428,9 @@ AFTER = {
     "def test_true():\n    assert True\n\n\n"
     "def test_edited():\n    assert total([4]) == 5\n",
 }
-OF_AGENTS = {"claimed-unchanged", "claimed-commit"}
+OF_AGENTS = {"claimed-unchanged", "claimed-commit", "claimed-work"}
 """Of what an agent has said, which nobody has here."""
-ELSEWHERE = {"empty-change", "test-unread"} | OF_AGENTS
+ELSEWHERE = {"empty-change", "file-size", "test-unread"} | OF_AGENTS
 
 
 def snippet(beginning: str) -> str:
@@ -454,7 +464,7 @@ def forgepool_on_path(person: Person) -> dict[str, str]:
     """What hooks and CI steps call."""
     programs = person.folder.parent / "bin"
     programs.mkdir()
-    (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m orchestrator "$@"\n')
+    (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forgepool.orchestrator "$@"\n')
     (programs / "forgepool").chmod(0o755)
     return person.env | {"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
 
@@ -542,3 +552,11 @@ def test_a_review_that_the_base_demands_cannot_be_done_without(person: Person) -
     person.commit({"forgepool.yaml": f"{GATE}review: required\n"})
     ended, out = check(person, "--review", "none", head="feature")
     assert ended == 1 and "a review is required" in out
+
+
+def test_a_terminal_sees_each_step_and_no_line_of_json(person: Person) -> None:
+    honest(person)
+    command = [sys.executable, "-m", "forgepool.orchestrator", "gate", "check", "--base", "main", "--head", "HEAD"]
+    seen = on_terminal(command, cwd=person.folder, env=person.env)
+    assert '{"' not in seen
+    assert "check 'test' runs on the change" in seen and seen.rstrip().endswith("passes\x1b[0m")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from people import ROOT, Person, person_in
 
-from supervisor.definitions import read_gate_file
+from forgepool.supervisor.definitions import read_gate_file
 
 FILES = {"pytest.ini": "[pytest]\n", "ruff.toml": "", "tests/test_a.py": "def test_a(): pass\n"}
 
@@ -72,6 +72,12 @@ def test_a_repository_that_has_a_gate_file_is_told_that_only_that_counts(person:
     person.commit({"forgepool.yaml": "version: 1\nchecks: {a: 'true'}\n"})
     said = person.forgepool("init")
     assert said.status == 0 and "has a forgepool.yaml already, and only that counts" in said.err
+
+
+def test_one_that_is_not_committed_yet_is_there_already(person: Person) -> None:
+    assert person.forgepool("init", "--write").status == 0
+    said = person.forgepool("init").err
+    assert "has a forgepool.yaml already" in said and "--write" not in said
 
 
 def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import order
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import order
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -20,14 +20,14 @@ from orchestrator.events import (
     TaskReplied,
     TaskRetried,
 )
-from orchestrator.inbox import Request
-from orchestrator.plan import Need
-from orchestrator.requests import granted
-from orchestrator.standing import standing
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from orchestrator.telling import clock, sentence
-from workers.messages import BuiltinAgent, Prior, Reply, WorkOrder
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.plan import Need
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.telling import clock, sentence
+from forgepool.workers.messages import BuiltinAgent, Prior, Reply, WorkOrder
 
 ONE = course(task("a", agent=BuiltinAgent(), attempts=3), task("b", "a"), task("other"))
 LOST = MessageLost(message_id=f"{RUN}.a.1", why="gone")

@@ -7,14 +7,14 @@ import pytest
 from plans import RUN, begun, course, result, sent, task
 from servers import RedisServer
 
-from orchestrator.link import Link
-from orchestrator.state import State
-from orchestrator.watch import Findings, Watch
-from workers import asking
-from workers.answers import answer, tell
-from workers.asking import PathsAnswer, PathsAsked
-from workers.leases import Lease, claim
-from workers.wire import Redis, connect
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.watch import Findings, Watch
+from forgepool.workers import asking
+from forgepool.workers.answers import answer, tell
+from forgepool.workers.asking import PathsAnswer, PathsAsked
+from forgepool.workers.leases import Lease, claim
+from forgepool.workers.wire import Redis, connect
 
 MESSAGE = f"{RUN}.a.1"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from plans import begun, course, task
 
-from orchestrator.cli.running import heard, listen_to_ctrl_c
-from workers.settings import Settings
+from forgepool.orchestrator.cli.running import heard, listen_to_ctrl_c
+from forgepool.workers.settings import Settings
 
 
 @pytest.fixture

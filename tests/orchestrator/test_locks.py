@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from plans import RUN, answered, at_gate, begun, course, follow, landing, sent, task, verdict
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import order
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import order
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -25,12 +25,12 @@ from orchestrator.events import (
     TaskRetried,
     TaskReturned,
 )
-from orchestrator.readiness import PATIENCE
-from orchestrator.reception import received
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from workers import asking
-from workers.messages import ReasonPack
+from forgepool.orchestrator.readiness import PATIENCE
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.workers import asking
+from forgepool.workers.messages import ReasonPack
 
 
 def asked(name: str, *paths: str, number: int = 1, attempt: int = 1) -> PathsAsked:

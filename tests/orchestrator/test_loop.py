@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
-from orchestrator import events as e
-from orchestrator.inbox import waiting
-from orchestrator.journal import Journal, read
-from orchestrator.link import Link
-from orchestrator.loop import Loop, Wishes
-from workers import asking
-from workers.answers import tell
-from workers.asking import PathsAnswer, PathsAsked
-from workers.leases import Lease, claim
-from workers.wire import Redis
-from worktrees.git import Git
-from worktrees.mirror import Mirror
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.inbox import waiting
+from forgepool.orchestrator.journal import Journal, read
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.loop import Loop, Wishes
+from forgepool.workers import asking
+from forgepool.workers.answers import tell
+from forgepool.workers.asking import PathsAnswer, PathsAsked
+from forgepool.workers.leases import Lease, claim
+from forgepool.workers.wire import Redis
+from forgepool.worktrees.git import Git
+from forgepool.worktrees.mirror import Mirror
 
 OF = course(task("a", files=["x"]), task("b", files=["y"]), scope="extend")
 STRICT = course(task("a", files=["x"]), task("b", files=["y"]), scope="strict")
@@ -32,11 +32,11 @@ from pathlib import Path
 
 from plans import course, task
 
-from orchestrator.hub import open_hub
-from orchestrator.inbox import Request, leave
-from orchestrator.loop import Wishes
-from orchestrator.session import start_run
-from workers.settings import Settings
+from forgepool.orchestrator.hub import open_hub
+from forgepool.orchestrator.inbox import Request, leave
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.session import start_run
+from forgepool.workers.settings import Settings
 
 folder = Path(sys.argv[1])
 settings = Settings(home=folder / "home", cache=folder / "cache", broker_url=None)
@@ -175,8 +175,8 @@ def test_what_is_asked_as_a_run_ends_is_kept_but_for_what_would_undo_it(tmp_path
     hub.run("symbolic-ref", "HEAD", "refs/heads/main")
     (tmp_path / "plan.yaml").touch()
     # In a process of its own: a run takes all that it leaves behind with it, and so would it this process' Redis.
-    paths = os.pathsep.join((str(Path(__file__).parent), str(Path(__file__).parents[2])))
-    subprocess.run([sys.executable, "-c", _RUN, tmp_path], env={**os.environ, "PYTHONPATH": paths}, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    subprocess.run([sys.executable, "-c", _RUN, tmp_path], env=env, check=True)
     (run,) = (tmp_path / "home" / "runs").iterdir()
     assert [one.event.kind for one in read(run)][-1] == "run.ended"
     assert sorted(wish.do for _, wish in waiting(run)) == ["answer", "retry"]

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from plans import RUN, answered, begun, check_sent, course, queued, review_answered, review_sent, sent, task, verdict
 
-from orchestrator import events as e
-from orchestrator.inbox import Request, leave
-from orchestrator.journal import Journal
-from orchestrator.link import Link
-from orchestrator.loop import Loop, Wishes
-from workers.answers import tell
-from workers.leases import Lease, claim
-from workers.messages import BuiltinAgent, ReasonPack
-from workers.wire import Redis
-from worktrees.mirror import Mirror
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.inbox import Request, leave
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.loop import Loop, Wishes
+from forgepool.workers.answers import tell
+from forgepool.workers.leases import Lease, claim
+from forgepool.workers.messages import BuiltinAgent, ReasonPack
+from forgepool.workers.wire import Redis
+from forgepool.worktrees.mirror import Mirror
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1))
 CHECK, REVIEW = f"{RUN}.a.1.check-1", f"{RUN}.a.1.review-1"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.overlap import (
+from forgepool.orchestrator.overlap import (
     BadGlob,
     Globs,
     OverlapIndex,

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.budget import Budget
-from orchestrator.fanout import CannotFanOut, TaskEntry, for_each
-from orchestrator.overlap import parse
-from orchestrator.plan import (
+from forgepool.orchestrator import plan as orchestrator_plan
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.fanout import CannotFanOut, TaskEntry, for_each
+from forgepool.orchestrator.overlap import parse
+from forgepool.orchestrator.plan import (
     Need,
     Plan,
     PlanWrong,
@@ -23,8 +24,9 @@ from orchestrator.plan import (
     plan_digest,
     read_expanded,
 )
-from supervisor.definitions import CheckDefinition
-from workers.messages import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.workers.assets import AssetsChanged, assets_in, copy_assets
+from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {command: make}}\ntasks:\n"
 """Four lines, so that the first task is on line 5."""
@@ -105,6 +107,7 @@ tasks:
         agent=CommandAgent(run="ruff check --fix src"),
         acceptance=("pytest -q tests/fast",),
         attempts=3,
+        unchanged="ok",
         limits=Limits(wall_s=3600, turns=9),
         env={"A": "1", "B": "2"},
     )
@@ -136,7 +139,7 @@ def test_what_a_short_plan_leaves_out() -> None:
         "block",
         "merge",
     )
-    assert found.tasks == (Task(id="a", agent=CommandAgent(run="make")),)
+    assert found.tasks == (Task(id="a", agent=CommandAgent(run="make"), attempts=1, unchanged="ok"),)
     assert found.tasks[0].title == "a"
 
 
@@ -576,3 +579,70 @@ def test_a_digest_tells_meaning_and_not_writing() -> None:
 def test_a_missing_plan_is_told(tmp_path: Path) -> None:
     with pytest.raises(PlanWrong, match="there is no such file"):
         load_plan(tmp_path / "plan.yaml", files=lambda: ())
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("l/key", "must lie below the plan's folder, and not behind a link"),
+        ("kept/l/key", "must lie below the plan's folder, and not behind a link"),
+        ("l", "must lie below the plan's folder, and not behind a link"),
+        ("file", "must lie below the plan's folder, and not behind a link"),
+        ("kept", "holds kept/l, which is no regular file"),
+        ("kept/../../outside/key", "must lie below the plan's folder"),
+        ("mixed", "holds mixed/key, which is no regular file"),
+    ],
+)
+def test_no_asset_comes_from_outside_through_a_link(tmp_path: Path, named: str, why: str) -> None:
+    """A plan that somebody sent would carry a person's keys into the hub."""
+    outside, folder = tmp_path / "outside", tmp_path / "plans"
+    outside.mkdir()
+    for name in ("kept", "mixed"):
+        (folder / name).mkdir(parents=True)
+    (outside / "key").write_text("secret\n")
+    for link in (folder / "file", folder / "mixed" / "key"):
+        link.symlink_to(outside / "key")
+    for link in (folder / "l", folder / "kept" / "l"):
+        link.symlink_to(outside)
+    with pytest.raises(PlanWrong) as caught:
+        parse_plan(f"assets: [{named}]\n{HEAD}  - {{id: one}}\n", "plan.yaml", folder, lambda: TREE)
+    assert [each.partition(", which ")[2] for each in caught.value.mistakes] == [why]
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "said"),
+    [
+        ("MOST_FILES", 2, "3: 'assets' has more than 2 files; name those that are needed"),
+        ("MOST_BYTES", 5, "3: 'assets' has more than 0 MB; commit what is large, or fetch it"),
+    ],
+)
+def test_assets_have_a_limit(limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text("a\n")
+    text = HEAD.replace("name: p\n", "name: p\nassets: [a, b, c]\n") + "  - {id: one}\n"
+    assert len(parse_plan(text, "plan.yaml", tmp_path, lambda: TREE).assets) == 3
+    monkeypatch.setattr(orchestrator_plan, limit, most)
+    with pytest.raises(PlanWrong) as caught:
+        parse_plan(text, "plan.yaml", tmp_path, lambda: TREE)
+    assert [each.removeprefix("plan.yaml:").lstrip() for each in caught.value.mistakes] == [said]
+
+
+def test_a_plan_in_a_folder_that_is_reached_by_a_link_may_have_assets(tmp_path: Path) -> None:
+    (tmp_path / "real" / "kept").mkdir(parents=True)
+    (tmp_path / "real" / "kept" / "a").write_text("a\n")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for named in ("kept", "kept/a", "."):
+        read = parse_plan(f"assets: [{named}]\n{HEAD}  - {{id: one}}\n", "plan.yaml", tmp_path / "link", lambda: TREE)
+        assert [each.path for each in read.assets] == ["kept/a"]
+
+
+def test_a_folder_that_became_a_link_after_reading_is_not_followed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "plans", tmp_path / "elsewhere"
+    (folder / "kept").mkdir(parents=True)
+    (folder / "kept" / "a").write_text("a\n")
+    assets = tuple(assets_in(folder, "kept"))
+    (folder / "kept").rename(elsewhere)
+    (folder / "kept").symlink_to(elsewhere)
+    with pytest.raises(AssetsChanged, match="behind a link"):
+        copy_assets(assets, folder, tmp_path / "copies")
+    assert not (tmp_path / "copies").exists()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
-from orchestrator.refusals import prove_agents
-from supervisor.definitions import CheckDefinition
-from workers.mistakes import DocumentWrong
-from workers.policy.network import HostsRefused
-from workers.settings import Settings
+from forgepool.orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
+from forgepool.orchestrator.refusals import prove_agents
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.settings import Settings
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 

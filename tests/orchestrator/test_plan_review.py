@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from orchestrator.course import Course
-from orchestrator.entries import Gate, Wave
-from orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
-from orchestrator.refusals import unreviewable
-from orchestrator.reviewing import PlanReview
-from supervisor.scans.scanning import RULES
-from workers.messages import Limits
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
+from forgepool.orchestrator.refusals import unreviewable
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.supervisor.scans.scanning import RULES
+from forgepool.workers.messages import Limits
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 TASKS = "tasks: [{id: one, agent: {builtin: {}}}]\n"
@@ -112,7 +112,7 @@ def test_grants_of_a_task_that_is_repeated_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
-        ("review: all\n", 4, "'review' must be 'none', is 'all'"),
+        ("review: all\n", 4, "'review' must be 'self-other-model', 'person' or 'none', is 'all'"),
         ("review: {fix: all}\n", 4, "'fix' of 'review' must be 'must' or 'easy', is 'all'"),
         ("review: {reviewers: 0}\n", 4, "'reviewers' of 'review' must be at least 1, is 0"),
         ("review: {bye: [x]}\n", 4, "'review' has an unknown key 'bye'; did you mean 'by'?"),

@@ -1,4 +1,4 @@
-"""`forgepool gate protect`: what it says of a hub, and how it refuses; `worktrees` has the tests of the hook itself."""
+"""`forgepool queue protect`: what it says of a hub, and how it refuses; `worktrees` tests the hook itself."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from orchestrator.cli.protecting import NotProtected, protect
+from forgepool.orchestrator.cli.protecting import NotProtected, protect
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.overlap import NOTHING, Globs
-from orchestrator.readiness import (
+from forgepool.orchestrator.overlap import NOTHING, Globs
+from forgepool.orchestrator.readiness import (
     PATIENCE,
     Graph,
     Locked,

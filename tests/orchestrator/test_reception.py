@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     MessageLost,
@@ -17,10 +17,10 @@ from orchestrator.events import (
     TaskReplied,
     TaskRetried,
 )
-from orchestrator.reception import received
-from supervisor.messages import Doubt
-from workers.answers import Started
-from workers.messages import Reply
+from forgepool.orchestrator.reception import received
+from forgepool.supervisor.messages import Doubt
+from forgepool.workers.answers import Started
+from forgepool.workers.messages import Reply
 
 ONE = course(task("a", files=["x"], attempts=9), task("b", files=["x", "y"]), task("c", files=["z"]))
 

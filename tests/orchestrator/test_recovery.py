@@ -5,21 +5,29 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
 
-from orchestrator.budget import Seen
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.events import CheckAnswered, Event, LandingAnswered, MessageLost, OrderSent, TaskFailed, TaskReturned
-from orchestrator.inbox import Request
-from orchestrator.recovery import landed, recovered, seen, seen_in, unless_landed
-from orchestrator.requests import granted
-from orchestrator.state import State
-from supervisor.messages import Landing
-from workers.llm.messages import Text, Turn, Usage
-from workers.messages import BuiltinAgent, ReasonPack, Spent
-from workers.refs import marker_ref, progress_ref
-from workers.transcript import Entry, Resumed, Said, Started
-from worktrees.git import Git
-from worktrees.mirror import Mirror, open_mirror
+from forgepool.orchestrator.budget import Seen
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
+    CheckAnswered,
+    Event,
+    LandingAnswered,
+    MessageLost,
+    OrderSent,
+    TaskFailed,
+    TaskReturned,
+)
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.recovery import landed, recovered, seen, seen_in, unless_landed
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import Landing
+from forgepool.workers.llm.messages import Text, Turn, Usage
+from forgepool.workers.messages import BuiltinAgent, ReasonPack, Spent
+from forgepool.workers.refs import marker_ref, progress_ref
+from forgepool.workers.transcript import Entry, Resumed, Said, Started
+from forgepool.worktrees.git import Git
+from forgepool.worktrees.mirror import Mirror, open_mirror
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from typing import Any, get_args
 import pytest
 from plans import RUN, answered, begun, check_sent, course, intended, landing, queued, sent, task, verdict
 
-from orchestrator import events as e
-from orchestrator.budget import Budget
-from orchestrator.journal import Recorded
-from orchestrator.report import report_lines
-from orchestrator.runs import KeptRun, Options
-from orchestrator.standing import standing
-from orchestrator.telling import sentence, telling_line
-from workers.messages import BuiltinAgent, ReasonPack, Reply, Spent
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.report import report_lines
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.telling import sentence, telling_lines
+from forgepool.workers.messages import BuiltinAgent, ReasonPack, Reply, Spent
 
 ONE = course(task("a", files=["x"]), task("b", "a", files=["y"]), task("c", files=["x"]), task("d", files=["z"]))
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'test' exited with 1", log_tail="x\nE   assert 0\n")
@@ -40,7 +40,14 @@ def test_every_task_says_what_it_waits_for() -> None:
 
 def test_a_shut_gate_is_said() -> None:
     state = begun(ONE, sent("a"), answered("a"), queued("a"), e.GateHalted(why="main is red"))
-    assert lines(state)["a"] == ("queued", "the gate is shut: main is red")
+    assert lines(state)["a"] == ("queued", "landing is paused: main is red")
+
+
+def test_a_task_in_line_is_told_how_many_tasks_are_ahead_of_it() -> None:
+    two = course(task("a"), task("b"))
+    state = begun(two, *(each for one in ("a", "b") for each in (sent(one), answered(one, paths=[one]), queued(one))))
+    said = {one.task: one.detail for one in standing(two, state, now=1.0, live=True).tasks}
+    assert said == {"a": "it is next", "b": "one task is ahead of it"}
 
 
 @pytest.mark.parametrize(("live", "outcome"), [(True, "running"), (False, "paused")])
@@ -66,7 +73,7 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     text = "\n".join(report_lines(KeptRun(tmp_path, options, ONE.plan, ONE), state, recorded))
     assert "# p: 1 of 4 tasks landed on t" in text
     assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s on h)" in text
-    assert "- d (failed): check 'test' exited with 1" in text and "| E   assert 0" in text
+    assert "- d (failed): check 'test' exited with 1" in text and "| assert 0" in text
     assert "- b (pending): not begun" in text
     assert "- h: 2 orders, 0 check runs, 1 landing" in text
 
@@ -153,9 +160,9 @@ def test_who_waits_for_paths_or_for_money_says_so() -> None:
     assert standing(of, state, now=1.0, live=True).tasks[0].detail.startswith("waits for more budget; 0.01 USD")
 
 
-def test_the_telling_line_of_a_failure_is_the_assertion() -> None:
-    assert telling_line(Recorded(1, 1.0, e.TaskFailed(task="a", reason=REASON))) == "E   assert 0"
-    assert telling_line(Recorded(1, 1.0, e.TaskCancelled(task="a"))) == ""
+def test_a_failure_is_told_with_its_first_error_lines() -> None:
+    assert telling_lines(Recorded(1, 1.0, e.TaskFailed(task="a", reason=REASON))) == ("assert 0",)
+    assert telling_lines(Recorded(1, 1.0, e.TaskCancelled(task="a"))) == ()
 
 
 def test_every_event_is_read_back_as_it_was_written() -> None:
@@ -173,6 +180,53 @@ def test_what_was_interrupted_is_not_said_not_to_have_begun(tmp_path: Path) -> N
 
 def test_who_waits_for_paths_is_not_said_to_wait_for_a_clock() -> None:
     stopped = answered("a", 1, "infrastructure", not_before=5.0, finished_at=5.0, detail="task 'd' is at work on z")
-    assert sentence(stopped) == "a: waits, task 'd' is at work on z"
+    assert sentence(stopped) == "a: waits: task 'd' is at work on z"
     limited = answered("a", 1, "infrastructure", not_before=500.0, finished_at=5.0, detail="limit")
     assert (sentence(limited) or "").startswith("a: waits until ")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("v1.2-1.hash-seed-audit.1", "hash-seed-audit: worker vm/711 died; retrying (attempt not counted)"),
+        ("v1.2-1.a.b.2", "a.b (attempt 2): worker vm/711 died; retrying (attempt not counted)"),
+        ("v1.2-1.a.1.check-3", "a: worker vm/711 died while checking it; retrying (attempt not counted)"),
+        ("v1.2-1.a.1.land-1", "a: worker vm/711 died while landing it; retrying (attempt not counted)"),
+        ("v1.2-1.wave-1", "the target: worker vm/711 died while working on wave-1; retrying (attempt not counted)"),
+    ],
+)
+def test_a_lost_worker_is_named_with_what_it_was_at_and_what_follows(message: str, said: str) -> None:
+    lost = e.MessageLost(message_id=message, why="vm/711 took it and is gone")
+    assert sentence(lost, run="v1.2-1") == said
+
+
+def test_what_is_done_without_landing_is_told_apart(tmp_path: Path) -> None:
+    of = course(task("a", unchanged="ok"), task("b"))
+    there = e.TaskAlreadyThere(task="b", commit="c7", by_run="p-1")
+    unchanged = e.TaskUnchanged(task="a", why="command exited 0")
+    state = begun(of, there, sent("a"), answered("a", 1, "no_change"), unchanged)
+    options = Options(run="r-1", hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="")
+    text = "\n".join(report_lines(KeptRun(tmp_path, options, of.plan, of), state, []))
+    assert "- a: no changes (command exited 0)" in text and "- b: already there, landed by run p-1 as c7" in text
+    assert "## Not landed" not in text
+    assert sentence(unchanged) == "a: no changes (command exited 0)"
+    assert sentence(there) == "b: already there, landed as c7 by run p-1"
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (e.TaskBlocked(task="b", by="a"), "b: blocked: it needs 'a', which did not land"),
+        (
+            e.TaskApproved(task="a", by="Ada", commit="c" * 40),
+            f"a: Ada approved {'c' * 12}; it lands if its checks pass",
+        ),
+        (e.PathsRefused(task="b", attempt=1, why="w"), "b: may not change the paths it asked for: w"),
+        (
+            e.CarDissolved(car=("a", "b"), parts=(("a",), ("b",)), message_id="m"),
+            "a and b: failed together; testing them in parts",
+        ),
+    ],
+)
+def test_live_lines_are_plain_sentences(event: e.Event, line: str) -> None:
+    assert sentence(event) == line

@@ -3,15 +3,16 @@
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from orchestrator.dispatch import check_request, land_request, order
-from orchestrator.events import CheckAnswered, Event, LandingAnswered, TaskBlocked, TaskCancelled, TaskFailed
-from orchestrator.inbox import Request
-from orchestrator.requests import granted
-from orchestrator.retries import LOG_TAIL_CHARS, reason_of_check, reason_of_scope, reason_of_work
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from supervisor.messages import CheckFailure
-from workers.messages import ReasonPack
+from forgepool.orchestrator.dispatch import check_request, land_request, order
+from forgepool.orchestrator.earlier_landings import work_of
+from forgepool.orchestrator.events import CheckAnswered, Event, LandingAnswered, TaskBlocked, TaskCancelled, TaskFailed
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.retries import LOG_TAIL_CHARS, reason_of_check, reason_of_scope, reason_of_work
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.messages import CheckFailure
+from forgepool.workers.messages import ReasonPack
 
 ONE = course(task("a"), task("b", "a"), task("c", "b"), task("d"))
 GREEN = CheckAnswered(task="a", result=verdict("a"))
@@ -83,7 +84,8 @@ def test_a_check_and_a_landing_speak_of_the_adopted_attempts_candidate() -> None
     asked_for = check_request(ONE, state, state.outstanding()["r-1.a.1.check-1"], now=200.0)
     (entry,) = asked_for.entries
     assert (entry.commit, entry.ref, asked_for.base) == ("c-a-1", "refs/forgepool/r-1/orders/a/1", "c0")
-    assert entry.message.endswith("Forgepool-Attempt: 1\nForgepool-Agent: command\n")
+    work = work_of(ONE.plan, ONE.tasks["a"])
+    assert entry.message.endswith(f"Forgepool-Attempt: 1\nForgepool-Agent: command\nForgepool-Work: {work}\n")
     follow(state, GREEN, intended("a"))
     landing_of = land_request(ONE, state, state.outstanding()["r-1.a.1.land-1"], now=200.0)
     assert (landing_of.commit, landing_of.tree) == ("m-a-1", "tree-a-1")

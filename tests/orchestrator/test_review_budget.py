@@ -19,17 +19,25 @@ from plans import (
     verdict,
 )
 
-from orchestrator.budget import Budget
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import review_request
-from orchestrator.events import CheckAnswered, Event, MessageLost, MessageTaken, ReviewSent, TaskParked, TaskRetried
-from orchestrator.requests import with_budget
-from orchestrator.reviewing import PlanReview
-from orchestrator.standing import standing
-from orchestrator.state import State
-from supervisor.messages import ReviewPolicy
-from workers.messages import BuiltinAgent, Limits, ScriptedAgent, Spent
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import review_request
+from forgepool.orchestrator.events import (
+    CheckAnswered,
+    Event,
+    MessageLost,
+    MessageTaken,
+    ReviewSent,
+    TaskParked,
+    TaskRetried,
+)
+from forgepool.orchestrator.requests import with_budget
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.workers.messages import BuiltinAgent, Limits, ScriptedAgent, Spent
 
 CAP = Budget(usd=10.0)
 

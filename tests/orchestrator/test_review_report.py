@@ -23,19 +23,19 @@ from plans import (
     verdict,
 )
 
-from orchestrator import events as e
-from orchestrator.cli.outcome import tell_wanted
-from orchestrator.decisions import decide
-from orchestrator.entries import Gate, Wave
-from orchestrator.journal import Recorded
-from orchestrator.report import report_lines
-from orchestrator.runs import KeptRun, Options
-from orchestrator.seen_flakes import flake_scores
-from orchestrator.standing import standing
-from orchestrator.telling import sentence, telling_line
-from supervisor.findings import ReviewFinding, ScanFinding
-from supervisor.messages import CheckFailure, Flake, ReviewApproval
-from workers.messages import BuiltinAgent, ReasonPack, Spent
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.cli.outcome import tell_wanted
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.report import report_lines
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.seen_flakes import flake_scores
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.telling import sentence, telling_lines
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding
+from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
+from forgepool.workers.messages import BuiltinAgent, ReasonPack, Spent
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=Gate(wave=Wave()))
 BUG = ReviewFinding(severity="high", category="bug", file="a.py", line=3, claim="off by one", evidence="f(1)", fix="<=")
@@ -74,7 +74,7 @@ def test_the_report_says_who_wrote_who_reviewed_and_what_was_read_found_and_know
         "  - scan, attention: tests/t.py:2: test-edited: it was edited",
         "  - review: passed by gpt-x (gpt), who read 2 of 3 changed files",
         "    - dropped: low style, a.py: short name; x",
-        "- 2 tests red on it before, held against nobody: old1, old2",
+        "- 2 failures on it before, and not counted: old1, old2",
         "- all checks on m-a-1, after 1 landing since c0: base_red: check 'test' is red",
         "- test t1: 1 of 1 runs (100%)",
         "    - of that, by reviews: gpt-x: 700 tokens in, 0 out, 0.20 USD",
@@ -125,7 +125,7 @@ def test_status_has_all_of_it_for_programs() -> None:
         ([], "waits for a reviewer"),
         ([review_sent("a")], "no reviewer has taken it yet"),
         ([review_sent("a"), e.MessageTaken(message_id=f"{RUN}.a.1.review-1", host="h", pid=7)], "is reviewed on h/7"),
-        ([e.GateHalted(why="main is red")], "the gate is shut: main is red"),
+        ([e.GateHalted(why="main is red")], "landing is paused: main is red"),
         ([review_sent("a"), review_answered("a", "infrastructure", detail="no disk")], "again after trouble: no disk"),
         ([review_sent("a"), review_answered("a", "infrastructure", not_before=900.0)], "for a model's limit"),
     ],
@@ -167,7 +167,7 @@ def test_every_event_of_a_review_is_one_line() -> None:
 
 def test_what_a_scan_found_is_told_beneath_what_comes_back() -> None:
     reason = ReasonPack(attempt=1, kind="findings", summary="s", findings=("a.py:1: placeholder: said",))
-    assert telling_line(Recorded(1, 1.0, e.TaskReturned(task="a", reason=reason))) == "a.py:1: placeholder: said"
+    assert telling_lines(Recorded(1, 1.0, e.TaskReturned(task="a", reason=reason))) == ("a.py:1: placeholder: said",)
 
 
 def test_events_of_reviews_are_read_back_and_earlier_ones_too() -> None:

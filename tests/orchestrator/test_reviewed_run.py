@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from orchestrator import events as e
-from orchestrator.journal import read
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import read
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person)
     assert [one and one.kind for one in intent.approvals] == ["review"] and of_command.approvals == (None,)
     said = ada.forgepool("report", name).out
     assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
-    assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green", "green"]
+    assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green"] * 3
     assert "- review of 2 landings as a whole, " in said and "who read 2 of 2 changed files" in said
     assert "Not passed as a whole" not in said
 
@@ -91,10 +91,9 @@ def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_d
     report = ada.forgepool("report", name).out
     assert report.index("## Not passed as a whole") < report.index("## Landed, in this order")
     assert "  - held: high bug, a.py:1: who uses x is left behind" in report
-    assert "the gate is shut: " in ada.forgepool("status", name).out
+    assert "landing is paused: " in ada.forgepool("status", name).out
     assert "not said who has looked" in ada.forgepool("approve", name, "--wave").err
-    assert ada.forgepool("approve", name, "--wave", "--by", "Ada").status == 0
-    assert ada.forgepool("resume", name).status == 0
+    assert ada.forgepool("approve", name, "--wave", "--by", "Ada").status == 0, "the run goes on by itself"
     assert ada.git("log", "--first-parent", tasks, "main..forgepool/w").split() == ["two", "one"]
     answers = [one.result.outcome for one in journal(ada, name) if isinstance(one, e.WaveReviewAnswered)]
     assert answers == ["failed", "passed"]
@@ -107,8 +106,8 @@ def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_
     refused = ada.forgepool("approve", name, "one")
     assert refused.status == 2 and "give a name" in refused.err and refused.err.count("\n") == 1
     assert "wants no approval" in ada.forgepool("approve", name, "two", "--by", "Ada").err
-    given = ada.forgepool("approve", name, "one", "--by", "Ada")
-    assert given.status == 0 and f"forgepool resume {name}" in given.out
+    given = ada.forgepool("approve", name, "one", "--by", "Ada", "--no-resume")
+    assert given.status == 0 and given.out.endswith(f"go on with: forgepool resume {name}\n")
     assert "approved already, by Ada" in ada.forgepool("approve", name, "one", "--by", "Bob").err
     assert ada.forgepool("resume", name).status == 0
     tasks = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=)"
@@ -122,8 +121,7 @@ def test_a_target_that_wants_reviews_has_commands_wait_for_a_word_though_the_pla
     status, name, said = run(ada, "s", "review: none\ndefaults: {agent: {command: 'echo x = 3 > a.py'}}")
     assert status == 1 and f"forgepool approve {name} one --by NAME" in said, said
     assert not [one for one in journal(ada, name) if isinstance(one, e.GateHalted)]
-    assert ada.forgepool("approve", name, "one", "--by", "Ada").status == 0
-    ada.forgepool("resume", name)
+    ada.forgepool("approve", name, "one", "--by", "Ada")
     landed = [one for one in journal(ada, name) if isinstance(one, e.LandingAnswered)]
     assert [(one.task, one.result.outcome) for one in landed] == [("one", "landed")]
 
@@ -131,7 +129,45 @@ def test_a_target_that_wants_reviews_has_commands_wait_for_a_word_though_the_pla
 def test_a_rejected_candidate_is_made_again_with_the_reason(ada: Person) -> None:
     _, name, _ = run(ada, "r")
     given = ada.forgepool("reject", name, "one", "two is not what was meant", "--by", "Ada")
-    assert given.status == 0 and "Ada does not let it land: two is not what was meant" in given.out
-    assert ada.forgepool("resume", name).status == 1
+    assert given.status == 1 and "Ada does not let it land: two is not what was meant" in given.out
     sent = [one for one in journal(ada, name) if isinstance(one, e.OrderSent) and one.task == "one"]
     assert [one.attempt for one in sent] == [1, 2]
+
+
+_THREE = """
+version: 1
+name: NAME
+checks: {test: "python3 -c 'import a; assert a.x'"}
+review: person
+tasks:
+  - {id: one, files: [a.py], agent: {scripted: author.yaml}}
+  - {id: two, files: [b.py], agent: {scripted: other.yaml}}
+  - {id: broken, files: [a.py, c.py], agent: {scripted: broken.yaml}}
+"""
+
+
+def test_all_that_is_green_is_approved_at_once_and_the_run_goes_on_by_itself(ada: Person) -> None:
+    ada.write(
+        {
+            "other.yaml": _AUTHOR.replace("a.py", "b.py"),
+            "broken.yaml": _AUTHOR.replace("x = 2", "x = 0"),
+            "plan.yaml": _THREE.replace("NAME", "g"),
+        }
+    )
+    assert ada.forgepool("run", "plan.yaml", "--workers", "1").status == 1
+    (made,) = (ada.folder.parent / "home" / "runs").glob("g-*")
+    waiting = ada.forgepool("status", made.name).out
+    assert waiting.count("says `review: person`") == 2, waiting
+    assert "give a name" in ada.forgepool("approve", made.name, "--all-green").err
+    given = ada.forgepool("approve", made.name, "--all-green", "--by", "Ada")
+    assert given.status == 1 and "2 of 3 landed" in given.out, "a red check is made up for by no word"
+    approved = [one.task for one in journal(ada, made.name) if isinstance(one, e.TaskApproved)]
+    assert sorted(approved) == ["one", "two"]
+    again = ada.forgepool("approve", made.name, "--all-green", "--by", "Ada")
+    assert again.status == 2 and "waits for a person with its checks green" in again.err
+
+
+def test_a_target_says_who_reviews_for_plans_that_do_not(ada: Person) -> None:
+    ada.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a.py}\nreview: none\n"})
+    status, _, said = run(ada, "t")
+    assert status == 0, said

@@ -22,11 +22,11 @@ from plans import (
     verdict,
 )
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request, review_request
-from orchestrator.entries import Gate
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import check_request, land_request, review_request
+from forgepool.orchestrator.entries import Gate
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     GateHalted,
@@ -40,16 +40,16 @@ from orchestrator.events import (
     TaskParked,
     TaskReturned,
 )
-from orchestrator.inbox import Request
-from orchestrator.reception import answered_by, received
-from orchestrator.requests import granted
-from orchestrator.review_state import MOST_REVIEWS
-from orchestrator.reviewing import PlanReview
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from supervisor.findings import ReviewFinding, ScanFinding
-from supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
-from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.reception import answered_by, received
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.review_state import MOST_REVIEWS
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding
+from forgepool.supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
+from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 
 BY_SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
 REVIEWED: dict[str, Any] = {"agent": BuiltinAgent()}

@@ -15,10 +15,10 @@ from plans import RUN, course
 from plans import task as planned
 from world import Request, World
 
-from orchestrator.budget import Budget, Seen
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import (
+from forgepool.orchestrator.budget import Budget, Seen
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import (
     check_request,
     land_request,
     order,
@@ -26,8 +26,8 @@ from orchestrator.dispatch import (
     wave_request,
     wave_review_request,
 )
-from orchestrator.entries import Gate, Wave
-from orchestrator.events import (
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.events import (
     CheckSent,
     Event,
     LandingAnswered,
@@ -43,20 +43,20 @@ from orchestrator.events import (
     WaveReviewSent,
     WaveSent,
 )
-from orchestrator.inbox import Request as Wish
-from orchestrator.journal import Journal, read
-from orchestrator.outstanding import Outstanding
-from orchestrator.reception import Answer, answered_by, received
-from orchestrator.recovery import settled
-from orchestrator.requests import granted, with_budget
-from orchestrator.review_state import MOST_REVIEWS
-from orchestrator.reviewing import PlanReview
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
-from supervisor.definitions import CheckDefinition
-from supervisor.lanes import ONE_LANE, Lanes
-from supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
-from workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
+from forgepool.orchestrator.inbox import Request as Wish
+from forgepool.orchestrator.journal import Journal, read
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.reception import Answer, answered_by, received
+from forgepool.orchestrator.recovery import settled
+from forgepool.orchestrator.requests import granted, with_budget
+from forgepool.orchestrator.review_state import MOST_REVIEWS
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.lanes import ONE_LANE, Lanes
+from forgepool.supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
+from forgepool.workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
 
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -96,6 +96,7 @@ def courses(draw: st.DrawFn) -> Course:
         attempts = draw(st.integers(1, 3))
         said = {"agent": BuiltinAgent(), "limits": draw(_LIMITS)} if draw(st.booleans()) else {}
         said |= {"review": "none"} if draw(_RARELY) else {}
+        said |= {"unchanged": draw(st.sampled_from(["ok", "fail"]))}
         tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts, **said))
     by_script = draw(st.booleans())
     review = PlanReview(policy=ReviewPolicy(script="x" if by_script else None), commands=draw(st.booleans()))

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from plans import course, result, task
 
-from orchestrator import runs
-from orchestrator.durations import learned_durations
-from orchestrator.events import OrderAnswered, RunPaused
-from orchestrator.inbox import Request, discard, leave, waiting
-from orchestrator.journal import Journal, JournalUnreadable
-from orchestrator.plan import Plan
-from orchestrator.runs import NoSuchRun, Options
-from workers.settings import Settings
+from forgepool.orchestrator import runs
+from forgepool.orchestrator.durations import learned_durations
+from forgepool.orchestrator.events import OrderAnswered, RunPaused
+from forgepool.orchestrator.inbox import Request, discard, leave, waiting
+from forgepool.orchestrator.journal import Journal, JournalUnreadable
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.runs import NoSuchRun, Options
+from forgepool.workers.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckAnswered,
     GateHalted,
     LandingAnswered,
@@ -15,19 +15,19 @@ from orchestrator.events import (
     TaskBlocked,
     TaskFailed,
 )
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.journal import Journal
-from orchestrator.locks import waits_for
-from orchestrator.loop import Wishes
-from orchestrator.requests import granted
-from orchestrator.retries import reason_of_work
-from orchestrator.runs import Options, keep
-from orchestrator.session import resume_run
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from orchestrator.watch import Watch
-from workers.settings import Settings
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.locks import waits_for
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.retries import reason_of_work
+from forgepool.orchestrator.runs import Options, keep
+from forgepool.orchestrator.session import resume_run
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.watch import Watch
+from forgepool.workers.settings import Settings
 
 
 def test_the_owner_of_a_lock_is_not_passed_by_for_being_a_later_candidate() -> None:

@@ -9,8 +9,8 @@ import pytest
 import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
-from orchestrator.dispatch import order
-from orchestrator.events import (
+from forgepool.orchestrator.dispatch import order
+from forgepool.orchestrator.events import (
     ContextRebuilt,
     Event,
     ProfileChosen,
@@ -20,18 +20,18 @@ from orchestrator.events import (
     TaskFailed,
     TaskParked,
 )
-from orchestrator.inbox import Request, waiting
-from orchestrator.journal import Journal
-from orchestrator.plan import Plan, PlanWrong, parse_plan
-from orchestrator.reception import received
-from orchestrator.requests import granted
-from orchestrator.runs import KeptRun, Options, keep
-from orchestrator.standing import standing
-from orchestrator.task_state import IllegalStep
-from orchestrator.telling import sentence
-from workers.context.wishes import ContextTold
-from workers.messages import BuiltinAgent, ReasonPack, ScriptedAgent
-from workers.settings import Settings
+from forgepool.orchestrator.inbox import Request, waiting
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.plan import Plan, PlanWrong, parse_plan
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.runs import KeptRun, Options, keep
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.telling import sentence
+from forgepool.workers.context.wishes import ContextTold
+from forgepool.workers.messages import BuiltinAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.settings import Settings
 
 ONE = course(
     task("a", agent=BuiltinAgent()), task("b", agent=ScriptedAgent(script="turns: []")), task("c"), task("d", "a")
@@ -191,7 +191,7 @@ def forgepool(home: KeptRun) -> Forgepool:
 def test_a_run_nobody_leads_now_has_it_in_its_journal(home: KeptRun, forgepool: Forgepool) -> None:
     status, out, err = forgepool("context", "use", "ghost", RUN)
     assert (status, err) == (0, "")
-    assert out.splitlines()[0] == "a: its context is shown by the profile 'ghost' from now on"
+    assert out.splitlines()[0] == "a: context profile is now 'ghost'"
     assert f"forgepool resume {RUN}" in out
     assert home.state().tasks["a"].profile == "ghost"
 

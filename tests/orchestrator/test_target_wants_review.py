@@ -20,19 +20,19 @@ from plans import (
     verdict,
 )
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request, land_request
-from orchestrator.entries import Gate
-from orchestrator.events import CheckAnswered, Event, LandingIntended, TaskParked
-from orchestrator.inbox import Request
-from orchestrator.reception import received
-from orchestrator.requests import granted
-from orchestrator.standing import standing
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from supervisor.messages import PersonApproval, ReviewApproval
-from workers.messages import BuiltinAgent
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import check_request, land_request
+from forgepool.orchestrator.entries import Gate
+from forgepool.orchestrator.events import CheckAnswered, Event, LandingIntended, TaskParked
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.messages import PersonApproval, ReviewApproval
+from forgepool.workers.messages import BuiltinAgent
 
 COMMANDS = course(task("a"), task("b"))
 WAIVED = course(task("a", agent=BuiltinAgent()), task("b"), review="none")

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from orchestrator import wave_reviews
-from orchestrator.budget import Budget
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import wave_review_request
-from orchestrator.entries import Gate, Wave
-from orchestrator.events import (
+from forgepool.orchestrator import wave_reviews
+from forgepool.orchestrator.budget import Budget
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import wave_review_request
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.events import (
     EVENT,
     BudgetSet,
     CheckAnswered,
@@ -29,20 +29,20 @@ from orchestrator.events import (
     WaveReviewSent,
     WaveSent,
 )
-from orchestrator.inbox import Request
-from orchestrator.journal import Recorded
-from orchestrator.reception import answered_by, received
-from orchestrator.report import report_lines
-from orchestrator.requests import granted, overtaken
-from orchestrator.reviewing import PlanReview
-from orchestrator.runs import KeptRun, Options
-from orchestrator.standing import standing
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from orchestrator.telling import sentence
-from supervisor.findings import ReviewFinding
-from supervisor.messages import CheckResult, Review, ReviewPolicy
-from workers.messages import Spent
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.reception import answered_by, received
+from forgepool.orchestrator.report import report_lines
+from forgepool.orchestrator.requests import granted, overtaken
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.standing import standing
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.telling import sentence
+from forgepool.supervisor.findings import ReviewFinding
+from forgepool.supervisor.messages import CheckResult, Review, ReviewPolicy
+from forgepool.workers.messages import Spent
 
 SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
 BUG = ReviewFinding(severity="high", category="bug", file="b.py", line=3, claim="a is two now", evidence="b(1)")

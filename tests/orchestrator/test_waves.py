@@ -16,11 +16,11 @@ from plans import (
     verdict,
 )
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import wave_request
-from orchestrator.entries import Gate, Wave
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import wave_request
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.events import (
     CheckAnswered,
     Event,
     GateHalted,
@@ -31,10 +31,10 @@ from orchestrator.events import (
     RunResumed,
     WaveSent,
 )
-from orchestrator.reception import received
-from orchestrator.state import State
-from orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from supervisor.messages import CheckResult
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.supervisor.messages import CheckResult
 
 
 def of(every: int | None, *names: str) -> Course:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.budget import Seen
-from orchestrator.reception import Answer
-from supervisor.messages import (
+from forgepool.orchestrator.budget import Seen
+from forgepool.orchestrator.reception import Answer
+from forgepool.supervisor.messages import (
     Certificate,
     CheckRequest,
     CheckResult,
@@ -22,9 +22,9 @@ from supervisor.messages import (
     Review,
     ReviewRequest,
 )
-from workers.answers import Started
-from workers.asking import PathsAsked
-from workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
+from forgepool.workers.answers import Started
+from forgepool.workers.asking import PathsAsked
+from forgepool.workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
 NOTHING, UNSEEN = Spent(), Seen()
 

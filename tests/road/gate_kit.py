@@ -22,14 +22,14 @@ from typing import Any, get_args
 from kit import Machine, Ran, Repository, Started, T, events_of, make_repository
 from processes import Found, kill_all, processes
 
-from orchestrator import events as e
-from orchestrator.events import Event
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of
-from orchestrator.gatekeeper.serving import gate_name
-from orchestrator.inbox import Request, leave
-from orchestrator.journal import JournalUnreadable, Recorded, read
-from orchestrator.state import State
-from orchestrator.task_state import Phase
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.events import Event
+from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of
+from forgepool.orchestrator.gatekeeper.serving import gate_name
+from forgepool.orchestrator.inbox import Request, leave
+from forgepool.orchestrator.journal import JournalUnreadable, Recorded, read
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import Phase
 
 _LOOK_S = 0.03
 CHECK = """
@@ -369,12 +369,15 @@ def _data(text: str) -> str:
 
 
 def make_gate(folder: Path, machine: Machine, name: str, *, target: str = "main", checks: str = "") -> GateOf:
-    """A bare hub with the gate file on its branch, and nobody at the gate yet."""
+    """
+    A bare hub with the gate file on its branch, and nobody at the gate yet. Findings of a person's entry hold it up
+    too; what they do by default is test_gate_people.py's.
+    """
     go = folder / f"go-{name}"
     (go / "hold").mkdir(parents=True)
     script = go / "check.sh"
     script.write_text(CHECK)
-    gate_file = f"version: 1\nchecks:\n  entries: sh {script} {go}\n{checks}"
+    gate_file = f"version: 1\nscans: {{people: enforce}}\nchecks:\n  entries: sh {script} {go}\n{checks}"
     seed = make_repository(folder / f"seed-{name}", {"README.md": "read me\n", "forgepool.yaml": gate_file})
     hub = folder / f"{name}.git"
     seed.git("clone", "-q", "--bare", str(seed.path), str(hub))

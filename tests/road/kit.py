@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import warm
 
-from orchestrator import events as e
-from orchestrator.journal import JournalUnreadable, Recorded, read
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import JournalUnreadable, Recorded, read
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
@@ -183,7 +183,7 @@ class Machine:
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
         with out.open("w") as out_file, err.open("w") as err_file:
             process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "orchestrator", *map(str, argv)],
+                [*self.before, sys.executable, "-m", "forgepool.orchestrator", *map(str, argv)],
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,

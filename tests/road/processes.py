@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.sandbox import tree
+from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "redis", "other"]
 """`child` is a process of Celery's pool, `working` the one it has forked for a message, `other` a command."""
@@ -66,11 +66,11 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
     match argv[1:4]:
-        case ("-m", "orchestrator", "worker" | "supervisor") | ("-m", "workers.posted", _):
+        case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.posted", _):
             return "host"
-        case ("-m", "orchestrator", _):
+        case ("-m", "forgepool.orchestrator", _):
             return "orchestrator"
-        case ("-m", "workers", _):
+        case ("-m", "forgepool.workers", _):
             above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
             roles: tuple[Role, ...] = ("main", "child", "working")
             return roles[min(above, 2)]

@@ -12,8 +12,8 @@ from processes import in_role
 from vendors.answers import Body, Say, Seen
 from vendors.server import VendorServer
 
-from orchestrator import events as e
-from workers.transcript import Answered, Profiled, Rebuilt, read_transcript
+from forgepool.orchestrator import events as e
+from forgepool.workers.transcript import Answered, Profiled, Rebuilt, read_transcript
 
 KEY = "ROAD_CONTEXT_KEY"
 LINES = 250
@@ -77,7 +77,7 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
     assert (told.profile, told.attempt, told.dropped) == ("ledger", 1, rebuilt.dropped)
     assert (told.before_tokens, told.after_tokens) == (rebuilt.before_tokens, rebuilt.after_tokens)
     assert told.after_tokens < told.before_tokens / 2
-    assert "one: its context is shown by the profile 'ledger' from now on" in ended.out
+    assert "one: context profile is now 'ledger'" in ended.out
     line = f"one: context rebuilt (ledger): {told.before_tokens:,} -> {told.after_tokens:,} tokens, "
     assert line in ended.out and f"{len(told.dropped)} steps left out" in ended.out
 

@@ -11,9 +11,9 @@ from gate_kit import GateOf, make_gate
 from kit import Machine
 from processes import kill_all
 
-from orchestrator.gatekeeper.naming import found, gate_called
-from orchestrator.hub import CannotRun
-from workers.settings import Settings
+from forgepool.orchestrator.gatekeeper.naming import found, gate_called
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.workers.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -55,11 +55,11 @@ def test_each_lands_on_its_own_branch_and_is_found_without_its_gate(gates: Two) 
     assert (main.here(), other.here()) == (["both", "for-main"], ["both", "for-other"])
     assert found(home, "for-other", None).kept.options.run == other.run
     assert found(home, "both", OTHER).kept.options.run == other.run
-    with pytest.raises(CannotRun, match=f"of several gates; say of which, with --gate: main, {OTHER}"):
+    with pytest.raises(CannotRun, match=f"of several queues; say of which, with --target: main, {OTHER}"):
         found(home, "both", None)
-    with pytest.raises(CannotRun, match="taken in by any gate; the latest are"):
+    with pytest.raises(CannotRun, match="taken in by any queue; the latest are"):
         found(home, "nobody", None)
-    with pytest.raises(CannotRun, match=f"name one with --gate: main, {OTHER}"):
+    with pytest.raises(CannotRun, match=f"name one with --target: main, {OTHER}"):
         gate_called(home, None)
     assert gate_called(home, "main").options.run == main.run
     told = main.machine.run("gate", "status", "--json").answer["gates"]
@@ -102,8 +102,8 @@ def test_both_go_on_after_a_kill_and_stop_together(gates: Two) -> None:
     main.daemon.process.send_signal(signal.SIGTERM)
     ended = main.daemon.ended(within_s=30)
     assert ended.status == 130, "one in line at one of them"
-    assert "the gate of main is left\n" in ended.out, ended.out
-    assert f"the gate of {OTHER} is left; 1 in line" in ended.out, ended.out
+    assert "the queue of main has stopped\n" in ended.out, ended.out
+    assert f"the queue of {OTHER} has stopped; 1 in line" in ended.out, ended.out
     _who_is_gone_now_stays_shut_alone(main, other)
 
 
@@ -118,5 +118,5 @@ def _who_is_gone_now_stays_shut_alone(main: GateOf, other: GateOf) -> None:
     finally:
         other.hub.git("update-ref", f"refs/heads/{OTHER}", tip)
     assert ended.status == 2, ended
-    assert f"gate of {OTHER} stays shut, the others are kept; {other.hub.path} has no branch" in ended.err, ended.err
-    assert "the gate of main in" in ended.out and "the gate is left" in ended.out, ended.out
+    assert f"queue of {OTHER} is not served, the others are; {other.hub.path} has no branch" in ended.err, ended.err
+    assert "the queue of main in" in ended.out and "the queue has stopped" in ended.out, ended.out

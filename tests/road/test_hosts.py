@@ -12,12 +12,12 @@ import pytest
 from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
 from processes import kill_all
 
-from orchestrator import events as e
-from workers import leases, presence
-from workers.sandbox import service
-from workers.sandbox.service import Service
-from workers.settings import whole_environment
-from workers.wire import BrokerRefused, Redis, connect, ping
+from forgepool.orchestrator import events as e
+from forgepool.workers import leases, presence
+from forgepool.workers.sandbox import service
+from forgepool.workers.sandbox.service import Service
+from forgepool.workers.settings import whole_environment
+from forgepool.workers.wire import BrokerRefused, Redis, connect, ping
 
 NewMachine = Callable[..., Machine]
 NothingLeft = Callable[[Path, Machine], None]

@@ -10,7 +10,7 @@ import pytest
 from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import Found, in_role
 
-from orchestrator import events as e
+from forgepool.orchestrator import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 _BRANCH = "forgepool/told"
@@ -136,7 +136,7 @@ def test_retry_after_a_mend_lands_the_task_and_what_it_blocked(
     run = machine.the_run()
     assert repository.refs("refs/heads/forgepool") and repository.commits(_BRANCH) == []
     gate.touch()
-    retried = machine.run("retry", run, "one")
+    retried = machine.run("retry", run, "one", "--no-resume")
     assert retried.status == 0, retried.err
     assert f"forgepool resume {run}" in retried.out
     _resumed(machine, repository, "one", "two")

@@ -1,7 +1,6 @@
 """Agents whose models are asked over HTTP, in whole runs: what lands, what it cost, and what a killed worker costs."""
 
 import os
-import re
 import shutil
 import sys
 import threading
@@ -15,64 +14,16 @@ sys.path.append(str(Path(__file__).parent.parent / "workers" / "agents"))
 
 from cli_kit import RECORDINGS, folder_of
 from kit import Machine, Repository, events_of, wait_until, write_plan
+from models_kit import know, planning, writes
 from processes import in_role
 from vendors.answers import Say, Seen
 from vendors.server import VendorServer
 
-from orchestrator import events as e
+from forgepool.orchestrator import events as e
 
-KEY = "ROAD_TEST_KEY"
 RECORDED = RECORDINGS / "claude-success.jsonl"
-PRICE = "{input: 1, cached: 0.1, written: 1.25, output: 5}"
 
 NothingLeft = Callable[[Path, Machine], None]
-
-
-def know(machine: Machine, server: VendorServer) -> None:
-    """The machine's model table: one model on each wire, all of them the server's."""
-    wires = {"anthropic": server.url, "openai-responses": f"{server.url}/v1", "openai-chat": f"{server.url}/v1"}
-    lines = ["accounts:"]
-    lines += [f"  {wire}: {{wire: {wire}, key: {KEY}, base_url: '{url}'}}" for wire, url in wires.items()]
-    lines += ["models:"]
-    lines += [
-        f"  model-{wire}: {{account: {wire}, family: {wire}, window_tokens: 100000, max_output_tokens: 4000, "
-        f"price: {PRICE}}}"
-        for wire in wires
-    ]
-    route = "{primary: model-anthropic, reason: a test, source: here, date: '2026-11-01'}"
-    lines += ["routes:", f"  code: {route}", "budget: model-anthropic"]
-    table = machine.folder / "models.yaml"
-    table.write_text("\n".join(lines) + "\n")
-    machine.variables |= {"FORGEPOOL_MODELS": str(table), KEY: "road-key"}
-
-
-def planning(seen: Seen) -> bool:
-    return "commit_plan" in seen.tools
-
-
-def writes(seen: Seen) -> Say:
-    """Whoever asks, by whatever tools, has the file of its task written."""
-    match = re.search(r"# Task ([a-z-]+):", "".join(seen.texts))
-    task = match[1] if match else "unknown"
-    if planning(seen):
-        return Say(calls=[("commit_plan", {"plan": f"write {task}.txt", "files_to_modify": [f"{task}.txt"]})])
-    if seen.results:
-        return Say(calls=[("finish", {"summary": f"wrote {task}.txt"})] if "finish" in seen.tools else [], text="Done.")
-    line = f"by {task}"
-    calls = {
-        "write_file": {"path": f"{task}.txt", "content": f"{line}\n"},
-        "Write": {"file_path": f"{_worktree(seen)}/{task}.txt", "content": f"{line}\n"},
-        "write": {"filePath": f"{_worktree(seen)}/{task}.txt", "content": f"{line}\n"},
-        "exec_command": {"cmd": f"echo '{line}' > {task}.txt"},
-    }
-    tool = next(name for name in calls if name in seen.tools)
-    return Say(calls=[(tool, calls[tool])])
-
-
-def _worktree(seen: Seen) -> str:
-    """Where a program that wants whole paths says that it is."""
-    match = re.search(r"/[^\s'\"<>\\]*/checkouts/[^\s'\"<>\\/]+/slot-\d+", seen.raw.decode())
-    return match[0] if match else ""
 
 
 AGENTS: dict[str, dict[str, object]] = {
@@ -176,7 +127,14 @@ def test_a_killed_worker_costs_one_turn_and_no_work(
             "name": "killed",
             "checks": {"lines": "test $(wc -l < src/a.txt) = 3"},
             "review": "none",
-            "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"builtin": {}}}],
+            "tasks": [
+                {
+                    "id": "one",
+                    "files": ["src/a.txt"],
+                    "acceptance": ["test $(wc -l < src/a.txt) = 3"],
+                    "agent": {"builtin": {}},
+                }
+            ],
         }
         under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "2")
         assert thinking.wait(60), under_way.said()

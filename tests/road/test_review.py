@@ -17,7 +17,7 @@ from processes import in_role
 from vendors.answers import Answer, Brain, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from orchestrator import events as e
+from forgepool.orchestrator import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 
@@ -349,7 +349,7 @@ def test_a_target_that_others_broke_shuts_the_gate_and_blames_nobody(
     checks = {"cases": {"run": "sh cases.sh", "reports": ["report.xml"]}}
     plan = _plan(ground, tasks, checks=checks, gate={"wave": {"every": 2}})
     under_way = machine.start("run", plan, "--repo", repository.path, "--workers", "2")
-    first = machine.wait_for("wave.answered").event
+    first = machine.wait_for("wave.answered", count=2).event
     assert isinstance(first, e.WaveAnswered) and first.result.verdict == "green"
     green = repository.git("rev-parse", "forgepool/read")
     _push(repository, ground / "theirs", "broken")
@@ -360,13 +360,14 @@ def test_a_target_that_others_broke_shuts_the_gate_and_blames_nobody(
     (halted,) = events_of(machine.journal(), e.GateHalted)
     assert f"all checks on {red[:12]}, after the landings of 'c', 'd' since {green[:12]}" in halted.why
     assert halted.why.endswith(f"on forgepool/read itself at {red[:12]}, failing in cases::one")
-    assert f"the gate is shut: {halted.why}" in said
+    assert f"landing is paused: {halted.why}" in said
     _assert_blameless(machine, repository)
     nothing_left(ground, machine)
 
     _push(repository, ground / "theirs", "fine again")
     _answer(machine.run("resume", machine.the_run()), 0)
     assert [one.result.verdict for one in events_of(machine.journal(), e.WaveAnswered)] == [
+        "green",  # before anything has landed
         "green",
         "base_red",
         "green",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kit import Machine, Ran, Repository, command, events_of, write_plan
 
-from orchestrator import events as e
+from forgepool.orchestrator import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 
@@ -31,12 +31,13 @@ _TASKS = [
         "returned",
         'grep -q "check .sound. exited" "$FORGEPOOL_REASONS" && echo mended > r.txt || echo BROKEN > r.txt',
         files=["r.txt"],
+        attempts=2,
     ),
-    _task("hopeless", "echo BROKEN > h.txt", files=["h.txt"]),
+    _task("hopeless", "echo BROKEN > h.txt", files=["h.txt"], attempts=2),
     _task("after-hopeless", "echo x > ah.txt", files=["ah.txt"], needs=["hopeless"]),
     _task("wanders", "echo w > w.txt; echo extra > extra.txt", files=["w.txt"]),
     _task("unaccepted", "echo u > u.txt", files=["u.txt"], acceptance=["test -f nowhere"], attempts=1),
-    _task("idle", "true", files=["i.txt"], attempts=1),
+    _task("idle", "true", files=["i.txt"], unchanged="fail"),
 ]
 _LANDED = {"lib", "app", "note-a", "note-b", "returned", "wanders"}
 

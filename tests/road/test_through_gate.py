@@ -10,7 +10,7 @@ import pytest
 from gate_kit import GateOf, kept_gate
 from kit import Machine, Ran, command, events_of, write_plan
 
-from orchestrator import events as e
+from forgepool.orchestrator import events as e
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate:
     tasks = [
         task("one", "echo ok > e/one"),
         task("two", "test -e e/one && echo ok > e/two", "one"),
-        task("three", twice),
+        task("three", twice) | {"attempts": 2},
         task("unwanted", "echo ok > e/unwanted"),
         model(there.folder),
     ]
@@ -80,6 +80,9 @@ def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate:
     _assert_landed(gate, there, run, before)
     _assert_told(gate, there, run)
     gate.wait(lambda: not _left(gate, run), "the refs of what has landed to go")
+    again = write_plan(there.folder, {"name": "p", "target": "main", "tasks": tasks[:2]})
+    told = ended(there, 0, "run", again, "--repo", gate.hub.path, "--json").answer["tasks"]
+    assert [one["phase"] for one in told] == ["already_there", "already_there"], "the gate has landed them before"
 
 
 def _assert_landed(gate: GateOf, there: Machine, run: str, before: str) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from repositories import Hub, git
 
-from supervisor.definitions import CheckDefinition
-from supervisor.gate import examine
-from supervisor.lander import land
-from supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
-from supervisor.scans.scanning import RULES
-from workers.settings import Settings
-from worktrees.mirror import Mirror, open_mirror
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate import examine
+from forgepool.supervisor.lander import land
+from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
+from forgepool.supervisor.scans.scanning import RULES
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.mirror import Mirror, open_mirror
 
 UNSCANNED = tuple(sorted(RULES.keys() - {"test-removed", "test-skipped"}))
 """Every rule of the scans, but for those of which the waiver lets tests go from a run as well."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from supervisor.results.evidence import Evidence
-from supervisor.results.judging import Ran
-from supervisor.results.reports import Case, Outcome, Report
+from forgepool.supervisor.results.evidence import Evidence
+from forgepool.supervisor.results.judging import Ran
+from forgepool.supervisor.results.reports import Case, Outcome, Report
 
 TESTS = "tests/test_a.py"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from supervisor.messages import Author, CheckRequest, CheckResult, EntryRef, PersonApproval, ReviewApproval
+from forgepool.supervisor.messages import Author, CheckRequest, CheckResult, EntryRef, PersonApproval, ReviewApproval
 
 TEST = check("! grep -q bad a")
 WRITER = Author(agent="builtin", models=("claude-x",), families=("claude",))
@@ -32,7 +32,7 @@ def told(gate: Gate, green: Green, approval: object) -> tuple[str, str]:
 
 def test_without_an_approval_nothing_lands_that_is_to_be_reviewed(gate: Gate) -> None:
     outcome, detail = told(gate, made(gate), None)
-    assert (outcome, "nobody has approved it" in detail) == ("refused", True)
+    assert (outcome, "it has no approval" in detail) == ("refused", True)
 
 
 def test_what_nobody_wants_reviewed_lands_without(gate: Gate) -> None:
@@ -69,10 +69,10 @@ def test_a_reviewer_of_another_family_lets_it_land(gate: Gate) -> None:
         (Author(agent="builtin", families=("claude", "gpt")), ("gpt",), "was made by the family gpt"),
         (WRITER, (), "does not say of which family"),
         (WRITER, ("unknown",), "does not say of which family"),
-        (Author(agent="builtin", families=("unknown",)), ("gpt",), "nobody can tell of which family"),
-        (Author(agent="builtin", families=("claude", "unknown")), ("gpt",), "nobody can tell of which family"),
-        (Author(agent="aider"), ("gpt",), "nobody can tell of which family"),
-        (Author(), ("gpt",), "nobody can tell of which family"),
+        (Author(agent="builtin", families=("unknown",)), ("gpt",), "is not known; let a person approve it"),
+        (Author(agent="builtin", families=("claude", "unknown")), ("gpt",), "is not known; let a person approve it"),
+        (Author(agent="aider"), ("gpt",), "is not known; let a person approve it"),
+        (Author(), ("gpt",), "is not known; let a person approve it"),
     ],
 )
 def test_nobody_who_may_be_of_the_authors_own_family_lets_it_land(
@@ -126,3 +126,33 @@ def test_a_persons_approval_of_an_earlier_candidate_lets_nothing_land(gate: Gate
     other = gate.entry("one", {"b": "3\n"}, attempt=2)
     outcome, detail = told(gate, green, PersonApproval(commit=other.commit, by="Ada"))
     assert outcome == "refused" and f"Ada has approved {other.commit[:12]}" in detail
+
+
+OTHER_MODEL = {"independence": "other_model"}
+
+
+@pytest.mark.parametrize(
+    ("said", "models", "same_family", "outcome"),
+    [
+        (OTHER_MODEL, ("claude-y",), True, "landed"),
+        (OTHER_MODEL, ("claude-x-2026",), True, "refused"),
+        (OTHER_MODEL, ("claude-y",), False, "refused"),
+        (OTHER_MODEL, (), True, "refused"),
+        ({}, ("claude-y",), True, "refused"),
+    ],
+    ids=["another model", "the same model", "passed off as another family", "of no name", "nobody asked for it"],
+)
+def test_another_model_of_the_family_lets_it_land_where_that_is_asked_for(
+    gate: Gate, said: dict[str, Any], models: tuple[str, ...], same_family: bool, outcome: str
+) -> None:
+    green = made(gate, **said)
+    approval = by(green[1], "claude").model_copy(update={"models": models, "same_family": same_family})
+    assert told(gate, green, approval)[0] == outcome
+
+
+@pytest.mark.parametrize(("review", "outcome"), [("required", "refused"), ("self-other-model", "landed")])
+def test_the_target_decides_who_reviews_before_the_plan(gate: Gate, review: str, outcome: str) -> None:
+    gate.hub.commit({"forgepool.yaml": f"version: 1\nchecks: {{own: test -e a}}\nreview: {review}\n"})
+    green = made(gate, independence="other_model" if review == "required" else "other_family")
+    approval = by(green[1], "claude").model_copy(update={"models": ("claude-y",), "same_family": True})
+    assert told(gate, green, approval)[0] == outcome

@@ -5,11 +5,11 @@ from itertools import count
 import pytest
 from gates import Gate, check
 
-from supervisor.checks.certificates import Inputs, certify, definition_digest, environment, unproven
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import Certificate
-from worktrees.compose import tree_of
-from worktrees.git import CommitId, TreeId
+from forgepool.supervisor.checks.certificates import Inputs, certify, definition_digest, environment, unproven
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import Certificate
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId, TreeId
 
 PYTHON = check("make test", "test", paths=("src", "tests"))
 DOCS = check("make docs", "docs", paths=("docs",))

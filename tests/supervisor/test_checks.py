@@ -58,7 +58,7 @@ def test_a_check_that_changes_tracked_files_proves_nothing(gate: Gate, changing:
     assert (found.verdict, found.certificates) == ("red", ())
     assert (found.failures[0].check, found.failures[0].how) == ("fmt", "refused")
     said = f"it changed tracked files: {paths}; a check must leave the tree as it found it"
-    assert found.detail == f"check 'fmt' is not taken for green on the composed tree: {said}"
+    assert found.detail == f"check 'fmt' is not taken for green when merged into main: {said}"
     assert said in found.failures[0].log_tail
 
 

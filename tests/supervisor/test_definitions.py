@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.definitions import (
+from forgepool.supervisor.definitions import (
     CheckDefinition,
     GateFile,
     ScanRules,
@@ -11,9 +11,9 @@ from supervisor.definitions import (
     read_gate_file,
     unknown_uses,
 )
-from workers.documents import read
-from workers.messages import CachedFolder
-from workers.mistakes import DocumentWrong
+from forgepool.workers.documents import read
+from forgepool.workers.messages import CachedFolder
+from forgepool.workers.mistakes import DocumentWrong
 
 LIST = """\
 version: 1
@@ -122,6 +122,8 @@ def test_a_gate_survives_the_wire() -> None:
             "5: 'waive' of 'scans' has no rule 'placeholders'; did you mean 'placeholder'?",
         ),
         ("version: 1\nchecks: {a: b}\nscans: {protects: [x]}", "3: 'scans' has an unknown key 'protects'"),
+        ("version: 1\nchecks: {a: b}\nscans: {people: none}", "3: 'people' of 'scans' must be"),
+        ("version: 1\nchecks: {a: b}\nscans: {max_file_mb: 0}", "3: 'max_file_mb' of 'scans' must be"),
         ("version: 1\nchecks: {a: b}\nreview: maybe", "3: 'review' must be 'required', is 'maybe'"),
     ],
 )

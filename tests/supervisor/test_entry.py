@@ -2,8 +2,8 @@
 
 import pytest
 
-from supervisor import entry
-from workers.wire import CHECKS, LANDINGS, REVIEWS, Job, app
+from forgepool.supervisor import entry
+from forgepool.workers.wire import CHECKS, LANDINGS, REVIEWS, Job, app
 
 
 @pytest.mark.parametrize(("job", "queue"), [(entry.check, CHECKS), (entry.review, REVIEWS), (entry.land, LANDINGS)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.findings import Category, ReviewFinding, Severity, Treatment, blocking, treatment
+from forgepool.supervisor.findings import Category, ReviewFinding, Severity, Treatment, blocking, treatment
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 CATEGORIES: tuple[Category, ...] = get_args(Category)

@@ -7,9 +7,9 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.checks.certificates import Inputs, unproven
-from supervisor.messages import CheckResult, Flake
-from worktrees.git import TreeId
+from forgepool.supervisor.checks.certificates import Inputs, unproven
+from forgepool.supervisor.messages import CheckResult, Flake
+from forgepool.worktrees.git import TreeId
 
 GREP = check("! grep -q bad a b")
 

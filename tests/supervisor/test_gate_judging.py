@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from supervisor.messages import CheckResult, Flake
+from forgepool.supervisor.messages import CheckResult, Flake
 
 RUNNER = """\
 mkdir -p out

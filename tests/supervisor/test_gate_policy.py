@@ -2,8 +2,8 @@
 
 import pytest
 
-from supervisor.definitions import read_gate_file
-from workers.mistakes import DocumentWrong
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.workers.mistakes import DocumentWrong
 
 
 def test_rules_and_hosts_are_read_beside_the_checks() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
 
 TEST = check("! grep -q bad a")
 CONFLICT = "<<<<<<< ours\n1\n=======\n2\n>>>>>>> theirs\n"
@@ -78,7 +78,7 @@ def test_what_wants_a_look_is_let_through_to_a_review(gate: Gate, who: str) -> N
     found = gate.examine(request)
     assert (found.verdict, {each.weight for each in found.findings}) == ("green", {"attention"})
     landed = gate.land(gate.landing(request, found))
-    assert landed.outcome == "refused" and "nobody has approved it" in landed.detail
+    assert landed.outcome == "refused" and "it has no approval" in landed.detail
 
 
 def test_what_blocks_is_kept_out_whoever_looks(gate: Gate) -> None:

@@ -8,10 +8,10 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.checks.certificates import certificate_key, certify
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import Certificate, CheckRequest, CheckResult
-from workers.refs import marker_ref
+from forgepool.supervisor.checks.certificates import certificate_key, certify
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import Certificate, CheckRequest, CheckResult
+from forgepool.workers.refs import marker_ref
 
 TEST = check("! grep -q bad a")
 

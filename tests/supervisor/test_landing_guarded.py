@@ -4,8 +4,8 @@ import pytest
 from gates import Gate, check
 from pydantic import SecretStr
 
-from supervisor.lander import land
-from worktrees.protect import protect
+from forgepool.supervisor.lander import land
+from forgepool.worktrees.protect import protect
 
 TEST = check("! grep -q bad a")
 

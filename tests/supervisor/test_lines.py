@@ -3,8 +3,8 @@
 import pytest
 from gates import check
 
-from supervisor.checks.lines import line_of, lines_of
-from supervisor.definitions import CheckDefinition
+from forgepool.supervisor.checks.lines import line_of, lines_of
+from forgepool.supervisor.definitions import CheckDefinition
 
 
 def one(name: str, *uses: str, cost_s: float | None = None) -> CheckDefinition:

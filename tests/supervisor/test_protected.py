@@ -9,15 +9,15 @@ from gates import check
 from judged_runs import case, told, untold
 from repositories import Hub, git
 
-from supervisor.results.evidence import Evidence
-from supervisor.results.judging import Ran, judge
-from supervisor.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
-from supervisor.results.reports import Report
-from supervisor.results.test_paths import Role
-from supervisor.results.touched import Cover, Touched, cover_of, touched_by
-from worktrees.changes import changes
-from worktrees.diff import FileDiff, Line, tree_diff
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.results.evidence import Evidence
+from forgepool.supervisor.results.judging import Ran, judge
+from forgepool.supervisor.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
+from forgepool.supervisor.results.reports import Report
+from forgepool.supervisor.results.test_paths import Role
+from forgepool.supervisor.results.touched import Cover, Touched, cover_of, touched_by
+from forgepool.worktrees.changes import changes
+from forgepool.worktrees.diff import FileDiff, Line, tree_diff
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 TIP = {
     "src/a.py": "A = 1\n",

@@ -14,21 +14,21 @@ import pytest
 from gates import Gate, never
 from repositories import Hub, git
 
-from supervisor.checks.running import Place
-from supervisor.definitions import RegenerateDefinition
-from supervisor.demands import regenerated
-from supervisor.gate import entries_in
-from supervisor.messages import CheckResult, EntryRef, LandingStyle
-from supervisor.regeneration.kept import Kept
-from supervisor.regeneration.keys import counts, is_made, key_of
-from supervisor.regeneration.network import network_trouble
-from supervisor.regeneration.patches import own_patch_id
-from supervisor.regeneration.remaking import remaking
-from supervisor.screening import screen
-from workers.refs import made_ref
-from worktrees.compose import Composed, Conflict, compose, tree_of
-from worktrees.git import CommitId
-from worktrees.overlay import files_of, tree_with
+from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.definitions import RegenerateDefinition
+from forgepool.supervisor.demands import regenerated
+from forgepool.supervisor.gate import entries_in
+from forgepool.supervisor.messages import CheckResult, EntryRef, LandingStyle
+from forgepool.supervisor.regeneration.kept import Kept
+from forgepool.supervisor.regeneration.keys import counts, is_made, key_of
+from forgepool.supervisor.regeneration.network import network_trouble
+from forgepool.supervisor.regeneration.patches import own_patch_id
+from forgepool.supervisor.regeneration.remaking import remaking
+from forgepool.supervisor.screening import screen
+from forgepool.workers.refs import made_ref
+from forgepool.worktrees.compose import Composed, Conflict, compose, tree_of
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.overlay import files_of, tree_with
 
 CAT = "cat in/* > gen.lock"
 RANDOM = "{ cat in/*; date +%N; cat /proc/sys/kernel/random/uuid; } > gen.lock"
@@ -413,7 +413,10 @@ def test_what_an_entry_changes_of_the_command_is_not_run_before_a_person_has_let
     ground(world)
     found = world.examine(world.request(evil))
     assert (found.verdict, found.about) == ("conflict", "x")
-    assert "in make.sh: the command that makes gen.lock runs these, and only a person may let" in found.detail
+    assert (
+        "in make.sh: the command that makes gen.lock runs these, so they change only with a person's leave"
+        in found.detail
+    )
     assert not (world.folder / "ran").exists()
     assert kept_refs(world) == []
     let_in(world, evil.model_copy(update={"grants": ("make.sh", "gen.lock")}))

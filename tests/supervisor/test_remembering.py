@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
 
 TEST = check("! grep -q bad a b")
 

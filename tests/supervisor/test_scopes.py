@@ -3,11 +3,11 @@
 import pytest
 from gates import Gate, check
 
-from supervisor.checks.certificates import counted
-from supervisor.definitions import CheckDefinition, read_gate_file
-from supervisor.demands import NotConfigured, demands_of
-from supervisor.lanes import Lanes, TargetLanes
-from workers.mistakes import DocumentWrong
+from forgepool.supervisor.checks.certificates import counted
+from forgepool.supervisor.definitions import CheckDefinition, read_gate_file
+from forgepool.supervisor.demands import NotConfigured, demands_of
+from forgepool.supervisor.lanes import Lanes, TargetLanes
+from forgepool.workers.mistakes import DocumentWrong
 
 FILE = """\
 version: 1

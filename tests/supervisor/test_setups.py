@@ -7,9 +7,9 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from supervisor.definitions import CheckDefinition
-from workers.messages import CachedFolder
-from workers.sandbox.layers import why_level_fails
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.workers.messages import CachedFolder
+from forgepool.workers.sandbox.layers import why_level_fails
 
 in_bubblewrap = pytest.mark.skipif(
     why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap"
@@ -65,7 +65,7 @@ def test_a_set_up_that_fails_is_red_and_leaves_no_cache(gate: Gate, count: Path)
     entry = gate.entry("one", {"broken": "x\n", "lock": "2\n"})
     found = gate.examine(gate.request(entry, checked))
     assert (found.verdict, found.failures[0].check) == ("red", "test")
-    assert found.detail == "the set-up of check 'test' exited with 1 on the composed tree"
+    assert found.detail == "the set-up of check 'test' exited with 1 when merged into main"
     assert not list((gate.settings.cache / "setups").glob("*/")), "nothing of it is kept"
 
 

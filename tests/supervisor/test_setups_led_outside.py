@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from supervisor.definitions import CheckDefinition
-from workers.messages import CachedFolder
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.workers.messages import CachedFolder
 
 
 @pytest.fixture

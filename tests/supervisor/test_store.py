@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from supervisor.checks import store as stores
-from supervisor.checks.store import KEPT_S, MOST_KEPT, Said, Store, opened
-from supervisor.results.evidence import Evidence
-from supervisor.results.judging import Ran
+from forgepool.supervisor.checks import store as stores
+from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Said, Store, opened
+from forgepool.supervisor.results.evidence import Evidence
+from forgepool.supervisor.results.judging import Ran
 
 RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
 

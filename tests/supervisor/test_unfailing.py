@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from supervisor.checks.unfailing import why_unfailing
+from forgepool.supervisor.checks.unfailing import why_unfailing
 
 UNFAILING = [
     "true",

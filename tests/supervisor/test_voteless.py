@@ -3,9 +3,9 @@
 import pytest
 from gates import Gate, check
 
-from supervisor.definitions import read_gate_file
-from supervisor.messages import CheckResult
-from workers.mistakes import DocumentWrong
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.messages import CheckResult
+from forgepool.workers.mistakes import DocumentWrong
 
 GREEN = check("test -e a")
 

@@ -6,8 +6,8 @@ import pytest
 from gates import Gate, check
 from pydantic import ValidationError
 
-from supervisor.definitions import CheckDefinition
-from supervisor.messages import CheckRequest, CheckResult, Flake, LandRequest
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.messages import CheckRequest, CheckResult, Flake, LandRequest
 
 GREP = check("! grep -q bad a", "grep")
 

@@ -6,12 +6,12 @@ from typing import Any
 from vendors.answers import Wire
 from vendors.server import VendorServer
 
-from workers.llm.anthropic import AnthropicMessages
-from workers.llm.endpoint import Endpoint
-from workers.llm.messages import Text, ToolResult, Turn, user
-from workers.llm.openai_chat import OpenAIChat
-from workers.llm.openai_responses import OpenAIResponses
-from workers.llm.provider import Provider, Request, ToolOffer
+from forgepool.workers.llm.anthropic import AnthropicMessages
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.llm.openai_chat import OpenAIChat
+from forgepool.workers.llm.openai_responses import OpenAIResponses
+from forgepool.workers.llm.provider import Provider, Request, ToolOffer
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "sk-test-0123456789"

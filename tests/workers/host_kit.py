@@ -9,10 +9,10 @@ sys.path.append(str(Path(__file__).parent.parent / "worktrees"))
 
 from repositories import git, write
 
-from workers.messages import WorkOrder, WorkResult
-from workers.orders import carry_out
-from workers.settings import Settings
-from workers.transcript import Entry, read_transcript
+from forgepool.workers.messages import WorkOrder, WorkResult
+from forgepool.workers.orders import carry_out
+from forgepool.workers.settings import Settings
+from forgepool.workers.transcript import Entry, read_transcript
 
 FILES = {"a": "1\n", "b": "1\n"}
 

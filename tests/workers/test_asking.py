@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.answers import read
-from workers.asking import PathsAnswer, PathsAsked, ask_paths, reply
-from workers.messages import CommandAgent, WorkOrder
-from workers.wire import Redis
+from forgepool.workers.answers import read
+from forgepool.workers.asking import PathsAnswer, PathsAsked, ask_paths, reply
+from forgepool.workers.messages import CommandAgent, WorkOrder
+from forgepool.workers.wire import Redis
 
 ORDER = WorkOrder(
     order_id="r.a.1",

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from workers.answers import Started, read
-from workers.leases import Holder, fence, holders
-from workers.messages import WorkResult
-from workers.wire import Redis
+from forgepool.workers.answers import Started, read
+from forgepool.workers.leases import Holder, fence, holders
+from forgepool.workers.messages import WorkResult
+from forgepool.workers.wire import Redis
 
 # A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
 _WORKER = """
 import os, signal, sys, time
-from workers.delivery import Delivery, deliver
-from workers.logs import log_to_stderr
-from workers.messages import WorkResult
+from forgepool.workers.delivery import Delivery, deliver
+from forgepool.workers.logs import log_to_stderr
+from forgepool.workers.messages import WorkResult
 
 log_to_stderr()
 message_id, start_by, work = sys.argv[1:]

@@ -10,16 +10,16 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import Files, order, repository
 
-from workers.hints.definitions import defined, identifiers
-from workers.hints.hint import Hint, best, rendered
-from workers.hints.history import companions
-from workers.hints.model import hints_by_model
-from workers.hints.named import named_files
-from workers.hints.rules import hintable_paths, hints_by_rule
-from workers.llm.messages import StopReason, Text, Turn, Usage
-from workers.llm.provider import Hear, ModelFailed, Request, deaf
-from workers.messages import Prior
-from worktrees.git import CommitId, Git, GitFailed
+from forgepool.workers.hints.definitions import defined, identifiers
+from forgepool.workers.hints.hint import Hint, best, rendered
+from forgepool.workers.hints.history import companions
+from forgepool.workers.hints.model import hints_by_model
+from forgepool.workers.hints.named import named_files
+from forgepool.workers.hints.rules import hintable_paths, hints_by_rule
+from forgepool.workers.llm.messages import StopReason, Text, Turn, Usage
+from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
+from forgepool.workers.messages import Prior
+from forgepool.worktrees.git import CommitId, Git, GitFailed
 
 PATHS = (
     "Makefile",

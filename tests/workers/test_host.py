@@ -10,9 +10,9 @@ from pathlib import Path
 
 from servers import RedisServer
 
-from workers.presence import Present, present
-from workers.sandbox import tree
-from workers.wire import Redis, connect
+from forgepool.workers.presence import Present, present
+from forgepool.workers.sandbox import tree
+from forgepool.workers.wire import Redis, connect
 
 
 def until(what: Callable[[], bool], within_s: float = 30.0) -> None:
@@ -27,7 +27,7 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
 ) -> None:
     host = subprocess.Popen(
         [
-            *(sys.executable, "-m", "orchestrator", "worker", "--quiet", "--queues", "orders,checks"),
+            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders,checks"),
             *("--concurrency", "2", "--broker", redis_url, "--log", str(tmp_path / "worker.log")),
         ],
         env={
@@ -70,7 +70,7 @@ def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
     places.mkdir()
     host = subprocess.Popen(
         [
-            *(sys.executable, "-m", "orchestrator", "worker", "--quiet", "--concurrency", "1"),
+            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--concurrency", "1"),
             *("--broker", f"unix://guest:pw@{server.url.removeprefix('unix://')}", "--log", str(tmp_path / "log")),
         ],
         env={

@@ -11,8 +11,8 @@ sys.path.append(str(Path(__file__).parent))
 from host_kit import Host as AnyHost
 from repositories import git
 
-from workers.messages import CommandAgent, WorkOrder, WorkResult
-from workers.orders import carry_out
+from forgepool.workers.messages import CommandAgent, WorkOrder, WorkResult
+from forgepool.workers.orders import carry_out
 
 
 class Host(AnyHost):
@@ -69,6 +69,16 @@ def test_without_a_candidate_the_outcome_says_whose_doing_it_was(
     assert (done.outcome, done.commit) == (outcome, None), done
     assert detail in done.detail and done.detail
     assert "refs/forgepool/r" not in git(host.hub, "for-each-ref", "--format=%(refname)")
+
+
+def test_changing_nothing_is_no_change_only_while_the_acceptance_commands_are_green(host: Host) -> None:
+    """Nothing else shows that the work is there."""
+    green = host.carry_out("true", unchanged="ok", acceptance=("test -e a",))
+    assert (green.outcome, green.commit) == ("no_change", None)
+    red = host.carry_out("true", unchanged="ok", acceptance=("test -e nowhere",))
+    assert (red.outcome, red.commit) == ("verify_failed", None)
+    failed = host.carry_out("exit 3", unchanged="ok")
+    assert failed.outcome == "agent_failed", "a command that failed is not one that had nothing to do"
 
 
 def test_an_order_delivered_twice_gives_one_candidate(host: Host) -> None:

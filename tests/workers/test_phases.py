@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.llm.messages import Text, Turn, user
-from workers.messages import PhaseName, Reply, Spent
-from workers.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
-from workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
+from forgepool.workers.llm.messages import Text, Turn, user
+from forgepool.workers.messages import PhaseName, Reply, Spent
+from forgepool.workers.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
+from forgepool.workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
 
 REPLY = Reply(question="which?", answer="the left one", by="ann")
 

@@ -9,17 +9,17 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import repository
 
-from workers.mistakes import DocumentWrong
-from workers.prompts.blocks import system_blocks
-from workers.skills.library import builtin_skill, builtin_skills, find_skill
-from workers.skills.narrowing import narrowed
-from workers.skills.role import Skill, parse_skill
-from workers.tools.edit import EDIT_FILE
-from workers.tools.endings import ASK
-from workers.tools.read import READ_FILE
-from workers.tools.run import BASH
-from workers.tools.tool import Answer, Arguments, Tool, typed
-from workers.tools.write import WRITE_FILE
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.prompts.blocks import system_blocks
+from forgepool.workers.skills.library import builtin_skill, builtin_skills, find_skill
+from forgepool.workers.skills.narrowing import narrowed
+from forgepool.workers.skills.role import Skill, parse_skill
+from forgepool.workers.tools.edit import EDIT_FILE
+from forgepool.workers.tools.endings import ASK
+from forgepool.workers.tools.read import READ_FILE
+from forgepool.workers.tools.run import BASH
+from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.write import WRITE_FILE
 
 ABROAD = typed("docs__fetch", "of another program", Arguments, lambda given, place: Answer(text=""), kind="read")
 CONFIRM = typed("confirm_red_phase", "runs a test", Arguments, lambda given, place: Answer(text=""), kind="run")

@@ -13,10 +13,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import conversation, read
 
-from workers.excerpts import excerpts
-from workers.shell_words import is_test, reads_only
-from workers.summary import FileRead, Summary, rendered, stretches, summarised, synthetic_plan
-from workers.transcript import Committed
+from forgepool.workers.excerpts import excerpts
+from forgepool.workers.shell_words import is_test, reads_only
+from forgepool.workers.summary import FileRead, Summary, rendered, stretches, summarised, synthetic_plan
+from forgepool.workers.transcript import Committed
 
 RED = "![exit status 1, 0.3 s]\n1 failed in 0.10s"
 

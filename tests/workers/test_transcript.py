@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
-from workers.messages import Spent
-from workers.transcript import (
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.messages import Spent
+from forgepool.workers.transcript import (
     Answered,
     Entry,
     Finished,

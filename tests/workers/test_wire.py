@@ -11,9 +11,9 @@ import pytest
 from redis.exceptions import ResponseError
 from servers import RedisServer
 
-from workers.entry import run_order
-from workers.messages import CommandAgent, WorkOrder
-from workers.wire import (
+from forgepool.workers.entry import run_order
+from forgepool.workers.messages import CommandAgent, WorkOrder
+from forgepool.workers.wire import (
     BrokerAway,
     BrokerRefused,
     Redis,
@@ -28,9 +28,9 @@ from workers.wire import (
 # A process has one broker in its life.
 _SENDS = """
 import sys
-from workers.entry import run_order
-from workers.messages import WorkOrder
-from workers.wire import BrokerAway, send, use_broker
+from forgepool.workers.entry import run_order
+from forgepool.workers.messages import WorkOrder
+from forgepool.workers.wire import BrokerAway, send, use_broker
 
 use_broker(sys.argv[1])
 try:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from worktrees.beneath import Beneath
-from worktrees.copies import InTheWay, copy_folder
+from forgepool.worktrees.beneath import Beneath
+from forgepool.worktrees.copies import InTheWay, copy_folder
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repositories import git as by_hand
 
-from worktrees import diff
-from worktrees.compose import tree_of
-from worktrees.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
-from worktrees.git import CommitId, Git, GitFailed, TreeId
-from worktrees.hunks import parsed_hunks
+from forgepool.worktrees import diff
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
+from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.hunks import parsed_hunks
 
 Files = Mapping[str, bytes | tuple[str, bytes]]
 _NONE = "000000"

@@ -9,10 +9,10 @@ import pytest
 from repositories import Hub, git
 from swapping import swapped
 
-from worktrees.checkout import Checkout, Unusable, lease_checkout
-from worktrees.fence import Fence, fence_holds
-from worktrees.git import Git, GitFailed
-from worktrees.mirror import Mirror
+from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.fence import Fence, fence_holds
+from forgepool.worktrees.git import Git, GitFailed
+from forgepool.worktrees.mirror import Mirror
 
 _FILES = 30
 _FOR_S = 4.0

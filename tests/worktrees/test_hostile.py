@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from worktrees.candidate import commit_candidate
-from worktrees.changes import changes
-from worktrees.checkout import Checkout, Unusable, lease_checkout
-from worktrees.compose import Composed, Entry, compose, tree_of
-from worktrees.mirror import Mirror, open_mirror
-from worktrees.prune import prune_checkouts
+from forgepool.worktrees.candidate import commit_candidate
+from forgepool.worktrees.changes import changes
+from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.prune import prune_checkouts
 
 HOOKS = (
     *("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "pre-push", "post-commit"),

@@ -13,13 +13,13 @@ import pytest
 from hostile import ODD_NAMES, Aims, hostile_repository
 from repositories import Hub, git, nest
 
-from worktrees.candidate import commit_candidate
-from worktrees.changes import changes, read_file, tree_paths
-from worktrees.checkout import Checkout, Unusable, lease_checkout
-from worktrees.compose import Composed, Entry, compose, tree_of
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror, open_mirror
-from worktrees.push import Pushed, RefUpdate
+from forgepool.worktrees.candidate import commit_candidate
+from forgepool.worktrees.changes import changes, read_file, tree_paths
+from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.push import Pushed, RefUpdate
 
 Deed = Callable[[Checkout, Path], None]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from worktrees.compose import Composed, Entry, compose, tree_of
-from worktrees.git import CommitId, GitFailed, TreeId
-from worktrees.mirror import Mirror, MissingCommit, open_mirror
-from worktrees.push import RefUpdate
-from worktrees.target import (
+from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.worktrees.push import RefUpdate
+from forgepool.worktrees.target import (
     CertificateMismatch,
     Moved,
     NotMoved,

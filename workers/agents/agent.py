@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never
 
-from workers.llm.provider import Trouble
-from workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
-from workers.sandbox.confinement import Confinement
+from forgepool.workers.llm.provider import Trouble
+from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
+from forgepool.workers.sandbox.confinement import Confinement
 
 if TYPE_CHECKING:
-    from workers.bench import Bench
+    from forgepool.workers.bench import Bench
 
 AgentEnding = Literal[
     "finished",
@@ -81,19 +81,19 @@ def perform(assignment: Assignment, bench: "Bench", *, stop: Callable[[], bool])
     """Has the order's agent work in the worktree. When this returns, nothing that it started is alive."""
     match assignment.order.agent:
         case CommandAgent(run=script):
-            from workers.agents.command import perform_command
+            from forgepool.workers.agents.command import perform_command
 
             return perform_command(assignment, script, stop=stop)
         case ScriptedAgent(script=script):
-            from workers.agents.builtin import perform_scripted
+            from forgepool.workers.agents.builtin import perform_scripted
 
             return perform_scripted(assignment, bench, script, stop=stop)
         case BuiltinAgent() as agent:
-            from workers.agents.builtin import perform_builtin
+            from forgepool.workers.agents.builtin import perform_builtin
 
             return perform_builtin(assignment, bench, agent, stop=stop)
         case CliAgent() as agent:
-            from workers.agents.cli.fleet import perform_in_fleet
+            from forgepool.workers.agents.cli.fleet import perform_in_fleet
 
             return perform_in_fleet(assignment, bench, agent, stop=stop)
         case other:

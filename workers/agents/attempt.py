@@ -10,36 +10,36 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from workers.agents.agent import AgentAnswer, AgentEnding, Assignment
-from workers.agents.summoning import Asked, Summoner
-from workers.agents.toolbox import Toolbox
-from workers.agents.words import TaskWords
-from workers.bench import Bench
-from workers.context.archive import Archive
-from workers.context.choice import ADVISORY, in_force
-from workers.context.live import Context, nobody_wants
-from workers.context.state import Profile
-from workers.context.wishes import tell_rebuilt
-from workers.exchanges import exchanges
-from workers.hints.hint import rendered
-from workers.hints.model import Guess
-from workers.llm.messages import Text, user
-from workers.llm.provider import ModelFailed, Provider
-from workers.loop import Brief, Outcome, Talk
-from workers.messages import PhaseName
-from workers.meter import Meter, Price, added, used
-from workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
-from workers.progress import HubKeeper
-from workers.resuming import attempts_in
-from workers.rulings import Rulings
-from workers.summary import summarised, synthetic_plan
-from workers.tools.compact import COMPACT
-from workers.tools.endings import FINISH
-from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, shown
-from workers.tools.workplace import Workplace
-from workers.transcript import Committed, Noted, Rebuilt, Said, Started, Transcript, now
-from workers.verify import Finding
+from forgepool.workers.agents.agent import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.agents.summoning import Asked, Summoner
+from forgepool.workers.agents.toolbox import Toolbox
+from forgepool.workers.agents.words import TaskWords
+from forgepool.workers.bench import Bench
+from forgepool.workers.context.archive import Archive
+from forgepool.workers.context.choice import ADVISORY, in_force
+from forgepool.workers.context.live import Context, nobody_wants
+from forgepool.workers.context.state import Profile
+from forgepool.workers.context.wishes import tell_rebuilt
+from forgepool.workers.exchanges import exchanges
+from forgepool.workers.hints.hint import rendered
+from forgepool.workers.hints.model import Guess
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.provider import ModelFailed, Provider
+from forgepool.workers.loop import Brief, Outcome, Talk
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.meter import Meter, Price, added, used
+from forgepool.workers.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
+from forgepool.workers.progress import HubKeeper
+from forgepool.workers.resuming import attempts_in
+from forgepool.workers.rulings import Rulings
+from forgepool.workers.summary import summarised, synthetic_plan
+from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.endings import FINISH
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import read_text, shown
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Committed, Noted, Rebuilt, Said, Started, Transcript, now
+from forgepool.workers.verify import Finding
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0

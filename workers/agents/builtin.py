@@ -11,41 +11,41 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from workers.agents.agent import AgentAnswer, Assignment
-from workers.agents.attempt import Attempt, Model, Models
-from workers.agents.command import task_variables, write_reasons
-from workers.agents.families import families_of
-from workers.agents.narration import narrated
-from workers.agents.servers import served
-from workers.agents.summoning import Asked
-from workers.agents.told import hinted, told
-from workers.agents.toolbox import Toolbox
-from workers.agents.words import TaskWords, moved
-from workers.bench import Bench
-from workers.concealing import hider
-from workers.context.choice import begin_with, chosen
-from workers.context.profiles.registry import UnknownProfile
-from workers.context.wishes import wished_profile
-from workers.exchanges import exchanges, text_argument
-from workers.hints.model import Guess
-from workers.llm.chain import Chain
-from workers.llm.open import keys_of, open_models
-from workers.llm.provider import ModelFailed
-from workers.llm.retry import Patience
-from workers.llm.scripted import MODEL, ScriptedModel
-from workers.llm.table import Table, read_table
-from workers.messages import BuiltinAgent, PhaseName, WorkOrder
-from workers.meter import Meter
-from workers.mistakes import DocumentWrong
-from workers.phases import Course, facts
-from workers.progress import kept
-from workers.resuming import begin, limits_with
-from workers.sandbox.background import Background
-from workers.settings import Settings
-from workers.tools.red_phase import CONFIRM, Red, RedPhase
-from workers.tools.workplace import Workplace
-from workers.transcript import Entry, Noted, Transcript, now
-from worktrees.git import Git
+from forgepool.workers.agents.agent import AgentAnswer, Assignment
+from forgepool.workers.agents.attempt import Attempt, Model, Models
+from forgepool.workers.agents.command import task_variables, write_reasons
+from forgepool.workers.agents.families import families_of
+from forgepool.workers.agents.narration import narrated
+from forgepool.workers.agents.servers import served
+from forgepool.workers.agents.summoning import Asked
+from forgepool.workers.agents.told import hinted, told
+from forgepool.workers.agents.toolbox import Toolbox
+from forgepool.workers.agents.words import TaskWords, moved
+from forgepool.workers.bench import Bench
+from forgepool.workers.concealing import hider
+from forgepool.workers.context.choice import begin_with, chosen
+from forgepool.workers.context.profiles.registry import UnknownProfile
+from forgepool.workers.context.wishes import wished_profile
+from forgepool.workers.exchanges import exchanges, text_argument
+from forgepool.workers.hints.model import Guess
+from forgepool.workers.llm.chain import Chain
+from forgepool.workers.llm.open import keys_of, open_models
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.retry import Patience
+from forgepool.workers.llm.scripted import MODEL, ScriptedModel
+from forgepool.workers.llm.table import Table, read_table
+from forgepool.workers.messages import BuiltinAgent, PhaseName, WorkOrder
+from forgepool.workers.meter import Meter
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.phases import Course, facts
+from forgepool.workers.progress import kept
+from forgepool.workers.resuming import begin, limits_with
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.settings import Settings
+from forgepool.workers.tools.red_phase import CONFIRM, Red, RedPhase
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Entry, Noted, Transcript, now
+from forgepool.worktrees.git import Git
 
 _TAIL_CHARACTERS = 16_000
 _SCRIPTED_WINDOW = 200_000

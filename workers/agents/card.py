@@ -5,8 +5,10 @@ The same order and sections give the same bytes. The task's own words are never 
 made elsewhere (`material`, `hints`, `priors`) and given as text.
 """
 
-from workers.agents.material import quoted
-from workers.messages import ReasonPack, Reply, WorkOrder
+from forgepool.workers.agents.material import quoted
+from forgepool.workers.messages import ReasonPack, Reply, WorkOrder
+
+_MOST_ASSETS = 50
 
 
 def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", priors: str = "", files: str = "") -> str:
@@ -24,6 +26,9 @@ def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", prior
         parts.append("## Files you may write\n" + _listed(order.files))
     if order.network:
         parts.append("## Hosts that commands may reach\n" + _listed(order.network))
+    if order.assets is not None:
+        named = _listed(order.assets.paths[:_MOST_ASSETS])
+        parts.append("## Files of the plan, read-only in the folder $FORGEPOOL_ASSETS\n" + named)
     if order.acceptance:
         parts.append("## Commands that must succeed\n" + _listed(order.acceptance))
     parts += [section.strip("\n") for section in (conventions, priors, hints, files) if section]

@@ -8,9 +8,9 @@ from typing import assert_never
 
 from pydantic import TypeAdapter
 
-from workers.agents.agent import AgentAnswer, AgentEnding, Assignment
-from workers.messages import ReasonPack, Spent, WorkOrder
-from workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.agents.agent import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.messages import ReasonPack, Spent, WorkOrder
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
@@ -33,7 +33,7 @@ def perform_command(assignment: Assignment, script: str, *, stop: Callable[[], b
         stop=stop,
     )
     ending, detail = _judged(ended)
-    return AgentAnswer(ended=ending, detail=detail, log_tail=ended.tail, spent=Spent(seconds=ended.seconds))
+    return AgentAnswer(ended=ending, detail=detail, log_tail=ended.excerpt, spent=Spent(seconds=ended.seconds))
 
 
 def task_variables(order: WorkOrder, reasons: Path) -> dict[str, str]:

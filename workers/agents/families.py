@@ -8,9 +8,9 @@ guess, and where a table and a model's own name say two different things, both c
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from workers.llm.router import Candidate
-from workers.llm.table import Table
-from workers.messages import CliProgram
+from forgepool.workers.llm.router import Candidate
+from forgepool.workers.llm.table import Table
+from forgepool.workers.messages import CliProgram
 
 UNKNOWN = "unknown"
 
@@ -109,6 +109,13 @@ def are_apart(one: str, families: Collection[str]) -> bool:
     """The same of a family by its word alone."""
     plain = _plain(one)
     return UNKNOWN not in (plain, *families) and plain not in {_plain(family) for family in families}
+
+
+def is_same_model(name: str, others: Iterable[str]) -> bool:
+    """Whether a model may be one of the others; a name that begins as another does counts as the same model."""
+    own = name.casefold().rpartition("/")[2]
+    stems = (other.casefold().rpartition("/")[2] for other in others)
+    return any(own.startswith(other) or other.startswith(own) for other in stems)
 
 
 def _of_one(name: str, table: Table | None) -> Iterator[str]:

@@ -7,8 +7,8 @@ that no line of it can look like one of the card's own.
 
 from collections.abc import Iterable, Sequence
 
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git, GitFailed
 
 CONVENTIONS = ("AGENTS.md", "CLAUDE.md")
 _CONVENTION_CHARACTERS = 8_000

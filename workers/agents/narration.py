@@ -12,9 +12,9 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
-from workers.messages import Spent
-from workers.transcript import (
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
+from forgepool.workers.messages import Spent
+from forgepool.workers.transcript import (
     Answered,
     Committed,
     Entry,

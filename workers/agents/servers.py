@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.lsp.servers import LanguageServers
-from workers.mcp.servers import McpServers
-from workers.messages import PhaseName
-from workers.sandbox.confinement import Confinement
-from workers.settings import Settings, secret
-from workers.tool_config import read_tool_config
-from workers.tools.mcp import mcp_tools
-from workers.tools.symbols import symbol_tools
-from workers.tools.tool import Tool
+from forgepool.workers.lsp.servers import LanguageServers
+from forgepool.workers.mcp.servers import McpServers
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.settings import Settings, secret
+from forgepool.workers.tool_config import read_tool_config
+from forgepool.workers.tools.mcp import mcp_tools
+from forgepool.workers.tools.symbols import symbol_tools
+from forgepool.workers.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from workers.context.questions import Before
-from workers.context.state import Question, Reply, nobody
-from workers.llm.messages import Text, Turn, Usage, user
-from workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried
-from workers.meter import Meter, Price, added, summed, used
+from forgepool.workers.context.questions import Before
+from forgepool.workers.context.state import Question, Reply, nobody
+from forgepool.workers.llm.messages import Text, Turn, Usage, user
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried
+from forgepool.workers.meter import Meter, Price, added, summed, used
 
 LONGEST_S = 120.0
 """Seconds until a question counts as not answered."""

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from workers.agents.card import task_card
-from workers.agents.material import conventions, files_at_base
-from workers.agents.words import TaskWords
-from workers.bench import Bench
-from workers.hints.hint import best
-from workers.hints.model import Guess, hints_by_model
-from workers.hints.rules import hintable_paths, hints_by_rule
-from workers.llm.open import open_models
-from workers.llm.table import Table
-from workers.messages import BuiltinAgent, WorkOrder
-from workers.priors import write_priors
-from workers.skills.library import find_skill
-from workers.skills.role import Skill
+from forgepool.workers.agents.card import task_card
+from forgepool.workers.agents.material import conventions, files_at_base
+from forgepool.workers.agents.words import TaskWords
+from forgepool.workers.bench import Bench
+from forgepool.workers.hints.hint import best
+from forgepool.workers.hints.model import Guess, hints_by_model
+from forgepool.workers.hints.rules import hintable_paths, hints_by_rule
+from forgepool.workers.llm.open import open_models
+from forgepool.workers.llm.table import Table
+from forgepool.workers.messages import BuiltinAgent, WorkOrder
+from forgepool.workers.priors import write_priors
+from forgepool.workers.skills.library import find_skill
+from forgepool.workers.skills.role import Skill
 
 HINTS_ROUTE = "hints"
 """A kind of work whose model, where the user's table has a route for it, is asked for hints besides the rules."""

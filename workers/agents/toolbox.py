@@ -9,17 +9,17 @@ them.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from workers.messages import PhaseName
-from workers.policy.layers import Policy
-from workers.policy.offering import offerable
-from workers.sandbox.background import Background
-from workers.skills.narrowing import narrowed
-from workers.skills.role import Skill
-from workers.tools.compact import COMPACT_TOOL
-from workers.tools.endings import ASK, MayTouch, commit_plan_tool, finish_tool
-from workers.tools.red_phase import RedPhase, confirm_red_phase_tool
-from workers.tools.tool import Tool
-from workers.tools.toolset import reading, working
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.offering import offerable
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.skills.narrowing import narrowed
+from forgepool.workers.skills.role import Skill
+from forgepool.workers.tools.compact import COMPACT_TOOL
+from forgepool.workers.tools.endings import ASK, MayTouch, commit_plan_tool, finish_tool
+from forgepool.workers.tools.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.tool import Tool
+from forgepool.workers.tools.toolset import reading, working
 
 
 @dataclass(slots=True, kw_only=True)

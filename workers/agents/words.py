@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.context.masks import FILES_TITLE
-from workers.excerpts import excerpts
-from workers.messages import PhaseName
-from workers.phases import facts
-from workers.prompts.blocks import system_blocks
-from workers.skills.role import Skill
-from workers.summary import rendered, summarised
-from workers.transcript import Committed, Entry
+from forgepool.workers.context.masks import FILES_TITLE
+from forgepool.workers.excerpts import excerpts
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.phases import facts
+from forgepool.workers.prompts.blocks import system_blocks
+from forgepool.workers.skills.role import Skill
+from forgepool.workers.summary import rendered, summarised
+from forgepool.workers.transcript import Committed, Entry
 
 _OVERFLOWED = (
     "Your conversation before this one grew too long and was ended. What you did to the files is still there: "

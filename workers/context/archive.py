@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.tools.workplace import Workplace
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.tools.workplace import Workplace
 
 _FOLDER = "steps"
 

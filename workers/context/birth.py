@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal
 
-from workers.context.deeds import Action, Deed, Read, Write
-from workers.context.difference import difference
-from workers.context.edit import Edit
-from workers.context.overlap import Readings, reading, refers_to_lines
-from workers.context.testlogs import without_passed
-from workers.llm.messages import ToolCall
-from workers.tools.write import receipt
+from forgepool.workers.context.deeds import Action, Deed, Read, Write
+from forgepool.workers.context.difference import difference
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.overlap import Readings, reading, refers_to_lines
+from forgepool.workers.context.testlogs import without_passed
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.write import receipt
 
 Spill = Callable[[str], str | None]
 """Writes a text to a file the agent can read, and says under which path; None where that could not be done."""

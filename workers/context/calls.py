@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from workers.context.commands import Carried, Told, placed, told
-from workers.context.shell.editors import Window
-from workers.context.shell.snippets import patch_writes
-from workers.context.traces import How, Read, Write
-from workers.exchanges import text_argument
-from workers.llm.messages import ToolCall
+from forgepool.workers.context.commands import Carried, Told, placed, told
+from forgepool.workers.context.shell.editors import Window
+from forgepool.workers.context.shell.snippets import patch_writes
+from forgepool.workers.context.traces import How, Read, Write
+from forgepool.workers.exchanges import text_argument
+from forgepool.workers.llm.messages import ToolCall
 
 _PATHS = ("path", "file_path", "file", "filePath", "filename", "target_file", "notebook_path", "absolute_path")
 _TEXTS = ("content", "contents", "file_text", "file_content", "text", "new", "new_string", "new_str", "new_source")

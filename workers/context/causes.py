@@ -6,12 +6,12 @@ A fold over its entries, so that another process finds the same. The clock alone
 
 from dataclasses import dataclass
 
-from workers.context.state import Cause
-from workers.context.view import View
-from workers.llm.messages import Turn
-from workers.tools.compact import COMPACT
-from workers.tools.red_phase import CONFIRM
-from workers.transcript import Entry, Rebuilt, Said, Started
+from forgepool.workers.context.state import Cause
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Turn
+from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.red_phase import CONFIRM
+from forgepool.workers.transcript import Entry, Rebuilt, Said, Started
 
 CACHE_LIVES_S = 300.0
 """How long a provider keeps a prompt in its cache that nobody asks for."""

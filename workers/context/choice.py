@@ -5,9 +5,9 @@ person while it runs. The transcript keeps what was chosen; what it names last i
 
 from collections.abc import Sequence
 
-from workers.context.profiles.registry import profile
-from workers.context.state import Profile
-from workers.transcript import Entry, Profiled, Transcript, now
+from forgepool.workers.context.profiles.registry import profile
+from forgepool.workers.context.state import Profile
+from forgepool.workers.transcript import Entry, Profiled, Transcript, now
 
 A_PERSON = "a person"
 ADVISORY = "advisory"

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from workers.context.shell import editors
-from workers.context.shell.guesses import guessed
-from workers.context.shell.invocations import Found, Invocation, invocations, joined
-from workers.context.shell.programs import COMPARING, MATCHING, action, git_command, is_aside
-from workers.context.shell.reading import reads
-from workers.context.shell.snippets import patch_writes, python_writes
-from workers.context.shell.writing import carried_out, changes, redirected, writes
-from workers.context.traces import Action, Read, Write
-from workers.exchanges import normal_path
-from workers.policy.shell.refusal import Refusal
+from forgepool.workers.context.shell import editors
+from forgepool.workers.context.shell.guesses import guessed
+from forgepool.workers.context.shell.invocations import Found, Invocation, invocations, joined
+from forgepool.workers.context.shell.programs import COMPARING, MATCHING, action, git_command, is_aside
+from forgepool.workers.context.shell.reading import reads
+from forgepool.workers.context.shell.snippets import patch_writes, python_writes
+from forgepool.workers.context.shell.writing import carried_out, changes, redirected, writes
+from forgepool.workers.context.traces import Action, Read, Write
+from forgepool.workers.exchanges import normal_path
+from forgepool.workers.policy.shell.refusal import Refusal
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")
 _KEPT: frozenset[Action] = frozenset(["test", "build"])

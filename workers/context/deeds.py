@@ -8,11 +8,11 @@ grammar. Success is an exit status or a tool's own word, never a word in the out
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from workers.context.calls import asked
-from workers.context.commands import Told, with_carried
-from workers.context.outcome import exit_status
-from workers.context.traces import Action, Read, Write, touches
-from workers.llm.messages import ToolCall, ToolResult, Turn
+from forgepool.workers.context.calls import asked
+from forgepool.workers.context.commands import Told, with_carried
+from forgepool.workers.context.outcome import exit_status
+from forgepool.workers.context.traces import Action, Read, Write, touches
+from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
 
 __all__ = ["Action", "Deed", "Deeds", "Read", "Write", "deeds", "touches"]
 

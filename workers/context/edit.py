@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from workers.llm.messages import Part, ToolCall, ToolResult, Turn
-from workers.messages import Message
+from forgepool.workers.llm.messages import Part, ToolCall, ToolResult, Turn
+from forgepool.workers.messages import Message
 
 
 class Edit(Message):

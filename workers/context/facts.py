@@ -7,9 +7,9 @@ wears off.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from workers.context.deeds import Deed
-from workers.context.masks import HARNESS
-from workers.llm.messages import Text, Turn
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.masks import HARNESS
+from forgepool.workers.llm.messages import Text, Turn
 
 _LIST_CHARACTERS = 4_000
 _MOST_OUTCOMES = 12

@@ -7,14 +7,14 @@ Nothing is decided here and nothing written: the same entries give the same, in 
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from workers.context.birth import Births
-from workers.context.causes import Causes
-from workers.context.gauge import Gauge
-from workers.context.profiles.registry import UnknownProfile, profile, registered
-from workers.context.state import Profile
-from workers.context.view import View
-from workers.llm.messages import ToolResult
-from workers.transcript import Answered, Committed, Entry, Profiled, Rebuilt, Said, Started, Summoned
+from forgepool.workers.context.birth import Births
+from forgepool.workers.context.causes import Causes
+from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.profiles.registry import UnknownProfile, profile, registered
+from forgepool.workers.context.state import Profile
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import ToolResult
+from forgepool.workers.transcript import Answered, Committed, Entry, Profiled, Rebuilt, Said, Started, Summoned
 
 _GROWTH = 1.1
 """A proposal that came to nothing is not made again before the request is so many times as large."""

@@ -8,7 +8,7 @@ a share of the window.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn
 
 USUAL = 4.0
 """Characters a token, until a provider has counted."""

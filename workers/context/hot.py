@@ -8,7 +8,7 @@ left out: where it can be had, the file's text as it is now stands in its place.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from workers.context.deeds import Deed, Read, Write, touches
+from forgepool.workers.context.deeds import Deed, Read, Write, touches
 
 _TEXTS = ("content", "command", "file_text")
 """Arguments that hold a file's whole text: a tool's, or a shell command's that feeds it to the file."""

@@ -10,10 +10,10 @@ how many there were.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from workers.context.deeds import Action, Deed, Read, Write
-from workers.context.facts import by_person
-from workers.context.names import defined
-from workers.llm.messages import Text, Turn
+from forgepool.workers.context.deeds import Action, Deed, Read, Write
+from forgepool.workers.context.facts import by_person
+from forgepool.workers.context.names import defined
+from forgepool.workers.llm.messages import Text, Turn
 
 _MOST_SYMBOLS = 6
 _MOST_DECISIONS = 4

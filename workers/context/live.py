@@ -9,23 +9,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from workers.context.archive import Archive
-from workers.context.birth import Entering
-from workers.context.calls import asked
-from workers.context.choice import A_PERSON
-from workers.context.fold import Fold
-from workers.context.profiles.advisory import Advisory
-from workers.context.profiles.registry import UnknownProfile, profile
-from workers.context.questions import Ask, Questions, no_one
-from workers.context.rebuilding import Rebuilding
-from workers.context.state import Cause, Moment, Profile, unknown
-from workers.context.storage import Storage
-from workers.context.view import View
-from workers.llm.messages import Text, ToolCall, user
-from workers.llm.provider import Request
-from workers.meter import fixed_characters
-from workers.tools.compact import COMPACT
-from workers.transcript import Noted, Profiled, Rebuilt, Said, Summoned, Transcript, now
+from forgepool.workers.context.archive import Archive
+from forgepool.workers.context.birth import Entering
+from forgepool.workers.context.calls import asked
+from forgepool.workers.context.choice import A_PERSON
+from forgepool.workers.context.fold import Fold
+from forgepool.workers.context.profiles.advisory import Advisory
+from forgepool.workers.context.profiles.registry import UnknownProfile, profile
+from forgepool.workers.context.questions import Ask, Questions, no_one
+from forgepool.workers.context.rebuilding import Rebuilding
+from forgepool.workers.context.state import Cause, Moment, Profile, unknown
+from forgepool.workers.context.storage import Storage
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Text, ToolCall, user
+from forgepool.workers.llm.provider import Request
+from forgepool.workers.meter import fixed_characters
+from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.transcript import Noted, Profiled, Rebuilt, Said, Summoned, Transcript, now
 
 
 def nobody_wants() -> str | None:

@@ -8,9 +8,9 @@ is left more of its context than one that does not.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.context.edit import Edit
-from workers.context.names import input_text, names, part_text
-from workers.llm.messages import Turn
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.names import input_text, names, part_text
+from forgepool.workers.llm.messages import Turn
 
 
 @dataclass(slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from workers.context.birth import bases, mended
-from workers.context.deeds import Deed
-from workers.context.edit import Edit, shown
-from workers.context.gauge import lengths
-from workers.context.state import State
-from workers.llm.messages import Text, Turn, user
+from forgepool.workers.context.birth import bases, mended
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.context.gauge import lengths
+from forgepool.workers.context.state import State
+from forgepool.workers.llm.messages import Text, Turn, user
 
 HARNESS = "[the harness]"
 """Begins whatever is said on the user's side by no person."""

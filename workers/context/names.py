@@ -9,7 +9,7 @@ import re
 from functools import cache, lru_cache
 from importlib import resources
 
-from workers.llm.messages import Part, Text, ToolCall, ToolResult
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 # Looks behind, so that a long run of letters without a slash is gone through once and not from each letter on.
@@ -29,7 +29,7 @@ def general_names() -> frozenset[str]:
     Names that say nothing of where they come from: of the languages themselves, and those that occur in the results of
     recorded runs on three unlike projects (django, pytest, sphinx).
     """
-    listed = resources.files("workers.context").joinpath("general_names.txt").read_text(encoding="utf-8")
+    listed = resources.files("forgepool.workers.context").joinpath("general_names.txt").read_text(encoding="utf-8")
     return _LANGUAGES | frozenset(listed.split())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from workers.context.traces import Action, Read, Write, touches
+from forgepool.workers.context.traces import Action, Read, Write, touches
 
 PRINTED = 0
 """A way of numbering: lines have their numbers in front."""

@@ -5,9 +5,9 @@ The questions to models that one proposal of a profile's leads to: what they use
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from workers.context.state import Question, Reply, nobody
-from workers.llm.messages import Usage
-from workers.llm.provider import Request
+from forgepool.workers.context.state import Question, Reply, nobody
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.provider import Request
 
 Before = Callable[[], bool]
 """Called when it is certain that a model will be asked, and before it is; where it says no, none is."""

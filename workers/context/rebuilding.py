@@ -5,14 +5,14 @@ What a profile's proposal comes to, as the transcript's entry.
 from dataclasses import dataclass
 from typing import Any
 
-from workers.context.archive import dropped
-from workers.context.deeds import Deed
-from workers.context.fold import Fold
-from workers.context.state import Cause, Proposal
-from workers.context.storage import Storage
-from workers.llm.messages import Usage
-from workers.meter import summed
-from workers.transcript import Rebuilt, now
+from forgepool.workers.context.archive import dropped
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.fold import Fold
+from forgepool.workers.context.state import Cause, Proposal
+from forgepool.workers.context.storage import Storage
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.meter import summed
+from forgepool.workers.transcript import Rebuilt, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.context.gauge import Gauge
-from workers.context.losses import Losses
-from workers.llm.messages import Turn, Usage
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.losses import Losses
+from forgepool.workers.llm.messages import Turn, Usage
 
 Cause = Literal["call", "cold", "red", "overflow", "switch", "wish"]
 """

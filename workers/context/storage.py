@@ -7,10 +7,10 @@ A result has one file, named by its step, whether it was shortened when it enter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from workers.context.archive import Archive, dropped
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.tools.refusal import Refused
+from forgepool.workers.context.archive import Archive, dropped
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.tools.refusal import Refused
 
 
 @dataclass(slots=True)

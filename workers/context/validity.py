@@ -5,8 +5,8 @@ everything the model has not yet seen.
 
 from collections.abc import Iterator, Sequence
 
-from workers.context.edit import Edit, shown
-from workers.llm.messages import Turn
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.llm.messages import Turn
 
 
 def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozenset()) -> str | None:

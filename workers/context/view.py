@@ -8,14 +8,14 @@ process that folds the same entries shows the same view.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from workers.context.birth import mended
-from workers.context.deeds import Deed, Deeds
-from workers.context.edit import Edit, replaced, shown
-from workers.context.gauge import Gauge, lengths, turn_length
-from workers.context.losses import Losses
-from workers.context.state import Moment, Profile, Proposal, State
-from workers.context.validity import wrong
-from workers.llm.messages import Part, ToolResult, Turn
+from forgepool.workers.context.birth import mended
+from forgepool.workers.context.deeds import Deed, Deeds
+from forgepool.workers.context.edit import Edit, replaced, shown
+from forgepool.workers.context.gauge import Gauge, lengths, turn_length
+from forgepool.workers.context.losses import Losses
+from forgepool.workers.context.state import Moment, Profile, Proposal, State
+from forgepool.workers.context.validity import wrong
+from forgepool.workers.llm.messages import Part, ToolResult, Turn
 
 
 @dataclass(slots=True, kw_only=True)

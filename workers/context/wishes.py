@@ -7,10 +7,10 @@ model. An attempt tells of each rebuild; the entry in its transcript is what cou
 
 from typing import Literal, cast
 
-from workers.answers import tell
-from workers.messages import Message
-from workers.transcript import Rebuilt
-from workers.wire import Redis, RedisTrouble, connect
+from forgepool.workers.answers import tell
+from forgepool.workers.messages import Message
+from forgepool.workers.transcript import Rebuilt
+from forgepool.workers.wire import Redis, RedisTrouble, connect
 
 _KEEP_S = 24 * 3600
 

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workers.hints.hint import Hint
-from worktrees.git import CommitId, Git
+from forgepool.workers.hints.hint import Hint
+from forgepool.worktrees.git import CommitId, Git
 
 _MOST_NAMES = 20
 _MOST_PLACES = 4

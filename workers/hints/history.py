@@ -5,8 +5,8 @@ Files that used to change together with some others: what the history knows and 
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from workers.hints.hint import Hint
-from worktrees.git import CommitId, Git
+from forgepool.workers.hints.hint import Hint
+from forgepool.worktrees.git import CommitId, Git
 
 _COMMITS = 500
 _LARGE = 30

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from workers.hints.hint import Hint, best
-from workers.hints.named import words
-from workers.hints.rules import hintable_paths, words_of
-from workers.llm.messages import Text, Usage, user
-from workers.llm.provider import ModelFailed, Provider, Request
-from workers.messages import WorkOrder
-from workers.prompts.blocks import prompt
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git, GitFailed
+from forgepool.workers.hints.hint import Hint, best
+from forgepool.workers.hints.named import words
+from forgepool.workers.hints.rules import hintable_paths, words_of
+from forgepool.workers.llm.messages import Text, Usage, user
+from forgepool.workers.llm.provider import ModelFailed, Provider, Request
+from forgepool.workers.messages import WorkOrder
+from forgepool.workers.prompts.blocks import prompt
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git, GitFailed
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from workers.hints.hint import Hint
+from forgepool.workers.hints.hint import Hint
 
 _WORD = re.compile(r"`([^`\n]{1,200})`|([\w./@+-]{2,200})")
 _TELLING = re.compile(r"/|\w\.\w|^\.\w|^[A-Z]")

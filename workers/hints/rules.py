@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import structlog
 
-from workers.hints.definitions import defined
-from workers.hints.hint import Hint, best
-from workers.hints.history import companions
-from workers.hints.named import named_files
-from workers.messages import Prior, WorkOrder
-from worktrees.changes import tree_paths
-from worktrees.git import CommitId, Git, GitFailed
+from forgepool.workers.hints.definitions import defined
+from forgepool.workers.hints.hint import Hint, best
+from forgepool.workers.hints.history import companions
+from forgepool.workers.hints.named import named_files
+from forgepool.workers.messages import Prior, WorkOrder
+from forgepool.worktrees.changes import tree_paths
+from forgepool.worktrees.git import CommitId, Git, GitFailed
 
 log = structlog.get_logger()
 

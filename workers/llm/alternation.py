@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Wire
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Wire
 
 NO_ANSWER = "(no answer)"
 NO_OUTPUT = "(no output)"

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
-from workers.llm.messages import ToolCall
+from forgepool.workers.llm.messages import ToolCall
 
 
 def read_call(*, id: str, name: str, text: str) -> ToolCall:

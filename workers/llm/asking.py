@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from workers.llm import faults
-from workers.llm.counting import Told, settled
-from workers.llm.endpoint import Endpoint
-from workers.llm.listening import Stream, Watch, attend
-from workers.llm.messages import Part, Text, ToolCall, Turn, Usage
-from workers.llm.provider import Delta, Hear, ModelFailed, Request
+from forgepool.workers.llm import faults
+from forgepool.workers.llm.counting import Told, settled
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.listening import Stream, Watch, attend
+from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
+from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, Request
 
 E = TypeVar("E")
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from workers.llm.provider import ModelFailed, Trouble
-from workers.messages import Message
-from workers.wire import BrokerAway, Redis, RedisTrouble
+from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.messages import Message
+from forgepool.workers.wire import BrokerAway, Redis, RedisTrouble
 
 FAILURES: frozenset[Trouble] = frozenset(("server", "overloaded", "connection", "silence", "truncated"))
 """Troubles that, in a row, say that a model is out of order."""

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from workers.llm.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
-from workers.llm.messages import Turn, Usage
-from workers.llm.prices import Tariff
-from workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Trouble, deaf
-from workers.llm.retry import Patience, Retrying, Time
-from workers.llm.router import Candidate
+from forgepool.workers.llm.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
+from forgepool.workers.llm.messages import Turn, Usage
+from forgepool.workers.llm.prices import Tariff
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Trouble, deaf
+from forgepool.workers.llm.retry import Patience, Retrying, Time
+from forgepool.workers.llm.router import Candidate
 
 _NO_MATTER_WHOM: frozenset[Trouble] = frozenset(("overflow", "stopped", "no_turn"))
 """Troubles of the conversation or its asker, that no other model mends."""

@@ -7,7 +7,7 @@ Limits in tokens and money must hold with every server, and one that counts noth
 import json
 from dataclasses import dataclass, replace
 
-from workers.llm.messages import Usage
+from forgepool.workers.llm.messages import Usage
 
 TOKEN_CHARACTERS = 4
 _MOST_TOKENS = 10_000_000

@@ -7,7 +7,7 @@ A word nobody has heard of may mean that the server gave up in the middle of a c
 import re
 from collections.abc import Mapping
 
-from workers.llm.messages import StopReason
+from forgepool.workers.llm.messages import StopReason
 
 _REFUSED = re.compile(
     r"content_?filter|filter|safety|refus|blocked|blocklist|prohibited|guardrail|moderation|recitation"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workers.llm.provider import ModelFailed, Trouble
-from workers.llm.resets import resets_at, retry_after_s
+from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.llm.resets import resets_at, retry_after_s
 
 _SAID_CHARACTERS = 300
 _READ_CHARACTERS = 4_000

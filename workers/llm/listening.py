@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from workers.llm.provider import ModelFailed
+from forgepool.workers.llm.provider import ModelFailed
 
 _ASK_S = 0.1
 

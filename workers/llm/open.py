@@ -9,17 +9,17 @@ from functools import partial
 from importlib import import_module
 from typing import assert_never
 
-from workers.llm.breaker import Breaker
-from workers.llm.chain import Chain, Contender
-from workers.llm.endpoint import Endpoint
-from workers.llm.prices import tariff
-from workers.llm.provider import ModelFailed, Provider
-from workers.llm.router import Candidate, Question, choose
-from workers.llm.table import Table, read_table
-from workers.messages import PhaseName
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings, secret
-from workers.wire import Redis, connect
+from forgepool.workers.llm.breaker import Breaker
+from forgepool.workers.llm.chain import Chain, Contender
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.prices import tariff
+from forgepool.workers.llm.provider import ModelFailed, Provider
+from forgepool.workers.llm.router import Candidate, Question, choose
+from forgepool.workers.llm.table import Table, read_table
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings, secret
+from forgepool.workers.wire import Redis, connect
 
 _NO_KEY = "none"
 """What is sent to a server that wants no key: the kits insist on one."""
@@ -105,15 +105,15 @@ def _adapter(table: Table, candidate: Candidate) -> Provider:
     )
     match account.wire:
         case "anthropic":
-            from workers.llm.anthropic import AnthropicMessages
+            from forgepool.workers.llm.anthropic import AnthropicMessages
 
             return AnthropicMessages(endpoint)
         case "openai-responses":
-            from workers.llm.openai_responses import OpenAIResponses
+            from forgepool.workers.llm.openai_responses import OpenAIResponses
 
             return OpenAIResponses(endpoint)
         case "openai-chat":
-            from workers.llm.openai_chat import OpenAIChat
+            from forgepool.workers.llm.openai_chat import OpenAIChat
 
             return OpenAIChat(endpoint)
         case other:

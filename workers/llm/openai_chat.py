@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from workers.llm import faults
-from workers.llm.alternation import alternating
-from workers.llm.arguments import joined, read_call
-from workers.llm.asking import Try
-from workers.llm.counting import Told, count
-from workers.llm.endings import ended
-from workers.llm.endpoint import Endpoint
-from workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn
-from workers.llm.openai_client import client
-from workers.llm.openai_responses import as_text, conversation_key, cut_short
-from workers.llm.provider import Delta, Hear, Request, deaf
+from forgepool.workers.llm import faults
+from forgepool.workers.llm.alternation import alternating
+from forgepool.workers.llm.arguments import joined, read_call
+from forgepool.workers.llm.asking import Try
+from forgepool.workers.llm.counting import Told, count
+from forgepool.workers.llm.endings import ended
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.openai_client import client
+from forgepool.workers.llm.openai_responses import as_text, conversation_key, cut_short
+from forgepool.workers.llm.provider import Delta, Hear, Request, deaf
 
 if TYPE_CHECKING:
     from openai import OpenAI, Stream

@@ -3,7 +3,7 @@
 import weakref
 from typing import TYPE_CHECKING
 
-from workers.llm.endpoint import Endpoint, query, versioned
+from forgepool.workers.llm.endpoint import Endpoint, query, versioned
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -7,9 +7,9 @@ never nothing: whoever adds up costs has to say that a sum is not known.
 
 from dataclasses import dataclass
 
-from workers.llm.messages import Usage
-from workers.llm.router import Candidate
-from workers.llm.table import Price, Table
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.router import Candidate
+from forgepool.workers.llm.table import Price, Table
 
 _VENDORS = {
     "anthropic": "https://api.anthropic.com",

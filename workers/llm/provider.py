@@ -12,8 +12,8 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from workers.llm.messages import Turn, Usage
-from workers.messages import PhaseName
+from forgepool.workers.llm.messages import Turn, Usage
+from forgepool.workers.messages import PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import yaml
 
-from workers.llm.messages import ToolCall, Turn
-from workers.transcript import Entry, Said, Started
+from forgepool.workers.llm.messages import ToolCall, Turn
+from forgepool.workers.transcript import Entry, Said, Started
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _HEADER = """\

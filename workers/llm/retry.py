@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workers.llm.messages import Turn
-from workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Tried, deaf
+from forgepool.workers.llm.messages import Turn
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Tried, deaf
 
 _SLICE_S = 0.2
 """Seconds between two questions whether to stop."""

@@ -9,8 +9,8 @@ not known here, only whether there is a key for it.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from workers.llm.table import DEFAULT_TYPE, Table, unknown
-from workers.messages import PhaseName
+from forgepool.workers.llm.table import DEFAULT_TYPE, Table, unknown
+from forgepool.workers.messages import PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

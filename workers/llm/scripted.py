@@ -26,12 +26,12 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workers.documents import load
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
-from workers.llm.provider import Hear, ModelFailed, Request, deaf
-from workers.messages import PhaseName
-from workers.mistakes import DocumentWrong
-from workers.scalars import Slug
+from forgepool.workers.documents import load
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.scalars import Slug
 
 MODEL = "scripted"
 

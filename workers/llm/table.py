@@ -15,10 +15,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from workers.documents import Located, read, read_text, validate
-from workers.messages import Message, PhaseName
-from workers.mistakes import DocumentWrong, Mistake, Plain, nearest, shown
-from workers.scalars import Duration, Slug
+from forgepool.workers.documents import Located, read, read_text, validate
+from forgepool.workers.messages import Message, PhaseName
+from forgepool.workers.mistakes import DocumentWrong, Mistake, Plain, nearest, shown
+from forgepool.workers.scalars import Duration, Slug
 
 SHIPPED = Path(__file__).with_name("models.yaml")
 DEFAULT_TYPE = "code"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.lsp.places import Change
+from forgepool.workers.lsp.places import Change
 
 
 class NoAnswer(Exception):

@@ -18,13 +18,13 @@ from pygls.exceptions import JsonRpcException
 from pygls.io_ import run_async
 from pygls.lsp.client import LanguageClient
 
-from workers.lsp import wire
-from workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from workers.lsp.disk import Fate
-from workers.lsp.opened import Opened, text_of
-from workers.sandbox.dialogue import Dialogue
-from workers.tool_config import LanguageServer
-from worktrees.beneath import Beneath
+from forgepool.workers.lsp import wire
+from forgepool.workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
+from forgepool.workers.lsp.disk import Fate
+from forgepool.workers.lsp.opened import Opened, text_of
+from forgepool.workers.sandbox.dialogue import Dialogue
+from forgepool.workers.tool_config import LanguageServer
+from forgepool.worktrees.beneath import Beneath
 
 T = TypeVar("T")
 

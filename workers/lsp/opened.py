@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.lsp.answers import NoAnswer
-from worktrees.beneath import Beneath
+from forgepool.workers.lsp.answers import NoAnswer
+from forgepool.worktrees.beneath import Beneath
 
 _MOST_BYTES = 10 * 1024 * 1024
 _HALF = re.compile("[\ud800-\udfff]")

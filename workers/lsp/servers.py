@@ -8,17 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from workers.aside import Aside
-from workers.lsp.answers import NoAnswer
-from workers.lsp.disk import Stamps, differences, stamps
-from workers.lsp.table import KNOWN
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.dialogue import Dialogue
-from workers.settings import programs_folder
-from workers.tool_config import LanguageServer
+from forgepool.workers.aside import Aside
+from forgepool.workers.lsp.answers import NoAnswer
+from forgepool.workers.lsp.disk import Stamps, differences, stamps
+from forgepool.workers.lsp.table import KNOWN
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.dialogue import Dialogue
+from forgepool.workers.settings import programs_folder
+from forgepool.workers.tool_config import LanguageServer
 
 if TYPE_CHECKING:
-    from workers.lsp.conversation import Conversation
+    from forgepool.workers.lsp.conversation import Conversation
 
 T = TypeVar("T")
 FindProgram = Callable[[str], str | None]
@@ -92,7 +92,7 @@ class RunningServer:
         Raises:
             NoAnswer: it took too long, the server is away, or it would not.
         """
-        from workers.lsp.conversation import Gone
+        from forgepool.workers.lsp.conversation import Gone
 
         while True:
             conversation = self._conversation or self._start(within_s=within_s, stop=stop)
@@ -138,7 +138,7 @@ class RunningServer:
         return await question(conversation)
 
     def _start(self, *, within_s: float, stop: Callable[[], bool]) -> "Conversation":
-        from workers.lsp.conversation import Conversation, Gone
+        from forgepool.workers.lsp.conversation import Conversation, Gone
 
         while self._starts < _STARTS:
             self._starts += 1

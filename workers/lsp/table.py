@@ -2,7 +2,7 @@
 The language servers that are used without being configured, where their program is found. The first of a language wins.
 """
 
-from workers.tool_config import LanguageServer
+from forgepool.workers.tool_config import LanguageServer
 
 # basedpyright's own defaults find fault with most code there is; a project that wants them says so in its own files.
 _PYRIGHT = {"analysis": {"diagnosticMode": "openFilesOnly", "typeCheckingMode": "standard"}}

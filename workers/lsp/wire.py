@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 
-from workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from workers.lsp.places import Change, Spot
-from workers.tool_config import LanguageServer
+from forgepool.workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
+from forgepool.workers.lsp.places import Change, Spot
+from forgepool.workers.tool_config import LanguageServer
 
 _TextEdit = types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit
 

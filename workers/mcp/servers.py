@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
-from workers.aside import Aside
-from workers.mcp.session import ServerAnswer, ServerAway, ServerTool, Session
-from workers.mcp.stdio import over
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.dialogue import Dialogue
-from workers.tool_config import McpServer
+from forgepool.workers.aside import Aside
+from forgepool.workers.mcp.session import ServerAnswer, ServerAway, ServerTool, Session
+from forgepool.workers.mcp.stdio import over
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.dialogue import Dialogue
+from forgepool.workers.tool_config import McpServer
 
 if TYPE_CHECKING:
     from mcp.client import Transport
@@ -79,7 +79,7 @@ class McpServers:
             ServerAway: the server is gone, or says that it cannot be called so.
             TimeoutError: it took too long.
         """
-        work = offered.session.call(offered.tool.name, arguments, within_s=within_s)
+        work = offered.session.call(offered.tool.name, arguments)
         return self._aside.answer(work, within_s=within_s, stop=stop)
 
     def _begun(self, server: McpServer) -> Session | str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from workers.tool_config import McpServer
+from forgepool.workers.tool_config import McpServer
 
 if TYPE_CHECKING:
     from mcp.client import Client, Transport
@@ -88,12 +88,14 @@ class Session:
                 break
         return tuple(found)
 
-    async def call(self, name: str, arguments: Mapping[str, JsonValue], *, within_s: float) -> ServerAnswer:
+    async def call(self, name: str, arguments: Mapping[str, JsonValue]) -> ServerAnswer:
         """
+        Waits for as long as it takes: whoever asks cancels it.
+
         Raises:
             ServerAway: it is gone, or says that it cannot be called so.
         """
-        found = await self._said(lambda client: client.call_tool(name, dict(arguments), read_timeout_seconds=within_s))
+        found = await self._said(lambda client: client.call_tool(name, dict(arguments)))
         return ServerAnswer(text="\n".join(map(_text, found.content)), is_error=found.is_error)
 
     def _wants(self, name: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from workers.sandbox.dialogue import Dialogue
+from forgepool.workers.sandbox.dialogue import Dialogue
 
 if TYPE_CHECKING:
     from mcp.client import Transport

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from workers.policy.judgement import Judgement, judge_command, judge_path, judge_tool
-from workers.policy.layers import Policy
-from workers.policy.matching import Access
-from workers.policy.place import Ground
-from workers.policy.rule import READERS, SHELLS, STRICTNESS, WRITERS
-from workers.tools.patch import Add, Delete, Update, read_patch
-from workers.tools.refusal import Refused
+from forgepool.workers.policy.judgement import Judgement, judge_command, judge_path, judge_tool
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.matching import Access
+from forgepool.workers.policy.place import Ground
+from forgepool.workers.policy.rule import READERS, SHELLS, STRICTNESS, WRITERS
+from forgepool.workers.tools.patch import Add, Delete, Update, read_patch
+from forgepool.workers.tools.refusal import Refused
 
 
 def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> Judgement:

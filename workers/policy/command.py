@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
 
-from workers.policy.programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
-from workers.policy.shell import Execution, Word
+from forgepool.workers.policy.programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
+from forgepool.workers.policy.shell import Execution, Word
 
 _MOST_VALUES = 16
 """Options whose next word is looked at both ways; with more of them, anything may be."""

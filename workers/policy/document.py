@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from workers.documents import Located, read, read_text, validate
-from workers.messages import Message
-from workers.mistakes import DocumentWrong, Mistake
-from workers.policy.command import CommandPattern
-from workers.policy.entries import MatchEntry, RuleEntry
-from workers.policy.examples import examples_wrong
-from workers.policy.host import HostPattern
-from workers.policy.place import PathPattern
-from workers.policy.rule import LayerName, Rule
-from workers.tools.refusal import Refused
+from forgepool.workers.documents import Located, read, read_text, validate
+from forgepool.workers.messages import Message
+from forgepool.workers.mistakes import DocumentWrong, Mistake
+from forgepool.workers.policy.command import CommandPattern
+from forgepool.workers.policy.entries import MatchEntry, RuleEntry
+from forgepool.workers.policy.examples import examples_wrong
+from forgepool.workers.policy.host import HostPattern
+from forgepool.workers.policy.place import PathPattern
+from forgepool.workers.policy.rule import LayerName, Rule
+from forgepool.workers.tools.refusal import Refused
 
 _NOWHERE = Path("/nonexistent/worktree")
 """Where paths of examples lie: nothing on the disk says what they are."""

@@ -7,7 +7,7 @@ Which addresses a name may lead to is the proxy's affair.
 from dataclasses import dataclass
 from typing import Self
 
-from workers.sandbox.network.hosts import BadHost, host_name, split_port
+from forgepool.workers.sandbox.network.hosts import BadHost, host_name, split_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

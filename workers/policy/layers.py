@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from workers.messages import PhaseName
-from workers.policy.command import Call, Likeness
-from workers.policy.entries import Decision
-from workers.policy.rule import READERS, STRICTNESS, Rule
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.policy.command import Call, Likeness
+from forgepool.workers.policy.entries import Decision
+from forgepool.workers.policy.rule import READERS, STRICTNESS, Rule
 
 Rank = tuple[int, ...]
 _MOST_KNOWN = 4096

@@ -2,14 +2,15 @@
 Which of the hosts that a plan wants for a task the policy lets it have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.policy.host import HostPattern
-from workers.policy.judgement import judge_host
-from workers.policy.layers import Policy
-from workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.policy.host import HostPattern
+from forgepool.workers.policy.judgement import judge_host
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.worktrees.errors import UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,23 +22,66 @@ class Granted:
 
 
 Asking = Literal["plan", "repository"]
+_UNSAID = "no rule of yours allows it"
 
 
-class HostsRefused(Exception):
+class HostsRefused(UserError):
     """A host that is wanted is not to be had; one sentence."""
 
 
-def require_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking, what: str) -> tuple[str, ...]:
+def require_hosts(
+    policy: Policy, wanted: Sequence[str], *, asked_by: Asking, what: str, replaced: Collection[str] = ()
+) -> tuple[str, ...]:
     """
     All of the hosts, or none: what needs one cannot do without it. `what` is who wants them, for the sentence.
 
+    Those `replaced` by this host's own indexes are left out where nothing allows them.
+
     Raises:
-        HostsRefused: one of them is not to be had.
+        HostsRefused: some of them are not to be had; all of these are named.
     """
     granted = granted_hosts(policy, wanted, asked_by=asked_by)
-    for host, why in granted.refused:
-        raise HostsRefused(f"{what} wants the host {host}, which is not to be had: {why}")
+    refused = [(host, why) for host, why in granted.refused if host not in replaced]
+    if refused:
+        raise HostsRefused(_refusal(what, refused))
     return granted.hosts
+
+
+def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], replaced: Collection[str] = ()) -> None:
+    """
+    The hosts of several checks at once, by what wants them, so that a person is told once.
+
+    Raises:
+        HostsRefused: some of them are not to be had; all of these are named.
+    """
+    refused: dict[str, str] = {}
+    asking: list[str] = []
+    for what, hosts in wanted.items():
+        found = granted_hosts(policy, hosts, asked_by="repository").refused
+        if lacking := {host: why for host, why in found if host not in replaced}:
+            asking.append(what)
+            refused |= lacking
+    if refused:
+        raise HostsRefused(_refusal(" and ".join(asking), list(refused.items())))
+
+
+def _refusal(what: str, refused: Sequence[tuple[str, str]]) -> str:
+    """With the one line by which a person allows all that no rule speaks of."""
+    unsaid = [host for host, why in refused if why == _UNSAID]
+    said = [f"{host}: {why}" for host, why in refused if why != _UNSAID]
+    if unsaid:
+        which = f"{', '.join(unsaid)}: {_UNSAID}" if said else _UNSAID
+        line = f"- {{match: {{network: [{', '.join(map(_quoted, unsaid))}]}}, decision: allow}}"
+        where = "the file that FORGEPOOL_POLICY names, else of ~/.config/forgepool/policy.yaml"
+        said.append(f"{which}; to allow that, add this line below `version: 1` and `rules:` of {where}: {line}")
+    named = ", ".join(host for host, _ in refused)
+    wants = f"{what} want{'' if ' and ' in what else 's'}"
+    hosts = f"the hosts {named}, which are" if len(refused) > 1 else f"the host {named}, which is"
+    return f"{wants} {hosts} not to be had: {'; '.join(said)}"
+
+
+def _quoted(host: str) -> str:
+    return f"'{host}'" if ":" in host or "*" in host else host
 
 
 def granted_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) -> Granted:
@@ -45,7 +89,6 @@ def granted_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) ->
     A plan's asking for a host settles what stands at `prompt`, a repository's does not: it may not loosen what the
     person allows. A denied host is refused, and so is a pattern that means a denied one among others.
     """
-    missing = "say so in policy.yaml: {match: {network: HOST}, decision: allow}"
     hosts: list[str] = []
     refused: list[tuple[str, str]] = []
     for text in dict.fromkeys(wanted):
@@ -58,7 +101,7 @@ def granted_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) ->
         if judged.decision == "deny":
             refused.append((text, judged.reason))
         elif judged.decision == "prompt" and asked_by == "repository":
-            refused.append((text, f"no rule of yours allows it; {missing.replace('HOST', repr(text))}"))
+            refused.append((text, _UNSAID))
         else:
             hosts.append(text)
     return Granted(hosts=tuple(hosts), refused=tuple(refused))

@@ -4,10 +4,10 @@ Which tools a model is offered at all: none that the policy denies whatever it i
 
 from collections.abc import Sequence
 
-from workers.policy.layers import Policy
-from workers.policy.matching import may_permit, on_tool
-from workers.policy.rule import Rule
-from workers.tools.tool import Tool
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.matching import may_permit, on_tool
+from forgepool.workers.policy.rule import Rule
+from forgepool.workers.tools.tool import Tool
 
 
 def offerable(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:

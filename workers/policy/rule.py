@@ -7,11 +7,11 @@ Values only. How a rule is written is in `document`, which of several decides in
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.messages import PhaseName
-from workers.policy.command import CommandPattern
-from workers.policy.entries import Decision
-from workers.policy.host import HostPattern
-from workers.policy.place import PathPattern
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.policy.command import CommandPattern
+from forgepool.workers.policy.entries import Decision
+from forgepool.workers.policy.host import HostPattern
+from forgepool.workers.policy.place import PathPattern
 
 LayerName = Literal["built-in", "person", "repository", "plan", "phase"]
 

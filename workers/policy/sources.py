@@ -11,13 +11,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from workers.documents import read, validate
-from workers.mistakes import DocumentWrong
-from workers.policy.document import made, mistakes_in, parse_policy, read_policy
-from workers.policy.entries import RuleEntry
-from workers.policy.layers import Policy
-from workers.policy.network import require_hosts
-from workers.policy.rule import Rule
+from forgepool.workers.documents import read, validate
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.package_access import PackageAccess
+from forgepool.workers.policy.document import made, mistakes_in, parse_policy, read_policy
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import granted_hosts, require_hosts
+from forgepool.workers.policy.rule import Rule
 
 REPOSITORY_FILE = "forgepool.yaml"
 
@@ -46,10 +47,12 @@ def policy_of(*, person: Path | None, repository: str | None = None, plan: Seque
     )
 
 
-def hosts_for_check(check: str, wanted: Sequence[str], person: Path | None) -> tuple[str, ...]:
+def hosts_for_check(
+    check: str, wanted: Sequence[str], person: Path | None, lent: PackageAccess | None = None, *, setup: bool = False
+) -> tuple[str, ...]:
     """
     The hosts that a check and its set-up may reach: those the repository wants, if the person whose host it is allows
-    them all.
+    them all; and for a set-up the package indexes of what is `lent`, unless the person denies them.
 
     Raises:
         HostsRefused: one of them is not allowed.
@@ -57,7 +60,11 @@ def hosts_for_check(check: str, wanted: Sequence[str], person: Path | None) -> t
     """
     if not wanted:
         return ()
-    return require_hosts(policy_of(person=person), wanted, asked_by="repository", what=f"check '{check}'")
+    policy = policy_of(person=person)
+    replaced = lent.stands_for if lent is not None else frozenset[str]()
+    hosts = require_hosts(policy, wanted, asked_by="repository", what=f"check '{check}'", replaced=replaced)
+    own = granted_hosts(policy, lent.hosts, asked_by="plan").hosts if setup and lent is not None and wanted else ()
+    return tuple(dict.fromkeys((*hosts, *own)))
 
 
 def policy_alone(path: Path) -> Policy:

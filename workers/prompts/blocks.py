@@ -5,8 +5,8 @@ The system prompt of a phase, as blocks, the most lasting first.
 from functools import cache
 from importlib import resources
 
-from workers.messages import PhaseName
-from workers.skills.role import Skill
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.skills.role import Skill
 
 
 def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | None = None) -> tuple[str, ...]:
@@ -22,4 +22,4 @@ def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | N
 @cache
 def prompt(name: str) -> str:
     """The text of `<name>.md`."""
-    return resources.files("workers.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    return resources.files("forgepool.workers.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()

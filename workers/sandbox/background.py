@@ -15,14 +15,14 @@ from io import FileIO
 from types import TracebackType
 from typing import Self
 
-from workers.sandbox import tree
-from workers.sandbox.child import Child, start
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.guard import guard_argv, read_end, tell
-from workers.sandbox.kin import commands_of, kin
-from workers.sandbox.network.linked import linked
-from workers.sandbox.output import open_log, read_log
-from workers.sandbox.process import Command, Ended
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.child import Child, start
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.guard import guard_argv, read_end, tell
+from forgepool.workers.sandbox.kin import commands_of, kin
+from forgepool.workers.sandbox.network.linked import linked
+from forgepool.workers.sandbox.output import open_log, read_log
+from forgepool.workers.sandbox.process import Command, Ended
 
 _POLITE_S = 5.0
 _ANSWER_BYTES = 256 * 1024

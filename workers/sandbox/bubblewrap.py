@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.visible import PROCESSORS, SYSTEM, WRITTEN_ETC, etc
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.visible import PROCESSORS, SYSTEM, WRITTEN_ETC, etc
 
 _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _TMP = ("/tmp", "/var/tmp")

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from workers.sandbox import tree
-from workers.sandbox.confined import Held, Start, start_confined, under_seatbelt
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.kin import Kin
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confined import Held, Start, start_confined, under_seatbelt
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.kin import Kin
 
 _REAP_S = 10.0
 

@@ -14,15 +14,15 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.sandbox import bubblewrap, seatbelt, visible
-from workers.sandbox.confinement import Bounds, Confinement
-from workers.sandbox.kernel import seccomp
-from workers.sandbox.launch import NotLaunched, launch, open_listeners
-from workers.sandbox.launcher import FIRST_EXTRA
-from worktrees.beneath import Beneath
+from forgepool.workers.sandbox import bubblewrap, seatbelt, visible
+from forgepool.workers.sandbox.confinement import Bounds, Confinement
+from forgepool.workers.sandbox.kernel import seccomp
+from forgepool.workers.sandbox.launch import NotLaunched, launch, open_listeners
+from forgepool.workers.sandbox.launcher import FIRST_EXTRA
+from forgepool.worktrees.beneath import Beneath
 
 if TYPE_CHECKING:
-    from workers.sandbox.launcher import Request
+    from forgepool.workers.sandbox.launcher import Request
 
 _STATUS_BYTES = 64 * 1024
 _PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")

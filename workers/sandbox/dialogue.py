@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 
-from workers.sandbox import tree
-from workers.sandbox.child import start
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.kin import kin
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.child import start
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.kin import kin
 
 _LAST_BYTES = 4096
 _READ_BYTES = 64 * 1024

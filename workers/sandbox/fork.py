@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from workers.sandbox.tree import become_subreaper, die_with_parent
+from forgepool.workers.sandbox.tree import become_subreaper, die_with_parent
 
 
 def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:

@@ -16,11 +16,12 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from workers.sandbox.confinement import Confinement, as_json, from_json
-from workers.sandbox.network.linked import LinkedOutlet
-from workers.sandbox.process import Command, Ended, run
+from forgepool.workers.sandbox.bare import HOUSE, START
+from forgepool.workers.sandbox.confinement import Confinement, as_json, from_json
+from forgepool.workers.sandbox.network.linked import LinkedOutlet
+from forgepool.workers.sandbox.process import Command, Ended, run
 
-_START = "import sys; sys.path.append(sys.argv[1]); from workers.sandbox.guard import main; main()"
+_START = f"{START}from forgepool.workers.sandbox.guard import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Watched:
 
 def guard_argv(told: int) -> tuple[str, ...]:
     """The program that runs a command in a process of its own: an interpreter with nothing but its own library."""
-    return (sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).resolve().parents[2]), str(told))
+    return (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(told))
 
 
 def tell(command: Command, log_file: int, link: int | None) -> FileIO:

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.sandbox import tree
-from worktrees.git import harness_mark
+from forgepool.workers.sandbox import tree
+from forgepool.worktrees.git import harness_mark
 
 MARK = "FORGEPOOL_COMMAND"
 """The variable a command's processes are known by; added to its environment."""

@@ -16,24 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.sandbox import tree
-from worktrees.git import harness_mark
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.bare import HOUSE, START
+from forgepool.worktrees.git import harness_mark
 
 if TYPE_CHECKING:
-    from workers.sandbox.launcher import Message, Request
+    from forgepool.workers.sandbox.launcher import Message, Request
 
 _LENGTH = struct.Struct("=Q")
 # Twice forked: the launcher's parent, and so that of all it starts, is to be this process' main thread, whose end is
 # this process' end. The kernel hands the orphan of a sub-reaper to that one; a child would be the calling thread's.
-_START = """
-import os, sys
+_START = f"""
+import os
 if os.fork():
     os._exit(0)
-sys.path.append(sys.argv[1])
-from workers.sandbox.launcher import main
+{START}
+from forgepool.workers.sandbox.launcher import main
 main(int(sys.argv[2]), sys.argv[3:])
 """
-_ABOVE = Path(__file__).resolve().parents[2]
 
 
 class NotLaunched(OSError):
@@ -159,7 +159,7 @@ def _started(groups: Groups) -> _Launcher:
         raise NotLaunched(0, "the kernel knows no sub-reapers")
     ours, theirs = socket.socketpair()
     with theirs:
-        argv = (sys.executable, "-I", "-S", "-c", _START, str(_ABOVE), str(theirs.fileno()), *map(str, groups))
+        argv = (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(theirs.fileno()), *map(str, groups))
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

@@ -23,8 +23,8 @@ import socket
 import struct
 import sys
 
-from workers.sandbox.kernel import landlock, mounts, seccomp
-from workers.sandbox.network import netns
+from forgepool.workers.sandbox.kernel import landlock, mounts, seccomp
+from forgepool.workers.sandbox.network import netns
 
 FIRST_EXTRA = 10
 """The number of the first of a program's further descriptors."""
@@ -239,6 +239,6 @@ def _keep() -> None:
     Returns in a child, which becomes the command. The keeper is outside the command's Landlock domain, and no signal
     of the command reaches it; it ends when the harness does.
     """
-    from workers.sandbox.kernel.keeper import keep
+    from forgepool.workers.sandbox.kernel.keeper import keep
 
     keep()

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workers.sandbox.confined import bubblewrap_program
-from workers.sandbox.confinement import OPEN, Confinement, Level
-from workers.sandbox.kernel import landlock
-from workers.sandbox.launch import release
-from workers.sandbox.obstacles import obstacle
-from workers.sandbox.process import Command, run
-from workers.sandbox.uids import leased_uid
-from workers.scratch import scratched
+from forgepool.workers.sandbox.confined import bubblewrap_program
+from forgepool.workers.sandbox.confinement import OPEN, Confinement, Level
+from forgepool.workers.sandbox.kernel import landlock
+from forgepool.workers.sandbox.launch import release
+from forgepool.workers.sandbox.obstacles import obstacle
+from forgepool.workers.sandbox.process import Command, run
+from forgepool.workers.sandbox.uids import leased_uid
+from forgepool.workers.scratch import scratched
+from forgepool.worktrees.errors import InfrastructureError
 
 Wanted = Literal["auto", "require", "off"]
 
@@ -50,7 +51,7 @@ _MEANING = {
 }
 
 
-class NoSandbox(Exception):
+class NoSandbox(InfrastructureError):
     """Commands cannot be confined here as they are wanted to be; one sentence."""
 
 

@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workers.sandbox.confinement import OPEN, Confinement
-from workers.sandbox.environment import UNTRACED, command_environment
-from workers.sandbox.shelter import Shelter, granted, sheltered
-from workers.sandbox.visible import toolchain_folders, toolchains
-from workers.scratch import scratched
-from workers.settings import inherited_environment
+from forgepool.workers.package_access import PackageAccess
+from forgepool.workers.sandbox.confinement import OPEN, Confinement
+from forgepool.workers.sandbox.environment import UNTRACED, command_environment
+from forgepool.workers.sandbox.shelter import Shelter, granted, sheltered
+from forgepool.workers.sandbox.visible import toolchain_folders, toolchains
+from forgepool.workers.scratch import scratched
+from forgepool.workers.settings import inherited_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +53,9 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
 
 
 @contextmanager
-def let_out(own: Private, network: Sequence[str]) -> Iterator[Private]:
+def let_out(own: Private, network: Sequence[str], lent: PackageAccess | None = None) -> Iterator[Private]:
     """
-    The same, and commands may reach these hosts, and no others.
+    The same, and commands may reach these hosts, and no others; of packages as this host does, where that is `lent`.
 
     Raises:
         NoSandbox: they could not be held to these.
@@ -62,5 +63,9 @@ def let_out(own: Private, network: Sequence[str]) -> Iterator[Private]:
     if not network or own.confined.level == "off":
         yield own
         return
-    with granted(network, own.confined.level) as (outlet, more):
+    access = lent.access if lent is not None else None
+    with granted(network, own.confined.level, access, own.tmp) as (outlet, more):
+        if lent is not None:
+            lent.write_files(own.home)
+            more |= lent.variables
         yield replace(own, env=own.env | more, confined=replace(own.confined, outlet=outlet))

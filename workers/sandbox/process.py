@@ -18,12 +18,13 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal
 
-from workers.sandbox import tree
-from workers.sandbox.child import Child, start
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.kin import Kin, kin
-from workers.sandbox.output import Output
-from workers.sandbox.watch import Watch, never
+from forgepool.workers.error_lines import excerpt
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.child import Child, start
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.kin import Kin, kin
+from forgepool.workers.sandbox.output import Output
+from forgepool.workers.sandbox.watch import Watch, never
 
 _READ_BYTES = 1024 * 1024
 _HEARD_BYTES = 64 * 1024
@@ -94,6 +95,11 @@ class Ended:
     @property
     def succeeded(self) -> bool:
         return self.how == "exit" and self.status == 0
+
+    @property
+    def excerpt(self) -> str:
+        """The end of the output, headed by its first errors where the end lacks them."""
+        return excerpt(f"{self.head}\n{self.tail}" if self.head else self.tail, len(self.tail))
 
 
 def shell(script: str) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.sandbox.confinement import OPEN, Bounds, Confinement, Level
-from workers.sandbox.kernel.cgroups import grouped
-from workers.sandbox.layers import NoSandbox, chosen, held, somebody
-from workers.sandbox.network.outlet import Outlet, way_out
-from workers.settings import Settings
+from forgepool.workers.sandbox.confinement import OPEN, Bounds, Confinement, Level
+from forgepool.workers.sandbox.kernel.cgroups import grouped
+from forgepool.workers.sandbox.layers import NoSandbox, chosen, held, somebody
+from forgepool.workers.sandbox.network.outlet import Outlet, way_out
+from forgepool.workers.sandbox.network.stand_in import Access
+from forgepool.workers.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,9 @@ def sheltered(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confine
 
 
 @contextmanager
-def granted(network: Sequence[str], level: Level) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+def granted(
+    network: Sequence[str], level: Level, access: Access | None = None, tmp: Path | None = None
+) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
     """
     The way out to these hosts, and what that adds to the environment.
 
@@ -70,7 +73,7 @@ def granted(network: Sequence[str], level: Level) -> Iterator[tuple[Outlet | Non
     if network and level != "bubblewrap":
         named = ", ".join(network)
         raise NoSandbox(f"the network hosts {named} are granted, which only bubblewrap can hold to; install bubblewrap")
-    with way_out(network) as found:
+    with way_out(network, access, tmp) as found:
         yield found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from worktrees.locks import taken
+from forgepool.worktrees.locks import taken
 
 FIRST, COUNT = 60_706, 478
 """A range that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""

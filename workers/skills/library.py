@@ -5,10 +5,10 @@ Where skills are found: those that ship, and the repository's own at the commit 
 from functools import cache
 from importlib import resources
 
-from workers.mistakes import DocumentWrong, Mistake, nearest
-from workers.skills.role import Skill, parse_skill
-from worktrees.changes import FileTooLarge, read_file
-from worktrees.git import CommitId, Git
+from forgepool.workers.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.workers.skills.role import Skill, parse_skill
+from forgepool.worktrees.changes import FileTooLarge, read_file
+from forgepool.worktrees.git import CommitId, Git
 
 FOLDER = ".forgepool/skills"
 _MOST_BYTES = 64 * 1024
@@ -36,13 +36,13 @@ def find_skill(name: str, git: Git, base: CommitId) -> Skill:
 @cache
 def builtin_skills() -> tuple[str, ...]:
     """The names of those that ship, sorted."""
-    files = resources.files("workers.skills").iterdir()
+    files = resources.files("forgepool.workers.skills").iterdir()
     return tuple(sorted(file.name.removesuffix(".md") for file in files if file.name.endswith(".md")))
 
 
 @cache
 def builtin_skill(name: str) -> Skill:
-    text = resources.files("workers.skills").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    text = resources.files("forgepool.workers.skills").joinpath(f"{name}.md").read_text(encoding="utf-8")
     return parse_skill(text, f"{name}.md", name)
 
 

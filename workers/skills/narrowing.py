@@ -4,9 +4,9 @@ Which of a phase's tools a skill leaves. It never adds one, and never takes away
 
 from collections.abc import Sequence
 
-from workers.messages import PhaseName
-from workers.skills.role import Skill
-from workers.tools.tool import Tool
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.skills.role import Skill
+from forgepool.workers.tools.tool import Tool
 
 _HARNESS = {"confirm_red_phase"}
 """Asked for by the task, not by the role."""

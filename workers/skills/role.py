@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from workers.documents import read, validate
-from workers.mistakes import DocumentWrong, Mistake, nearest, shown
-from workers.scalars import Slug
+from forgepool.workers.documents import read, validate
+from forgepool.workers.mistakes import DocumentWrong, Mistake, nearest, shown
+from forgepool.workers.scalars import Slug
 
 ContextMode = Literal["autonomous", "injected", "hybrid"]
 """

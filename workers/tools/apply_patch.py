@@ -12,12 +12,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.tools.hunks import patched
-from workers.tools.patch import Add, Delete, Hunk, Update, read_patch
-from workers.tools.refusal import Refused
-from workers.tools.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.hunks import patched
+from forgepool.workers.tools.patch import Add, Delete, Hunk, Update, read_patch
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 
 class ApplyPatch(Arguments):

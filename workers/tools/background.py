@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from workers.sandbox.background import Background, Guarded
-from workers.sandbox.output import live_bytes
-from workers.sandbox.process import Command
-from workers.tools.refusal import Refused
-from workers.tools.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter, require_plain
-from workers.tools.tool import Answer, Arguments, Tool, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.sandbox.background import Background, Guarded
+from forgepool.workers.sandbox.output import live_bytes
+from forgepool.workers.sandbox.process import Command
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter, require_plain
+from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.workplace import Workplace
 
 _LOOK_S = 0.1
 

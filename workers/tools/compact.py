@@ -5,8 +5,8 @@ turn.
 
 from pydantic import Field
 
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 COMPACT = "compact"
 

@@ -4,11 +4,11 @@
 
 from pydantic import Field
 
-from workers.tools.near import near_miss
-from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, require_encodable, shown, write_text
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.near import near_miss
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import read_text, require_encodable, shown, write_text
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 
 class EditFile(Arguments):

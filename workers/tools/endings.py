@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Queued, Tool, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Queued, Tool, typed
+from forgepool.workers.tools.workplace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import Refused
 
 _MOST_CHARACTERS = 1000
 _MOST_WAYS = 64

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from workers.tools.globs import glob_pattern
-from workers.tools.listing import shown_name
-from workers.tools.refusal import Refused
-from workers.tools.search import Line, Query, searcher
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.globs import glob_pattern
+from forgepool.workers.tools.listing import shown_name
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.search import Line, Query, searcher
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 _MOST_FILES = 20
 _MOST_MATCHES = 100

@@ -6,10 +6,10 @@ A line that stays keeps its bytes, whatever the patch has in its place; a line t
 
 from collections.abc import Sequence
 
-from workers.tools.near import near_miss
-from workers.tools.patch import Hunk
-from workers.tools.refusal import Refused
-from workers.tools.text_file import shown
+from forgepool.workers.tools.near import near_miss
+from forgepool.workers.tools.patch import Hunk
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import shown
 
 _BOM = "\ufeff"
 _MOST_NAMED = 5

@@ -9,11 +9,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from workers.tools.globs import glob_pattern
-from workers.tools.refusal import Refused
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
-from worktrees.git import GitFailed
+from forgepool.workers.tools.globs import glob_pattern
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.git import GitFailed
 
 _MOST = 500
 _TIMEOUT_S = 30.0

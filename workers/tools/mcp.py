@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from workers.llm.provider import ToolOffer
-from workers.mcp.servers import McpServers, OfferedTool
-from workers.mcp.session import ServerAway
-from workers.messages import PhaseName
-from workers.tools.refusal import Refused
-from workers.tools.tool import Answer, Tool
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.provider import ToolOffer
+from forgepool.workers.mcp.servers import McpServers, OfferedTool
+from forgepool.workers.mcp.session import ServerAway
+from forgepool.workers.messages import PhaseName
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.tool import Answer, Tool
+from forgepool.workers.tools.workplace import Workplace
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

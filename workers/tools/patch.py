@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import Refused
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File: ", "*** Update File: ", "*** Delete File: "

@@ -4,9 +4,9 @@
 
 from pydantic import Field
 
-from workers.tools.text_file import read_text, shown
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.text_file import read_text, shown
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 _PAGE_CHARACTERS = 48_000
 _LINE_CHARACTERS = 2_000

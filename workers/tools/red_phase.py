@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from workers.sandbox.output import nameless_log, read_log
-from workers.sandbox.process import Ended, run
-from workers.tools.run import KEEP_BYTES, script_command
-from workers.tools.tool import Answer, Arguments, Tool, typed
-from workers.tools.verdicts import failed_by, looks_broken, passed_by, plain, says_passed, why_broken
-from workers.tools.workplace import Workplace
+from forgepool.workers.sandbox.output import nameless_log, read_log
+from forgepool.workers.sandbox.process import Ended, run
+from forgepool.workers.tools.run import KEEP_BYTES, script_command
+from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.verdicts import failed_by, looks_broken, passed_by, plain, says_passed, why_broken
+from forgepool.workers.tools.workplace import Workplace
 
 CONFIRM = "confirm_red_phase"
 _TAIL_CHARACTERS = 4000

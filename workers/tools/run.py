@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from workers.sandbox.output import EXCERPT_BYTES, nameless_log, read_log
-from workers.sandbox.process import Command, Ended, run, shell
-from workers.tools.refusal import Refused
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.sandbox.output import EXCERPT_BYTES, nameless_log, read_log
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 KEEP_BYTES = 8 * 1024 * 1024
 """Of a log: as much as `read_file` can read."""

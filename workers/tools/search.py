@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.sandbox.output import nameless_log, read_log
-from workers.sandbox.process import Command, run
-from workers.tools.refusal import Refused
-from workers.tools.workplace import Workplace
-from worktrees.git import Git, GitFailed
+from forgepool.workers.sandbox.output import nameless_log, read_log
+from forgepool.workers.sandbox.process import Command, run
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.git import Git, GitFailed
 
 _TIMEOUT_S = 30.0
 _KEEP_BYTES = 32 * 1024 * 1024

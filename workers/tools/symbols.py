@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import Field
 
-from workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from workers.lsp.places import Change, changed, columns_of, lines_of, plain_name, units
-from workers.lsp.servers import ANSWER_S, LanguageServers, RunningServer
-from workers.tools.listing import shown_name
-from workers.tools.refusal import Refused
-from workers.tools.text_file import MAX_BYTES, read_text, write_text
-from workers.tools.tool import Answer, Arguments, Tool, typed
-from workers.tools.workplace import Workplace
-from workers.tools.write import receipt
+from forgepool.workers.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
+from forgepool.workers.lsp.places import Change, changed, columns_of, lines_of, plain_name, units
+from forgepool.workers.lsp.servers import ANSWER_S, LanguageServers, RunningServer
+from forgepool.workers.tools.listing import shown_name
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import MAX_BYTES, read_text, write_text
+from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.write import receipt
 
 if TYPE_CHECKING:
-    from workers.lsp.conversation import Conversation
+    from forgepool.workers.lsp.conversation import Conversation
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ import stat
 from io import FileIO
 from pathlib import Path
 
-from workers.tools.refusal import Refused
-from workers.tools.workplace import Workplace
-from worktrees.beneath import LISTED
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.beneath import LISTED
 
 MAX_BYTES = 10 * 1024 * 1024
 _LOOK_BYTES = 8192

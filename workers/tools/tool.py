@@ -8,10 +8,10 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from workers.llm.messages import ToolCall
-from workers.llm.provider import ToolOffer
-from workers.tools.refusal import Refused
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.llm.provider import ToolOffer
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.workplace import Workplace
 
 
 class Arguments(BaseModel):

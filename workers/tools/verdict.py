@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from workers.tools.tool import Answer, Arguments, Finish, Tool, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer, Arguments, Finish, Tool, typed
+from forgepool.workers.tools.workplace import Workplace
 
 VERDICT = "verdict"
 _SAID = "Ends the review with your verdict. Call it once, alone, when you have read what you judge."

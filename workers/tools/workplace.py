@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from workers.sandbox.confinement import Confinement
-from workers.tools.refusal import Refused
-from worktrees.beneath import Beneath
-from worktrees.git import Git
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.tools.refusal import Refused
+from forgepool.worktrees.beneath import Beneath
+from forgepool.worktrees.git import Git
 
 
 class Anchor:

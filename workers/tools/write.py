@@ -4,9 +4,9 @@
 
 from pydantic import Field
 
-from workers.tools.text_file import write_text
-from workers.tools.tool import Answer, Arguments, typed
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.text_file import write_text
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
 
 
 class WriteFile(Arguments):

@@ -1,3 +1,4 @@
+import unittest
 from decimal import Decimal
 
 from inventory import calc_total
@@ -10,23 +11,20 @@ SMALL = Order(1, "Ada", (Line(LAMP, 1),))
 LARGE = Order(2, "Grace", (Line(LAMP, 4),))
 
 
-def test_small_orders_pay_for_shipping():
-    assert SMALL.to_pay() == Decimal("34.75")
+class OrdersTest(unittest.TestCase):
+    def test_small_orders_pay_for_shipping(self):
+        self.assertEqual(SMALL.to_pay(), Decimal("34.75"))
 
+    def test_large_orders_ship_free(self):
+        self.assertEqual(LARGE.to_pay(), Decimal("116.62"))
 
-def test_large_orders_ship_free():
-    assert LARGE.to_pay() == Decimal("116.62")
+    def test_the_biggest_order(self):
+        self.assertIs(biggest([SMALL, LARGE]), LARGE)
 
+    def test_an_invoice_shows_net_vat_and_total(self):
+        rows = invoice_lines(LARGE)
+        self.assertEqual([row.split()[0] for row in rows], ["Desk", "Net", "VAT", "Total"])
+        self.assertTrue(rows[1].endswith("EUR %s" % calc_total(LARGE.lines)))
 
-def test_the_biggest_order():
-    assert biggest([SMALL, LARGE]) is LARGE
-
-
-def test_an_invoice_shows_net_vat_and_total():
-    rows = invoice_lines(LARGE)
-    assert [row.split()[0] for row in rows] == ["Desk", "Net", "VAT", "Total"]
-    assert rows[1].endswith("EUR %s" % calc_total(LARGE.lines))
-
-
-def test_overdue_customers_by_name():
-    assert overdue({"Grace": 120, "Ada": 30, "Edsger": 200}, 100) == ["Edsger", "Grace"]
+    def test_overdue_customers_by_name(self):
+        self.assertEqual(overdue({"Grace": 120, "Ada": 30, "Edsger": 200}, 100), ["Edsger", "Grace"])

@@ -1,11 +1,12 @@
+import unittest
 from decimal import Decimal
 
 from inventory.units import parcel_weight, to_grams
 
 
-def test_kilograms_are_a_thousand_grams():
-    assert to_grams("1.5", "kg") == 1500
+class UnitsTest(unittest.TestCase):
+    def test_kilograms_are_a_thousand_grams(self):
+        self.assertEqual(to_grams("1.5", "kg"), 1500)
 
-
-def test_a_begun_kilogram_counts():
-    assert parcel_weight(Decimal(1001)) == 2
+    def test_a_begun_kilogram_counts(self):
+        self.assertEqual(parcel_weight(Decimal(1001)), 2)

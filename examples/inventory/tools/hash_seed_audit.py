@@ -21,9 +21,9 @@ The test suite, once per `PYTHONHASHSEED`. Written by `tools/hash_seed_audit.py`
 
 
 def passes(seed: int) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode == 0
+    command = [sys.executable, "-m", "unittest", "discover", "--quiet", "--start-directory", "tests"]
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": "src"}
+    return subprocess.run(command, env=environment, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def main(seeds: str, report: str) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 import structlog
 
-from orchestrator.gatekeeper.api.bodies import BadBody, Class, Pause, Submission, Word, read_body
-from orchestrator.gatekeeper.api.desk import MOST_LISTED, Answer, Desk, Refused
-from orchestrator.gatekeeper.submissions import entry_name
-from orchestrator.inbox import Request as Wish
-from orchestrator.journal import JournalUnreadable
-from worktrees.git import GitFailed
-from worktrees.mirror import MissingCommit
+from forgepool.orchestrator.gatekeeper.api.bodies import BadBody, Class, Pause, Submission, Word, read_body
+from forgepool.orchestrator.gatekeeper.api.desk import MOST_LISTED, Answer, Desk, Refused
+from forgepool.orchestrator.gatekeeper.submissions import entry_name
+from forgepool.orchestrator.inbox import Request as Wish
+from forgepool.orchestrator.journal import JournalUnreadable
+from forgepool.worktrees.git import GitFailed
+from forgepool.worktrees.mirror import MissingCommit
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -52,12 +52,12 @@ def gate_app(desk: Desk, token: str) -> "Starlette":
         ("GET", "/status", lambda call: desk.status()),
         ("GET", "/entries", partial(_entries, desk)),
         ("POST", "/entries", lambda call: desk.submit(read_body(Submission, call.body))),
-        ("GET", "/entries/{name}", lambda call: desk.entry(call.name)),
-        ("DELETE", "/entries/{name}", partial(_entry_word, desk, "cancel", "withdraw")),
-        ("POST", "/entries/{name}/retry", partial(_entry_word, desk, "retry", "try again")),
-        ("POST", "/entries/{name}/hold", partial(_entry_word, desk, "hold", "hold")),
-        ("POST", "/entries/{name}/release", partial(_entry_word, desk, "release", "release")),
-        ("PUT", "/entries/{name}/class", partial(_reclass, desk)),
+        ("GET", "/entries/{name:path}", lambda call: desk.entry(call.name)),
+        ("DELETE", "/entries/{name:path}", partial(_entry_word, desk, "cancel")),
+        ("POST", "/entries/{name:path}/retry", partial(_entry_word, desk, "retry")),
+        ("POST", "/entries/{name:path}/hold", partial(_entry_word, desk, "hold")),
+        ("POST", "/entries/{name:path}/release", partial(_entry_word, desk, "release")),
+        ("PUT", "/entries/{name:path}/class", partial(_reclass, desk)),
         ("POST", "/pause", partial(_pause, desk)),
         ("POST", "/resume", partial(_resume, desk)),
     ]
@@ -75,22 +75,22 @@ def _entries(desk: Desk, call: Call) -> Answer:
     return desk.entries(int(limit))
 
 
-def _entry_word(desk: Desk, do: EntryWord, wish: str, call: Call) -> Answer:
-    return desk.word(wish, Wish(do=do, task=call.name, by=read_body(Word, call.body).by))
+def _entry_word(desk: Desk, do: EntryWord, call: Call) -> Answer:
+    return desk.word(Wish(do=do, task=call.name, by=read_body(Word, call.body).by))
 
 
 def _reclass(desk: Desk, call: Call) -> Answer:
     said = read_body(Class, call.body)
-    return desk.word(f"make {said.klass}", Wish(do="reclass", task=call.name, text=said.klass, by=said.by))
+    return desk.word(Wish(do="reclass", task=call.name, text=said.klass, by=said.by))
 
 
 def _pause(desk: Desk, call: Call) -> Answer:
     said = read_body(Pause, call.body)
-    return desk.word("pause", Wish(do="pause", text=said.why, by=said.by))
+    return desk.word(Wish(do="pause", text=said.why, by=said.by))
 
 
 def _resume(desk: Desk, call: Call) -> Answer:
-    return desk.word("go on", Wish(do="go", by=read_body(Word, call.body).by))
+    return desk.word(Wish(do="go", by=read_body(Word, call.body).by))
 
 
 def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"]]:
@@ -99,6 +99,8 @@ def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"
     async def answer(request: "Request") -> "Response":
         from starlette.concurrency import run_in_threadpool
 
+        if request.path_params.get("name") == "":
+            return await _elsewhere(request, Exception())
         try:
             _admit(request, token)
             call = Call(
@@ -151,7 +153,7 @@ _TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; what is submitted goes
 
 
 async def _health(request: "Request") -> "Response":
-    return _said(200, "the gate is open to questions")
+    return _said(200, "the queue is open to questions")
 
 
 async def _elsewhere(request: "Request", wrong: Exception) -> "Response":
@@ -164,7 +166,7 @@ async def _elsewhere(request: "Request", wrong: Exception) -> "Response":
 
 async def _broken(request: "Request", trouble: Exception) -> "Response":
     log.error("api.broken", path=request.url.path, why=repr(trouble))
-    return _said(500, "the gate could not answer that; its log says why")
+    return _said(500, "the queue could not answer that; its log says why")
 
 
 def _said(status: int, sentence: str) -> "Response":

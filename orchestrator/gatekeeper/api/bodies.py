@@ -4,7 +4,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
-from workers.messages import Message
+from forgepool.workers.messages import Message
 
 
 class BadBody(Exception):

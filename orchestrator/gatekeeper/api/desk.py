@@ -6,21 +6,22 @@ from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue
 
-from orchestrator import inbox
-from orchestrator.events import EntryRefused
-from orchestrator.gatekeeper import submissions
-from orchestrator.gatekeeper.api import bodies
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of, standings
-from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.submissions import CLASSES, entry_name
-from orchestrator.gatekeeper.submitting import Wish, hand_in
-from orchestrator.gatekeeper.view import View
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.state import State
-from workers.refs import submission_ref
-from worktrees.git import CommitId, is_object_id, is_ref
-from worktrees.mirror import Mirror, MissingCommit
+from forgepool.orchestrator import inbox
+from forgepool.orchestrator.events import EntryRefused
+from forgepool.orchestrator.gatekeeper import submissions
+from forgepool.orchestrator.gatekeeper.api import bodies
+from forgepool.orchestrator.gatekeeper.branches import branch_of, with_branches
+from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, explained, findings_of, standing_of, standings
+from forgepool.orchestrator.gatekeeper.intake import asked, nothing_to_do, taken_in, verb
+from forgepool.orchestrator.gatekeeper.submissions import CLASSES, entry_name
+from forgepool.orchestrator.gatekeeper.submitting import Wish, hand_in
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.state import State
+from forgepool.workers.refs import submission_ref
+from forgepool.worktrees.git import CommitId, is_object_id, is_ref
+from forgepool.worktrees.mirror import Mirror, MissingCommit
 
 Fields = Mapping[str, JsonValue]
 
@@ -75,7 +76,7 @@ class Desk:
             return found
         ref = submission_ref(self.target, name)
         if ref in self.mirror.hub_refs(ref):
-            why = "it is submitted, and the gate takes it in when it looks at the hub again"
+            why = "it is submitted, and the queue takes it in when it looks at the hub again"
             return Answer(status=200, body={"entry": name, "state": "submitted", "why": why})
         # The gate journals before it removes what was submitted: it may have done both meanwhile.
         found = self._known(name)
@@ -92,23 +93,19 @@ class Desk:
         wish = _wish(self.mirror, wanted)
         self._foresee(name, commit, wish)
         try:
-            hand_in(self.mirror, self.target, commit, name, wish)
+            done = hand_in(self.mirror, self.target, commit, name, wish)
         except CannotRun as refused:
             raise Refused(409, str(refused)) from refused
-        said = f"'{name}' ({commit[:12]}) is submitted to {self.target}"
-        return Answer(status=202, body={"said": said, "name": name, "commit": commit})
+        said = f"'{done.name}' ({commit[:12]}) is submitted to {self.target}"
+        return Answer(status=202, body={"said": said, "name": done.name, "commit": commit})
 
-    def word(self, wish: str, request: Request) -> Answer:
-        """Leaves a person's word for the gate's next turn, where it would change something."""
+    def word(self, request: Request) -> Answer:
+        """Leaves a request for the queue's next turn, where it would change something."""
 
         def refusal(state: State) -> str | None:
             if request.task is not None and request.task not in state.submitted:
                 return ""
-            if asked(state, request):
-                return None
-            task = state.tasks[request.task] if request.task else None
-            where = f"'{task.id}' is {task.phase}" if task is not None else "it stands so already"
-            return f"there is nothing to {wish}: {where}"
+            return None if asked(state, request) else nothing_to_do(state, request)
 
         if request.do == "reclass" and request.text not in CLASSES:
             raise Refused(422, _no_class(request.text))
@@ -118,8 +115,8 @@ class Desk:
         if wrong is not None:
             raise Refused(409, wrong)
         inbox.leave(self.view.folder, request)
-        about = f" '{request.task}'" if request.task else ""
-        return Answer(status=202, body={"said": f"the gate is asked to {wish}{about}"})
+        about = f" '{self.view.look(lambda state: branch_of(state, request.task or ''))}'" if request.task else ""
+        return Answer(status=202, body={"said": f"the queue is asked to {verb(request)}{about}"})
 
     def _known(self, name: str) -> Answer | None:
         def told(state: State) -> Answer | None:
@@ -127,16 +124,20 @@ class Desk:
                 return None
             task, now = state.tasks[name], time.time()
             reasons: list[JsonValue] = [one.model_dump(mode="json") for one in task.reasons]
+            findings: list[JsonValue] = [one.model_dump(mode="json") for one in findings_of(task)]
             row = _row(standing_of(state, task, now))
-            return Answer(status=200, body={**row, "explained": explained(state, task, now), "reasons": reasons})
+            words = explained(state, task, now)
+            return Answer(status=200, body={**row, "explained": words, "reasons": reasons, "findings": findings})
 
         return self.view.look(told)
 
     def _unknown(self, name: str) -> Refused:
         refused = self.view.refusal(name)
         if refused is not None:
-            return Refused(404, f"'{name}' ({refused.commit[:12]}) was not taken in: {refused.why}")
-        latest = self.view.look(lambda state: [*state.submitted][-8:])
+            why = self.view.look(lambda state: with_branches(state, refused.why))
+            own = refused.branch or name
+            return Refused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
+        latest = self.view.look(lambda state: [branch_of(state, one) for one in [*state.submitted][-8:]])
         return Refused(404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}")
 
     def _commit(self, wanted: bodies.Submission) -> CommitId:
@@ -205,7 +206,7 @@ def _gate(state: State) -> Fields:
         "target": state.target,
         "tip": state.tip,
         "in_line": len(state.train.line.entries),
-        "paused": state.paused,
+        "paused": state.paused or state.halted,
         "shut": state.halted,
         "frozen_until": state.rules.frozen_until(time.time()),
     }

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.gatekeeper.api.desk import Desk
-from orchestrator.gatekeeper.serving import Beside
-from orchestrator.gatekeeper.view import View
-from orchestrator.hub import CannotRun
-from orchestrator.runs import KeptRun
-from workers.settings import Settings
-from worktrees.mirror import Mirror
+from forgepool.orchestrator.gatekeeper.api.desk import Desk
+from forgepool.orchestrator.gatekeeper.serving import Beside
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.mirror import Mirror
 
 SHORTEST_TOKEN = 16
 _MOST_CALLS = 64
@@ -46,7 +46,7 @@ def address(text: str) -> Address:
     return Address(host=host, port=int(port))
 
 
-def api_token(settings: Settings, file: Path | None) -> str:
+def api_token(settings: Settings, file: Path | None, *, option: str = "--http") -> str:
     """Raises CannotRun where there is none, or one that could be guessed."""
     where = "FORGEPOOL_GATE_API_TOKEN" if file is None else str(file)
     token = settings.gate_api_token.get_secret_value().strip() if settings.gate_api_token else ""
@@ -56,7 +56,7 @@ def api_token(settings: Settings, file: Path | None) -> str:
         except (OSError, ValueError) as unread:
             raise CannotRun(f"{file} cannot be read; give the file that has the API's token") from unread
     if not token:
-        raise CannotRun("--http wants a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file")
+        raise CannotRun(f"{option} wants a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file")
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
         raise CannotRun(
             f"the token in {where} is none: it wants at least {SHORTEST_TOKEN} characters of ASCII without spaces; "
@@ -97,7 +97,7 @@ def serving(desk: Desk, token: str, listening: socket.socket) -> Iterator[None]:
     """Serves from a thread, which has no say in this process's signals and none in its end."""
     import uvicorn
 
-    from orchestrator.gatekeeper.api.app import gate_app
+    from forgepool.orchestrator.gatekeeper.api.app import gate_app
 
     config = uvicorn.Config(
         gate_app(desk, token),

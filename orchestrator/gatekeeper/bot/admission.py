@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from orchestrator.events import EntryRefused
-from orchestrator.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
-from orchestrator.forges.consent import wanting
-from orchestrator.forges.intake import Report
-from orchestrator.forges.protocol import Change, Forge, ForgeRefused
-from orchestrator.gatekeeper.bot.memory import Given
-from orchestrator.gatekeeper.intake import taken_in
-from orchestrator.gatekeeper.submissions import Submission
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL
-from worktrees.changes import FileTooLarge, changes, read_file, touched_paths
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror
+from forgepool.orchestrator.events import EntryRefused
+from forgepool.orchestrator.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
+from forgepool.orchestrator.forges.consent import wanting
+from forgepool.orchestrator.forges.intake import Report
+from forgepool.orchestrator.forges.protocol import Change, Forge, ForgeRefused
+from forgepool.orchestrator.gatekeeper.bot.memory import Given
+from forgepool.orchestrator.gatekeeper.intake import taken_in
+from forgepool.orchestrator.gatekeeper.submissions import Submission
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.worktrees.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class Door:
             task = state.tasks.get(one.name) if one is not None else None
             if one is None or task is None:
                 if not self._has_landed(state, number):
-                    return f"it waits for #{number}, which is not in the gate"
+                    return f"it waits for #{number}, which is not in the queue"
             elif task.phase in TERMINAL and task.phase not in ("landed", "needs_human"):
-                return f"it waits for #{number}, which the gate has returned"
+                return f"it waits for #{number}, which the queue has returned"
             else:
                 found.append(one.name)
         return tuple(found)

@@ -7,9 +7,9 @@ from pathlib import Path
 import structlog
 from pydantic import Field, ValidationError
 
-from orchestrator.forges.intake import Report
-from orchestrator.forges.protocol import Reported
-from workers.messages import Message
+from forgepool.orchestrator.forges.intake import Report
+from forgepool.orchestrator.forges.protocol import Reported
+from forgepool.workers.messages import Message
 
 log = structlog.get_logger()
 

@@ -4,20 +4,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator import inbox
-from orchestrator.forges.intake import Entry, Explain, NoteLanded, Report, Step, Submit, Withdraw, steps
-from orchestrator.forges.protocol import Change, Forge, ForgeAway, ForgeRefused
-from orchestrator.gatekeeper.bot.admission import Admission, Door, Enters, Later, Stays
-from orchestrator.gatekeeper.bot.memory import Given, Memory
-from orchestrator.gatekeeper.bot.standing import entries_of, paragraph
-from orchestrator.gatekeeper.submitting import Wish, hand_in
-from orchestrator.gatekeeper.view import View
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.state import State
-from workers.refs import submission_ref
-from worktrees.git import CommitId, GitFailed
-from worktrees.mirror import MissingCommit
+from forgepool.orchestrator import inbox
+from forgepool.orchestrator.forges.intake import Entry, Explain, NoteLanded, Report, Step, Submit, Withdraw, steps
+from forgepool.orchestrator.forges.protocol import Change, Forge, ForgeAway, ForgeRefused
+from forgepool.orchestrator.gatekeeper.bot.admission import Admission, Door, Enters, Later, Stays
+from forgepool.orchestrator.gatekeeper.bot.memory import Given, Memory
+from forgepool.orchestrator.gatekeeper.bot.standing import entries_of, paragraph
+from forgepool.orchestrator.gatekeeper.submitting import Wish, hand_in
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.state import State
+from forgepool.workers.refs import submission_ref
+from forgepool.worktrees.git import CommitId, GitFailed
+from forgepool.worktrees.mirror import MissingCommit
 
 OF_ONE_CHANGE = (ForgeRefused, GitFailed, MissingCommit, CannotRun)
 """What keeps the bot from doing something for one change, and for no other."""

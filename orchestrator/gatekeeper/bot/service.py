@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import structlog
 
-from orchestrator.forges import github, gitlab
-from orchestrator.forges.api import Api
-from orchestrator.forges.codeowners import Dialect
-from orchestrator.forges.protocol import LABEL, Forge, ForgeAway, ForgeRefused
-from orchestrator.gatekeeper.bot.admission import Door
-from orchestrator.gatekeeper.bot.memory import remembered
-from orchestrator.gatekeeper.bot.rounds import Bot
-from orchestrator.gatekeeper.serving import Beside
-from orchestrator.gatekeeper.view import View
-from orchestrator.hub import CannotRun
-from orchestrator.runs import KeptRun
-from workers.settings import Settings
-from worktrees.mirror import Mirror
+from forgepool.orchestrator.forges import github, gitlab
+from forgepool.orchestrator.forges.api import Api
+from forgepool.orchestrator.forges.codeowners import Dialect
+from forgepool.orchestrator.forges.protocol import LABEL, Forge, ForgeAway, ForgeRefused
+from forgepool.orchestrator.gatekeeper.bot.admission import Door
+from forgepool.orchestrator.gatekeeper.bot.memory import remembered
+from forgepool.orchestrator.gatekeeper.bot.rounds import Bot
+from forgepool.orchestrator.gatekeeper.serving import Beside
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.runs import KeptRun
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.mirror import Mirror
 
 log = structlog.get_logger()
 

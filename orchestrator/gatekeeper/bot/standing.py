@@ -3,20 +3,21 @@
 import textwrap
 from collections.abc import Callable, Mapping
 
-from orchestrator.forges.intake import Entry
-from orchestrator.gatekeeper.bot.memory import Given
-from orchestrator.gatekeeper.explaining import EntryStanding, explained, standings
-from orchestrator.state import State
-from orchestrator.task_state import TaskState
+from forgepool.orchestrator.forges.intake import Entry
+from forgepool.orchestrator.gatekeeper.bot.memory import Given
+from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, explained, standings
+from forgepool.orchestrator.gatekeeper.submissions import entry_name
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
 
-BY_A_PERSON = "somebody has withdrawn it; another commit enters again, and so does: forgepool gate retry"
+BY_A_PERSON = "it was withdrawn; another commit enters again, and so does: forgepool queue retry"
 
 
 def entries_of(
     state: State, given: Mapping[int, Given], now: float, contains: Callable[[str, str], bool]
 ) -> dict[int, Entry]:
     """By number, the newest entry of each change; `contains` says whether a commit has another in its history."""
-    stands = {stand.entry: stand for stand in standings(state, now)}
+    stands = {entry_name(stand.entry): stand for stand in standings(state, now)}
     return {
         number: _entry(state, number, one, stands[one.name], contains)
         for number, one in given.items()
@@ -68,7 +69,7 @@ def paragraph(state: State, task: TaskState, now: float) -> str:
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"The gate has returned this change.\n\n{fence}text\n{text[:_MOST_OF_A_COMMENT]}\n{fence}"
+    return f"The queue has returned this change.\n\n{fence}text\n{text[:_MOST_OF_A_COMMENT]}\n{fence}"
 
 
 _MOST_OF_A_COMMENT = 20_000

@@ -5,14 +5,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from supervisor.scans.cases.flow import Dialect, Reached, reached
-from supervisor.scans.cases.suite import Assertion, Case, Mark, Suite, Value
-from supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.cases.flow import Dialect, Reached, reached
+from forgepool.supervisor.scans.cases.suite import Assertion, Call, Case, Mark, Suite, Value
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _CALLS = frozenset(["call", "call_expression", "method_invocation", "macro_invocation", "object_creation_expression"])
+_LATER = frozenset(["lambda", "function_definition", "generator_expression"])
+_AROUND = _LATER | {"boolean_operator", "await"}
+_FAILING = re.compile(r"\b(?:raises|suppress|assertRaises\w*|xfail)\b")
 _LAST = ("attribute", "property", "field", "name")
 _PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|WINDOWS|MAC)\b")
 _HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
@@ -61,7 +64,8 @@ def build(draft: Draft, reader: Reader) -> Case:
         values=tuple(_values(seen, reader, draft.name)),
         marks=(*draft.marks, *_marks(seen, reader)),
         labels=draft.labels,
-        calls=tuple(dict.fromkeys(callee(one.node) for one in seen if one.node.type in _CALLS)),
+        calls=tuple(dict.fromkeys(_calls(seen, draft))),
+        form=_form(draft, seen),
         hollow=not assertions and not any(one.node.type in _CALLS for one in seen),
     )
 
@@ -95,8 +99,11 @@ def without_empty_helpers(suite: Suite) -> Suite:
     """The suite without the assertions that only look like some: calls of functions beside them that assert nothing."""
     empty = {name for name, case in suite.support.items() if not case.assertions}
     simple = {name.rpartition("::")[2] for name in empty}
+    mine = tuple(f"{owner}.{name}(" for owner in ("self", "cls") for name in simple)
 
     def is_real(assertion: Assertion) -> bool:
+        if assertion.text.startswith(mine):
+            return False
         at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
         return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
 
@@ -104,6 +111,44 @@ def without_empty_helpers(suite: Suite) -> Suite:
         return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
 
     return replace(suite, cases={name: cleaned(case) for name, case in suite.cases.items()})
+
+
+def _calls(seen: list[Reached], draft: Draft) -> Iterator[Call]:
+    """The calls of a body; of Python, with what stands around them, and only those that the body makes itself."""
+    parameters = draft.node.child_by_field_name("parameters")
+    taken = {written(one) for one in walk(parameters) if one.type == "identifier"} if parameters is not None else set()
+    around: list[Node] = []
+    for one in seen:
+        node = one.node
+        while around and around[-1].end_byte <= node.start_byte:
+            around.pop()
+        if node.type == "call" and not any(each.type in _LATER for each in around):
+            name, owner = callee(node), written(node.child_by_field_name("function")).rpartition(".")[0]
+            guards = one.guards + sum(each.type == "boolean_operator" for each in around)
+            swallowed = one.swallowed or any(each.type == "with_statement" for each in around)
+            if name not in taken or owner:
+                yield Call(name, owner, guards, swallowed, any(each.type == "await" for each in around[-1:]))
+        elif node.type in _CALLS and node.type != "call":
+            yield Call(callee(node))
+        if node.type in _AROUND or (node.type == "with_statement" and _FAILING.search(_managers(node))):
+            around.append(node)
+
+
+def _managers(node: "Node") -> str:
+    return written(node.named_children[0]) if node.named_children else ""
+
+
+def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other"]:
+    if draft.node.type != "function_definition":
+        return "plain"
+    above = draft.node.parent
+    decorators = [one for one in above.named_children if one.type == "decorator"] if above is not None else []
+    is_replaced = any(written(one) not in ("@staticmethod", "@classmethod") for one in decorators)
+    if (above is not None and above.type == "decorated_definition" and is_replaced) or any(
+        one.node.type == "yield" for one in seen
+    ):
+        return "other"
+    return "async" if any(one.type == "async" for one in draft.node.children) else "plain"
 
 
 def _assertions(seen: list[Reached], reader: Reader) -> Iterator[Assertion]:

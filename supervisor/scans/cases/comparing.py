@@ -7,16 +7,16 @@ is lost is told as a `Weakening`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from supervisor.scans.cases.conditions import OPPOSITE
-from supervisor.scans.cases.matching import Matched, match
-from supervisor.scans.cases.pairing import Located, Pair, Pairing, Versions, alpha
-from supervisor.scans.cases.renames import Renames
-from supervisor.scans.cases.spares import Spares
-from supervisor.scans.cases.suite import Assertion, Case, Value
+from forgepool.supervisor.scans.cases.conditions import OPPOSITE
+from forgepool.supervisor.scans.cases.matching import Matched, match
+from forgepool.supervisor.scans.cases.pairing import Located, Pair, Pairing, Versions, alpha
+from forgepool.supervisor.scans.cases.renames import Renames
+from forgepool.supervisor.scans.cases.spares import Spares
+from forgepool.supervisor.scans.cases.suite import Assertion, Case, Value
 
 Kind = Literal["removed", "row_removed", "loosened", "guarded", "swallowed", "edited", "silent"]
 _TOLERABLE = 0.05
@@ -35,7 +35,7 @@ class Weakening:
 
 
 def compare(
-    pairing: Pairing, files: Sequence[Versions], renames: Renames
+    pairing: Pairing, files: Sequence[Versions], renames: Renames, data: Mapping[str, Sequence[Counter[str]]]
 ) -> tuple[tuple[Weakening, ...], tuple[Located, ...]]:
     """
     Whatever became less in tests that are still there and in functions beside them; and the tests that are gone, save
@@ -48,7 +48,7 @@ def compare(
     spares = Spares.of(pairing, files, zip(places, claims, strict=True), zip(places, tables, strict=True))
     found: list[Weakening] = []
     for pair, claim, table in zip(pairs, claims, tables, strict=True):
-        found += _of_pair(pair, claim, table, spares, renames)
+        found += _of_pair(pair, claim, table, spares, renames, data.get(pair.after.file.path, ()))
     for file in files:
         found += _of_values(_file_values(file), _used(file))
     gone = (one for one in pairing.gone if not _is_elsewhere(one, spares))
@@ -74,7 +74,14 @@ def _support(files: Sequence[Versions]) -> Iterator[Pair]:
                 yield Pair(before=Located(file=file, case=case), after=Located(file=file, case=after))
 
 
-def _of_pair(pair: Pair, claim: Matched, table: Matched, spares: Spares, renames: Renames) -> Iterator[Weakening]:
+def _of_pair(
+    pair: Pair,
+    claim: Matched,
+    table: Matched,
+    spares: Spares,
+    renames: Renames,
+    data: Sequence[Counter[str]],
+) -> Iterator[Weakening]:
     at = pair.after
     lost = [one for one in claim.lost if not _is_implied(one, at.case) and not spares.take(one, at.file)]
     if at.case.name in at.file.new.support:
@@ -84,14 +91,25 @@ def _of_pair(pair: Pair, claim: Matched, table: Matched, spares: Spares, renames
         yield Weakening(kind="silent", at=at, before=lost[0])
         return
     yield from (Weakening(kind="removed", at=at, before=one) for one in lost)
+    rows = list(data) if any(not row.literals for row in at.case.rows) else []
     for one in table.lost:
         # A row that is but the name of a table has none of the table's literals.
-        if one.literals and not spares.take(one, at.file):
+        if one.literals and not spares.take(one, at.file) and not _take_row(one, rows):
             yield Weakening(kind="row_removed", at=at, before=one)
-    for before, after in (*claim.met, *table.met):
+    tables = (both for both in table.met if both[1].literals or not _take_row(both[0], rows))
+    for before, after in (*claim.met, *tables):
         if (kind := _became(before, after, pair, renames)) is not None:
             yield Weakening(kind=kind, at=at, before=before, after=after)
     yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair))
+
+
+def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
+    """Is the row among those of the data that the test is now run with? Each makes up for one."""
+    literals = Counter(lost.literals)
+    if literals not in rows:
+        return False
+    rows.remove(literals)
+    return True
 
 
 def _is_implied(lost: Assertion, case: Case) -> bool:
@@ -109,11 +127,25 @@ def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -
         return "swallowed"
     if OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
         return "edited"
-    if after.strength < before.strength or after.tolerance > max(_TOLERABLE, 10 * before.tolerance):
+    if _is_looser(before, after):
         return "loosened"
     if after.guards > before.guards:
         return "guarded"
     return "edited" if _is_edited(before, after, pair, renames) else None
+
+
+def _is_looser(before: Assertion, after: Assertion) -> bool:
+    if _says_true(before, "is", after) or _says_true(before, "==", after):
+        return True
+    if after.tolerance > max(_TOLERABLE, 10 * before.tolerance):
+        return True
+    return after.strength < before.strength and not _says_true(after, "is", before)
+
+
+def _says_true(exact: Assertion, operator: str, loose: Assertion) -> bool:
+    """`f(x) is True` asks for more than `f(x)`: for one value of all that are true."""
+    said = [word.text for word in exact.words[len(loose.words) :]]
+    return exact.words[: len(loose.words)] == loose.words and said == [operator, "True"]
 
 
 def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> bool:

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.suite import Relation, Strength, Word, listed
-from supervisor.scans.cases.syntax import words, written
+from forgepool.supervisor.scans.cases.suite import Relation, Strength, Word, listed
+from forgepool.supervisor.scans.cases.syntax import words, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node

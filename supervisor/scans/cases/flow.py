@@ -8,8 +8,8 @@ gone: a test that is cut off by one line says no more than one without those bel
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from supervisor.scans.cases.suite import listed
-from supervisor.scans.cases.syntax import written
+from forgepool.supervisor.scans.cases.suite import listed
+from forgepool.supervisor.scans.cases.syntax import written
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from supervisor.scans.cases.conditions import Judged, compare, judge, negated, relation_of
-from supervisor.scans.cases.suite import Assertion, Case, Mark, Relation, Strength, Suite, Value, listed
-from supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.cases.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.cases.conditions import Judged, compare, judge, negated, relation_of
+from forgepool.supervisor.scans.cases.suite import Assertion, Case, Mark, Relation, Strength, Suite, Value, listed
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node

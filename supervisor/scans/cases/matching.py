@@ -3,8 +3,8 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from supervisor.scans.cases.pairing import alpha, likeness
-from supervisor.scans.cases.suite import Assertion
+from forgepool.supervisor.scans.cases.pairing import alpha, likeness
+from forgepool.supervisor.scans.cases.suite import Assertion
 
 _MOST_GUESSED = 10_000
 

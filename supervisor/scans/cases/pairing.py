@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.scans.cases.suite import Case, Suite, Word
+from forgepool.supervisor.scans.cases.suite import Case, Suite, Word
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3

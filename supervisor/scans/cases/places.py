@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from supervisor.scans.cases.suite import listed
+from forgepool.supervisor.scans.cases.suite import listed
 
 _COLLECTED: dict[str, tuple[str, ...]] = {
     # The stricter ones first: what moves from one to a later one may be lost to a runner.

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from supervisor.scans.cases.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from supervisor.scans.cases.conditions import Judged, compare, judge, negated, relation_of, tolerance_of
-from supervisor.scans.cases.flow import is_false
-from supervisor.scans.cases.suite import Assertion, Case, Mark, Strength, Suite, Value, listed
-from supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.cases.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.cases.conditions import Judged, compare, judge, negated, relation_of, tolerance_of
+from forgepool.supervisor.scans.cases.flow import is_false
+from forgepool.supervisor.scans.cases.suite import Assertion, Case, Mark, Strength, Suite, Value, listed
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, walk, words, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -110,8 +110,26 @@ def read(root: "Node") -> Suite:
         # A later definition of the same name takes the place of an earlier one, to Python as here.
         cases.pop(case.name, None)
         (cases if is_test and case.name.partition("::")[0] not in gone else support)[case.name] = case
-    found = Suite(cases=cases, support=support, marks=tuple(_module_marks(root)), values=tuple(_module_values(root)))
+    found = Suite(
+        cases=cases,
+        support=support,
+        marks=tuple(_module_marks(root)),
+        values=tuple(_module_values(root)),
+        imports=dict(_imports(root)),
+    )
     return without_empty_helpers(found)
+
+
+def _imports(root: "Node") -> Iterator[tuple[str, str]]:
+    """Each imported name, with the module that it is, or that it is of."""
+    for node in root.named_children:
+        if node.type not in ("import_statement", "import_from_statement"):
+            continue
+        module = written(node.child_by_field_name("module_name"))
+        for one in node.children_by_field_name("name"):
+            name = written(one.child_by_field_name("name") or one)
+            alias = written(one.child_by_field_name("alias")) or name
+            yield alias, f"{module.rstrip('.')}.{name}" if module else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +242,8 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
                 yield from (row for row in one.named_children if "comment" not in row.type)
             elif one.type == "identifier":
                 yield one
+            elif one.type == "call" and (called := one.child_by_field_name("function")) is not None:
+                yield called
 
 
 def _module_marks(root: "Node") -> Iterator[Mark]:
@@ -309,6 +329,9 @@ def _called(node: "Node") -> Assertion | None:
 
 def _two_sided(node: "Node", name: str, given: "list[Node]") -> Assertion:
     judged = compare(relation_of(_TWO_SIDES[name]), words(given[0]), words(given[1]))
+    if name == "assertSequenceEqual":
+        # A tuple is as good to it as a list.
+        judged = replace(judged, strength=min(judged.strength, 2))
     return _assertion(node, judged, given[0], given[1])
 
 

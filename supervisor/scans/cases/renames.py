@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from supervisor.scans.cases.places import is_code
-from worktrees.diff import FileDiff
+from forgepool.supervisor.scans.cases.places import is_code
+from forgepool.worktrees.diff import FileDiff
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _DEFINES = re.compile(

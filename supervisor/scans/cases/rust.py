@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.building import Draft, build, mark_kind, value_of
-from supervisor.scans.cases.conditions import Judged, compare, judge, relation_of
-from supervisor.scans.cases.suite import Assertion, Case, Mark, Suite, Word
-from supervisor.scans.cases.syntax import first_line, line_of, parse, walk, words, written
+from forgepool.supervisor.scans.cases.building import Draft, build, mark_kind, value_of
+from forgepool.supervisor.scans.cases.conditions import Judged, compare, judge, relation_of
+from forgepool.supervisor.scans.cases.suite import Assertion, Case, Mark, Suite, Word
+from forgepool.supervisor.scans.cases.syntax import first_line, line_of, parse, walk, words, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from supervisor.scans.cases.matching import Matched
-from supervisor.scans.cases.pairing import Pairing, Versions, alpha, likeness
-from supervisor.scans.cases.suite import Assertion
+from forgepool.supervisor.scans.cases.matching import Matched
+from forgepool.supervisor.scans.cases.pairing import Pairing, Versions, alpha, likeness
+from forgepool.supervisor.scans.cases.suite import Assertion
 
 _SAME_THING = 0.5
 
@@ -124,11 +124,11 @@ def _of_matched(matched: Iterable[tuple[Versions, Matched]], *, is_table: bool) 
 
 
 def _of_support(file: Versions) -> Iterator[_Gain]:
-    called = {name for case in file.new.cases.values() for name in case.calls}
+    called = {call.name for case in file.new.cases.values() for call in case.calls if not call.swallowed}
     for name, case in file.new.support.items():
         before = file.old.support.get(name)
         known = {one.words for one in before.assertions} if before is not None else set()
-        if name.rpartition("::")[2].rpartition(".")[2] in called:
+        if case.form != "other" and name.rpartition("::")[2].rpartition(".")[2] in called:
             yield from (_gain(file, one) for one in case.assertions if one.words not in known)
 
 

@@ -84,6 +84,16 @@ class Value:
         return all(word.text not in ("()", ".") for word in self.words)
 
 
+class Call(NamedTuple):
+    """A call that stands in a function itself, and neither in a lambda nor in a function within it."""
+
+    name: str
+    owner: str = ""
+    guards: int = 0
+    swallowed: bool = False
+    awaited: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One test, or a function that tests call."""
@@ -98,7 +108,9 @@ class Case:
     marks: tuple[Mark, ...] = ()
     labels: tuple[str, ...] = ()
     """Names that a command may select or deselect it by."""
-    calls: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    form: Literal["plain", "async", "other"] = "plain"
+    """`other`: a generator, or a function that a decorator replaces: a call of it need not run what it says."""
     hollow: bool = False
     """Nothing in it does anything."""
 
@@ -113,3 +125,5 @@ class Suite:
     marks: tuple[Mark, ...] = ()
     """On the file as a whole."""
     values: tuple[Value, ...] = ()
+    imports: Mapping[str, str] = field(default_factory=dict)
+    """By the names that the file knows them by: modules, and what is imported of modules, with dots between."""

@@ -7,8 +7,8 @@ Trees are walked without recursion: a file may be nested as deeply as whoever wr
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from supervisor.scans.cases.suite import Word, listed
-from supervisor.scans.grammar import parse as bounded_parse
+from forgepool.supervisor.scans.bounded_parse import parse as bounded_parse
+from forgepool.supervisor.scans.cases.suite import Word, listed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -63,6 +63,10 @@ def words(*nodes: "Node | None") -> tuple[Word, ...]:
     return tuple(_words([node for node in nodes if node is not None]))
 
 
+_HOW_SHOWN = ("format_specifier", "type_conversion")
+"""Parts of an f-string that say how a value is shown: `:.5f`, `!r`."""
+
+
 def _words(nodes: "list[Node]") -> Iterator[Word]:
     waiting = nodes[::-1]
     while waiting:
@@ -74,6 +78,9 @@ def _words(nodes: "list[Node]") -> Iterator[Word]:
                 continue
         elif kind in _MINUS and (number := _negative(node)) is not None:
             yield Word("literal", number)
+            continue
+        elif kind in _HOW_SHOWN:
+            yield Word("literal", written(node))
             continue
         elif not node.child_count:
             if (word := _word(node, kind)) is not None:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from forge_server import REPOSITORY, TOKEN, ForgeServer, pull
 from kept_gate import KeptGate, git
-from people import ROOT
 from test_gate_api import Caller
 
-from orchestrator.aside import Aside, mirror_aside
-from orchestrator.events import GatePaused, GateResumed
-from orchestrator.gatekeeper.view import View
-from orchestrator.journal import JournalUnreadable
+from forgepool.orchestrator.aside import Aside, mirror_aside
+from forgepool.orchestrator.events import GatePaused, GateResumed
+from forgepool.orchestrator.gatekeeper.view import View
+from forgepool.orchestrator.journal import JournalUnreadable
 
 API_TOKEN = "a-token-of-this-gate"
 
@@ -56,13 +55,13 @@ def test_a_view_goes_on_where_it_was_and_says_where_there_is_nothing(gate: KeptG
 
 @contextmanager
 def served(hub: Path, *argv: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """`forgepool gate serve`, and the file that has what it said."""
+    """`forgepool queue serve`, and the file that has what it said."""
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "FORGEPOOL_"))}
-        env = kept | {"FORGEPOOL_HOME": f"{folder}/home", "FORGEPOOL_CACHE": f"{folder}/c", "PYTHONPATH": str(ROOT)}
+        env = kept | {"FORGEPOOL_HOME": f"{folder}/home", "FORGEPOOL_CACHE": f"{folder}/c"}
         env |= {"FORGEPOOL_GITHUB_TOKEN": TOKEN, "FORGEPOOL_GATE_API_TOKEN": API_TOKEN}
         said = Path(folder) / "said"
-        words = [sys.executable, "-m", "orchestrator", "gate", "serve", "--repo", str(hub), *argv]
+        words = [sys.executable, "-m", "forgepool.orchestrator", "gate", "serve", "--repo", str(hub), *argv]
         with said.open("w") as out, subprocess.Popen(words, env=env, stdout=out, stderr=out, text=True) as gate:
             try:
                 yield gate, said
@@ -82,7 +81,7 @@ def test_a_change_lands_by_a_gate_that_is_served(template: Path, tmp_path: Path,
         options = ("--http", "127.0.0.1:0", "--forge", f"github:{REPOSITORY}", "--forge-url", forge.url, "--every", "1")
         with served(hub, *options) as (gate, said):
             while not (done := [one for one in forge.sent() if one.get("state") in ("success", "failure")]):
-                assert gate.poll() is None and "is shut" not in said.read_text(), said.read_text()
+                assert gate.poll() is None and "is paused" not in said.read_text(), said.read_text()
                 threading.Event().wait(0.05)
             url = next(word for word in said.read_text().split() if word.startswith("http://127")).rstrip(";")
             api = Caller(url)
@@ -96,9 +95,10 @@ def test_a_change_lands_by_a_gate_that_is_served(template: Path, tmp_path: Path,
 
 
 def test_an_api_without_a_token_is_refused_before_anything_begins(template: Path) -> None:
-    argv = [sys.executable, "-m", "orchestrator", "gate", "serve", "--repo", str(template), "--http", "127.0.0.1:0"]
+    argv = [sys.executable, "-m", "forgepool.orchestrator", "gate", "serve", "--repo", str(template)]
+    argv += ["--http", "127.0.0.1:0"]
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "FORGEPOOL_HOME": f"{folder}/h"}
+        env = {"PATH": os.environ["PATH"], "FORGEPOOL_HOME": f"{folder}/h"}
         env |= {"FORGEPOOL_CACHE": f"{folder}/c"}
         ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
         assert not (Path(folder) / "h").exists()

@@ -10,12 +10,12 @@ from forge_server import PROJECT, REPOSITORY, TOKEN, Fault, ForgeServer, merge_r
 from kept_gate import KeptGate, git
 from pydantic import SecretStr
 
-from orchestrator import inbox
-from orchestrator.forges.protocol import ForgeAway
-from orchestrator.gatekeeper.bot.rounds import Bot
-from orchestrator.gatekeeper.bot.service import Connected, Connection, News, bot_of, connected, working
-from orchestrator.hub import CannotRun
-from workers.settings import Settings
+from forgepool.orchestrator import inbox
+from forgepool.orchestrator.forges.protocol import ForgeAway
+from forgepool.orchestrator.gatekeeper.bot.rounds import Bot
+from forgepool.orchestrator.gatekeeper.bot.service import Connected, Connection, News, bot_of, connected, working
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.workers.settings import Settings
 
 SETTINGS = Settings(github_token=SecretStr(TOKEN), gitlab_token=SecretStr(TOKEN))
 
@@ -164,7 +164,7 @@ def test_what_depends_on_another_waits_until_that_is_in_the_gate(watched: Watche
     gate = watched.gate
     watched.open(8, "two", body="Depends-On: #7")
     watched.bot().round()
-    assert gate.refs() == {} and watched.statuses() == [("pending", "it waits for #7, which is not in the gate")]
+    assert gate.refs() == {} and watched.statuses() == [("pending", "it waits for #7, which is not in the queue")]
     watched.open(7, "one")
     watched.bot().round()
     gate.turn()

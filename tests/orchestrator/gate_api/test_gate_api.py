@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from kept_gate import KeptGate
 
-from orchestrator import inbox
-from orchestrator.gatekeeper.api.app import MOST_BYTES
-from orchestrator.gatekeeper.api.desk import Desk
-from orchestrator.gatekeeper.api.service import Address, address, api_beside, api_token, bound, serving
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.gatekeeper.submitting import Wish, hand_in
-from orchestrator.hub import CannotRun
-from orchestrator.runs import KeptRun, Options
-from workers.settings import Settings
-from worktrees.git import CommitId
+from forgepool.orchestrator import inbox
+from forgepool.orchestrator.gatekeeper.api.app import MOST_BYTES
+from forgepool.orchestrator.gatekeeper.api.desk import Desk
+from forgepool.orchestrator.gatekeeper.api.service import Address, address, api_beside, api_token, bound, serving
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.submitting import Wish, hand_in
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import CommitId
 
 TOKEN = "a-token-of-this-gate"
 
@@ -66,20 +66,20 @@ def test_without_the_token_nothing_is_told_and_nothing_done(api: Caller, gate: K
         assert "is not this gate's" in said(api.ask(method, path, token="é"), 401)
     assert "a token is wanted" in said(api.ask("POST", "/entries", {"branch": "one"}, token=None), 401)
     assert gate.refs() == {} and list(inbox.waiting(gate.folder)) == []
-    assert said(api.ask("GET", "/health", token=None), 200) == "the gate is open to questions"
+    assert said(api.ask("GET", "/health", token=None), 200) == "the queue is open to questions"
 
 
 def test_a_branch_enters_by_a_push_to_the_hub(api: Caller, gate: KeptGate) -> None:
     """It is told as submitted until the gate has looked, and then as what the gate knows of it."""
     wish = {"branch": "team/x", "class": "hotfix", "by": "grace", "agent": "coder", "family": ["red"]}
     status, answer = api.ask("POST", "/entries", wish)
-    assert (status, answer["name"], answer["commit"]) == (202, "team--x", gate.head("team/x"))
+    assert (status, answer["name"], answer["commit"]) == (202, "team/x", gate.head("team/x"))
     assert list(gate.refs()) == ["refs/forgepool/for/main/team--x"]
-    assert api.ask("GET", "/entries/team--x")[1]["state"] == "submitted"
+    assert api.ask("GET", "/entries/team/x")[1]["state"] == "submitted"
     gate.turn()
-    status, entry = api.ask("GET", "/entries/team--x")
+    status, entry = api.ask("GET", "/entries/team%2Fx")
     assert (status, entry["state"], entry["class"], entry["by"]) == (200, "waits", "hotfix", "grace")
-    assert entry["explained"].startswith("'team--x' (") and entry["reasons"] == []
+    assert entry["explained"].startswith("'team/x' (") and entry["reasons"] == []
     author = gate.state.submitted["team--x"].author
     assert (author.agent, author.families) == ("coder", ("red",))
 
@@ -144,7 +144,7 @@ def test_a_body_without_end_is_not_read(api: Caller) -> None:
 def test_words_are_left_for_the_gate_and_refused_where_they_change_nothing(api: Caller, gate: KeptGate) -> None:
     api.ask("POST", "/entries", {"branch": "one"})
     gate.turn()
-    assert said(api.ask("POST", "/entries/one/hold", {"by": "grace"}), 202) == "the gate is asked to hold 'one'"
+    assert said(api.ask("POST", "/entries/one/hold", {"by": "grace"}), 202) == "the queue is asked to hold 'one'"
     gate.turn()
     assert api.ask("GET", "/entries/one")[1]["code"] == "held"
     assert "nothing to hold: 'one' is queued" in said(api.ask("POST", "/entries/one/hold"), 409)
@@ -163,7 +163,7 @@ def test_words_are_left_for_the_gate_and_refused_where_they_change_nothing(api: 
 
 
 def test_a_pause_is_told_with_its_reason_and_ends(api: Caller, gate: KeptGate) -> None:
-    assert "nothing to go on" in said(api.ask("POST", "/resume"), 409)
+    assert "nothing to resume" in said(api.ask("POST", "/resume"), 409)
     api.ask("POST", "/pause", {"why": "the release is cut", "by": "grace"})
     gate.turn()
     assert api.ask("GET", "/status")[1]["paused"] == "the release is cut"

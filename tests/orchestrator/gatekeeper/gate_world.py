@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckSent,
     EntrySubmitted,
@@ -12,9 +12,9 @@ from orchestrator.events import (
     LandingIntended,
     RunStarted,
 )
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.state import State
-from supervisor.messages import CheckResult, Landing
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import CheckResult, Landing
 
 RUN = "gate-main-test"
 

@@ -12,31 +12,31 @@ from typing import Literal
 
 from tiny_hub import TinyHub
 
-from orchestrator import recovery
-from orchestrator.dispatch import check_request, land_request
-from orchestrator.events import EntrySubmitted, Event, RunResumed, RunStarted
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.gatekeeper.keeping import GateLoop
-from orchestrator.gatekeeper.submissions import Submission
-from orchestrator.journal import Journal, Recorded, read
-from orchestrator.link import Link
-from orchestrator.loop import Wishes
-from orchestrator.outstanding import Outstanding
-from orchestrator.reception import Answer
-from orchestrator.state import State
-from supervisor.checks.certificates import Inputs, certify
-from supervisor.demands import demands_of
-from supervisor.gate import entries_in, gate_changed_by
-from supervisor.lander import land
-from supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
-from supervisor.verdicts import conflicting
-from workers.leases import Holder
-from workers.presence import Present
-from workers.settings import Settings
-from workers.wire import CHECKS, LANDINGS
-from worktrees.compose import Composed, compose
-from worktrees.git import CommitId
-from worktrees.mirror import Mirror, open_mirror
+from forgepool.orchestrator import recovery
+from forgepool.orchestrator.dispatch import check_request, land_request
+from forgepool.orchestrator.events import EntrySubmitted, Event, RunResumed, RunStarted
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.keeping import GateLoop
+from forgepool.orchestrator.gatekeeper.submissions import Submission
+from forgepool.orchestrator.journal import Journal, Recorded, read
+from forgepool.orchestrator.link import Link
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.outstanding import Outstanding
+from forgepool.orchestrator.reception import Answer
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.checks.certificates import Inputs, certify
+from forgepool.supervisor.demands import demands_of
+from forgepool.supervisor.gate import entries_in, gate_changed_by
+from forgepool.supervisor.lander import land
+from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
+from forgepool.supervisor.verdicts import conflicting
+from forgepool.workers.leases import Holder
+from forgepool.workers.presence import Present
+from forgepool.workers.settings import Settings
+from forgepool.workers.wire import CHECKS, LANDINGS
+from forgepool.worktrees.compose import Composed, compose
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror, open_mirror
 
 RUN = "gate-main-test"
 Request = CheckRequest | LandRequest

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from kept_here import RUN, Hands
 from tiny_hub import Move, Step, TinyHub
 
-from orchestrator import events as e
-from orchestrator.journal import Recorded
-from orchestrator.state import State
-from orchestrator.task_state import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
-from workers.refs import candidate_ref, submission_ref
+from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import Recorded
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
+from forgepool.workers.refs import candidate_ref, submission_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from gate_world import RUN, opened, submitted
 
-from orchestrator.cli import gatewords, requesting
-from orchestrator.events import RunStarted
-from orchestrator.gatekeeper.course import gate_plan
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request, waiting
-from orchestrator.journal import Journal
-from orchestrator.runs import KeptRun, Options, keep
-from workers.settings import Settings
+from forgepool.orchestrator.cli import gatewords, requesting
+from forgepool.orchestrator.events import RunStarted
+from forgepool.orchestrator.gatekeeper.course import gate_plan
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request, waiting
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.runs import KeptRun, Options, keep
+from forgepool.workers.settings import Settings
 
 
 @pytest.fixture
@@ -33,9 +33,12 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
 @pytest.mark.parametrize(
     ("word", "todo"),
     [
-        (lambda: requesting.cancel(RUN), f"gate withdraw ENTRY --gate {RUN}; to stop all: forgepool gate pause --gate"),
-        (lambda: requesting.cancel(RUN, "a"), f"to take one out of line: forgepool gate withdraw a --gate {RUN}"),
-        (lambda: requesting.retry(RUN, "a"), f"to try one again: forgepool gate retry a --gate {RUN}"),
+        (
+            lambda: requesting.cancel(RUN),
+            "queue withdraw ENTRY --target main; to stop all: forgepool queue pause --target main",
+        ),
+        (lambda: requesting.cancel(RUN, "a"), "to take one out of line: forgepool queue withdraw a --target main"),
+        (lambda: requesting.retry(RUN, "a"), "to try one again: forgepool queue retry a --target main"),
     ],
 )
 def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:
@@ -49,7 +52,7 @@ def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable
 
 
 def test_the_gate_s_own_word_is_taken(gate: KeptRun) -> None:
-    assert gatewords.withdraw("a", gate=RUN) == 0
+    assert gatewords.withdraw("a", target=RUN) == 0
     assert gate.state().tasks["a"].phase == "cancelled"
 
 
@@ -59,7 +62,7 @@ def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
     with closing(Journal(gate.folder)):
         requesting.ask(RUN, Request(do="reject", task="a", text="no", by="Ada"))
     said = capsys.readouterr().out
-    assert "if it ends before it hears: forgepool gate serve --repo /hub --target main" in said
+    assert "if it ends before it hears: forgepool queue serve --repo /hub --target main" in said
 
 
 def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) -> None:

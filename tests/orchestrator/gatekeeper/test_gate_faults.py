@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers import faults
+from forgepool.workers import faults
 
 
 def _status_at(*points: str) -> int:

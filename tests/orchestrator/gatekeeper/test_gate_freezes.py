@@ -8,11 +8,11 @@ from gate_world import after, decided, green, opened, submitted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
-from orchestrator.gatekeeper.explaining import frozen_words, standing_of
-from orchestrator.gatekeeper.freezes import BadFreeze, freezes, refuse_endless
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.state import State
+from forgepool.orchestrator.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
+from forgepool.orchestrator.gatekeeper.explaining import frozen_words, standing_of
+from forgepool.orchestrator.gatekeeper.freezes import BadFreeze, freezes, refuse_endless
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.state import State
 
 BERLIN = "Europe/Berlin"
 WEEKEND = "fri 16:00 - mon 08:00"

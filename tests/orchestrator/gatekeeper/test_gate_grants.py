@@ -3,13 +3,13 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from orchestrator.cli.granting import granting
-from orchestrator.events import EntrySubmitted, TaskCancelled
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.gatekeeper.intake import asked
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.telling import sentence
+from forgepool.orchestrator.cli.granting import granting
+from forgepool.orchestrator.events import EntrySubmitted, TaskCancelled
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.intake import asked
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.telling import sentence
 
 
 def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request:
@@ -61,7 +61,7 @@ def test_who_has_granted_what_is_told() -> None:
     assert isinstance(event, EntrySubmitted)
     said = sentence(event, run="g")
     assert said is not None
-    assert said.endswith("it may change ci/** and need not keep to placeholder, says Ada")
+    assert said.endswith("Ada allows it to change ci/** and waives placeholder")
 
 
 def test_a_leave_is_of_the_commit_that_the_person_has_seen() -> None:

@@ -5,15 +5,22 @@ from dataclasses import replace
 import pytest
 from gate_world import RUN, after, commit, green, opened, submitted
 
-from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request
-from orchestrator.events import CheckCancelled, CheckSent, Event, LandingAnswered, LandingIntended, MessageLost
-from orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
-from orchestrator.state import State
-from orchestrator.task_state import IllegalStep
-from supervisor.definitions import read_gate_file
-from supervisor.lanes import ONE_LANE, Lanes
-from supervisor.messages import Landing
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import check_request
+from forgepool.orchestrator.events import (
+    CheckCancelled,
+    CheckSent,
+    Event,
+    LandingAnswered,
+    LandingIntended,
+    MessageLost,
+)
+from forgepool.orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.lanes import ONE_LANE, Lanes
+from forgepool.supervisor.messages import Landing
 
 FILE = """\
 version: 1

@@ -2,10 +2,10 @@
 
 from gate_world import after, decided, opened, submitted
 
-from orchestrator.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
-from orchestrator.gatekeeper.explaining import refusal
-from orchestrator.gatekeeper.submissions import Submission, in_order
-from worktrees.git import CommitId
+from forgepool.orchestrator.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
+from forgepool.orchestrator.gatekeeper.explaining import refusal
+from forgepool.orchestrator.gatekeeper.submissions import Submission, in_order
+from forgepool.worktrees.git import CommitId
 
 
 def test_who_needs_one_that_waits_for_a_person_is_neither_withdrawn_nor_let_past() -> None:
@@ -46,7 +46,7 @@ def test_why_something_was_not_taken_in_is_told_until_it_is() -> None:
     refused = EntryRefused(name="x", commit="1" * 40, why="it needs 'y', which is nowhere")
     state = opened(refused)
     assert refusal(state, "x") == (
-        "What was submitted last as 'x' (111111111111) is not in: it needs 'y', which is nowhere."
+        "What was submitted last as 'x' (111111111111) is not in the queue: it needs 'y', which is nowhere."
     )
     state.apply(submitted("x"), number=state.number + 1, at=100.0)
     assert refusal(state, "x") is None

@@ -1,5 +1,6 @@
 """Whatever comes to a gate over a real hub, and whenever it dies: its nine promises hold after each step."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,15 +14,15 @@ from kept_here import RUN, Died, Hands, Request, Word, keep
 from promises import Promises
 from tiny_hub import Move, make_hub
 
-from orchestrator.inbox import Request as Wish
-from orchestrator.inbox import leave
-from orchestrator.journal import read
-from orchestrator.reception import received
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL
-from supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
-from workers.refs import marker_ref, submission_ref
-from workers.settings import Settings
+from forgepool.orchestrator.inbox import Request as Wish
+from forgepool.orchestrator.inbox import leave
+from forgepool.orchestrator.journal import read
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
+from forgepool.workers.refs import marker_ref, submission_ref
+from forgepool.workers.settings import Settings
 
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 _NAMES = [f"e{number}" for number in range(8)]
@@ -158,7 +159,12 @@ class Gate(RuleBasedStateMachine):
         said: dict[str, Any] = {"do": do, "task": name, "by": "A Person"}
         if do in ("hotfix", "low"):
             said |= {"do": "reclass", "text": do}
-        leave(self.run, Wish.model_validate(said))
+        if chance.random() < 0.4:
+            # By a push from a clone: a request that may not be made so changes nothing.
+            blob = self.hub.git("hash-object", "-w", "--stdin", text=json.dumps(said))
+            self.hub.set({submission_ref("main", f"request-{seed}"): blob})
+        else:
+            leave(self.run, Wish.model_validate(said))
         self.turn()
 
     @rule(slots=st.integers(1, 4), seconds=st.sampled_from([1.0, 60.0, 60.0, -3600.0, 86400.0]))

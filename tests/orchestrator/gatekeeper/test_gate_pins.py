@@ -3,11 +3,11 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from orchestrator.cli.gatewords import refuse_forgotten
-from orchestrator.events import TaskCancelled, TaskFailed, TaskParked
-from orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
-from orchestrator.hub import CannotRun
-from workers.messages import ReasonPack
+from forgepool.orchestrator.cli.gatewords import refuse_forgotten
+from forgepool.orchestrator.events import TaskCancelled, TaskFailed, TaskParked
+from forgepool.orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.workers.messages import ReasonPack
 
 _DAY = 24 * 3600.0
 _RED = ReasonPack(attempt=1, kind="check_failed", summary="red")
@@ -39,5 +39,5 @@ def test_of_many_that_were_given_back_the_latest_are_kept() -> None:
 def test_a_retry_of_what_is_kept_no_more_says_how_to_submit_it_again() -> None:
     state = opened(submitted("a"))
     after(state, TaskFailed(task="a", reason=_RED), at=0.0)
-    with pytest.raises(CannotRun, match="is kept no more; submit it again: forgepool gate submit BRANCH --name a"):
+    with pytest.raises(CannotRun, match="is kept no more; submit it again: forgepool queue submit BRANCH --name a"):
         refuse_forgotten(state, "a")

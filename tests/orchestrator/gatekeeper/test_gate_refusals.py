@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.gatekeeping import serve
-from orchestrator.gatekeeper.course import gate_plan
-from orchestrator.gatekeeper.serving import gate_name, posts
-from orchestrator.hub import CannotRun
-from orchestrator.runs import Options, keep
-from workers.settings import Settings
+from forgepool.orchestrator.cli.gatekeeping import serve
+from forgepool.orchestrator.gatekeeper.course import gate_plan
+from forgepool.orchestrator.gatekeeper.serving import gate_name, posts
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.runs import Options, keep
+from forgepool.workers.settings import Settings
 
 _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 

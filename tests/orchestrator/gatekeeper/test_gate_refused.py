@@ -4,8 +4,8 @@ from gate_world import after, commit, opened, submitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.decisions import decide
-from orchestrator.events import (
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.events import (
     CheckSent,
     EntryHeld,
     Event,
@@ -15,13 +15,13 @@ from orchestrator.events import (
     LandingIntended,
     TipMoved,
 )
-from orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
-from orchestrator.gatekeeper.explaining import standing_of
-from orchestrator.gatekeeper.intake import asked
-from orchestrator.inbox import Request
-from orchestrator.reception import received
-from orchestrator.state import State
-from supervisor.messages import CheckResult, Landing
+from forgepool.orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.explaining import standing_of
+from forgepool.orchestrator.gatekeeper.intake import asked
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import CheckResult, Landing
 
 WORDS = "the hub refused refs/heads/main: pre-receive hook declined (no secrets here)"
 _MOST_TURNS = 400
@@ -89,8 +89,8 @@ def test_who_is_refused_alone_is_kept_back_and_everybody_else_lands() -> None:
     assert {one for one, phase in _phases(state).items() if phase == "landed"} == {*"abdef"}
     assert not state.halted
     stand = standing_of(state, state.tasks["c"], state.at)
-    assert (stand.state, stand.code, stand.next) == ("waits", "refused", "forgepool gate retry c")
-    assert stand.why == f"{WORDS}; it is kept back for that, alone"
+    assert (stand.state, stand.code, stand.next) == ("waits", "refused", "forgepool queue retry c")
+    assert stand.why == f"{WORDS}; it waits for a person to retry it"
 
 
 def test_a_person_has_it_tried_again_and_another_revision_is_another_matter() -> None:

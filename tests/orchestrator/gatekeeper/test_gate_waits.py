@@ -7,8 +7,8 @@ from gate_world import RUN, after, commit, decided, green, landing, opened, subm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.dispatch import author_in
-from orchestrator.events import (
+from forgepool.orchestrator.dispatch import author_in
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckCancelled,
     CheckSent,
@@ -21,19 +21,19 @@ from orchestrator.events import (
     ReviewAwaited,
     TaskFailed,
 )
-from orchestrator.gatekeeper import explaining
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.gatekeeper.rules import GateRules
-from orchestrator.gatekeeper.serving import gate_name
-from orchestrator.gatekeeper.submissions import earlier_name, entry_name
-from orchestrator.hub import CannotRun
-from orchestrator.loop import Wishes
-from orchestrator.runs import KeptRun, Options
-from orchestrator.session import resume_run
-from supervisor.messages import CheckResult
-from workers.messages import ReasonPack
-from workers.settings import Settings
-from worktrees.git import is_ref
+from forgepool.orchestrator.gatekeeper import explaining
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.rules import GateRules
+from forgepool.orchestrator.gatekeeper.serving import gate_name
+from forgepool.orchestrator.gatekeeper.submissions import earlier_name, entry_name
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.runs import KeptRun, Options
+from forgepool.orchestrator.session import resume_run
+from forgepool.supervisor.messages import CheckResult
+from forgepool.workers.messages import ReasonPack
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import is_ref
 
 
 def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:
@@ -149,7 +149,7 @@ def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:
     plan = gate_plan(RUN, "main")
     told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
     kept = KeptRun(tmp_path, Options.model_validate({**told, "gate": True}), plan, gate_course(plan, opened()))
-    with pytest.raises(CannotRun, match="forgepool gate serve --repo /hub --target main"):
+    with pytest.raises(CannotRun, match="forgepool queue serve --repo /hub --target main"):
         resume_run(kept, Settings(), workers=None, wishes=Wishes(), listener=lambda state, recorded: None)
 
 

@@ -1,5 +1,6 @@
 """A run and a gate with nothing between them but a hub: whoever dies, and whenever, both know the same in the end."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,10 +9,10 @@ from random import Random
 import pytest
 from gate_world import after, decided, green
 
-from orchestrator.course import Course
-from orchestrator.decisions import decide
-from orchestrator.dispatch import check_request
-from orchestrator.events import (
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.dispatch import check_request
+from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckSent,
     EntryGiven,
@@ -28,27 +29,28 @@ from orchestrator.events import (
     RunStarted,
     TaskParked,
 )
-from orchestrator.gatekeeper.course import gate_course, gate_plan
-from orchestrator.gatekeeper.intake import asked, taken_in
-from orchestrator.gatekeeper.submissions import Submission, in_order, submitted, tag_text
-from orchestrator.hub import CannotRun
-from orchestrator.inbox import Request
-from orchestrator.plan import Need, Plan, Task
-from orchestrator.requests import granted
-from orchestrator.state import State
-from orchestrator.task_state import TERMINAL
-from orchestrator.through.cards import written
-from orchestrator.through.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
-from orchestrator.through.giving import standing_gate, take_away
-from orchestrator.through.messages import Asks, Card, GateAnswer
-from orchestrator.through.publishing import Notices
-from orchestrator.through.standing import held_up, why_not_through
-from supervisor.messages import Author, CheckResult, Landing
-from workers.messages import CommandAgent, WorkResult
-from workers.refs import candidate_ref, sign_ref, submissions_of, told_ref
-from worktrees.git import CommitId, Git
-from worktrees.mirror import Mirror, open_mirror
-from worktrees.push import RefUpdate
+from forgepool.orchestrator.gatekeeper.board import BEAT_S
+from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
+from forgepool.orchestrator.gatekeeper.intake import asked, taken_in
+from forgepool.orchestrator.gatekeeper.submissions import Submission, in_order, submitted, tag_text
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.plan import Need, Plan, Task
+from forgepool.orchestrator.requests import granted
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.orchestrator.through.cards import CardUnreadable, read_card, written
+from forgepool.orchestrator.through.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
+from forgepool.orchestrator.through.giving import standing_gate, take_away
+from forgepool.orchestrator.through.messages import Asks, Card, GateAnswer
+from forgepool.orchestrator.through.publishing import Notices
+from forgepool.orchestrator.through.standing import held_up, why_not_through
+from forgepool.supervisor.messages import PERSON, Author, CheckResult, Landing
+from forgepool.workers.messages import CommandAgent, WorkResult
+from forgepool.workers.refs import candidate_ref, sign_ref, submissions_of, told_ref
+from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.push import RefUpdate
 
 RUN, GATE = "p-1", "gate-main-test"
 ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
@@ -551,7 +553,8 @@ def test_a_card_says_nothing_that_a_history_is_read_by(pair: Pair) -> None:
     entry = _at_gate(pair)
     mine = pair.gate.state.submitted[entry]
     assert mine.card is not None
-    forged = mine.card.model_copy(update={"description": "x\n\nForgepool-Task: another", "author": Author(agent="cli")})
+    lines = "x\n\nForgepool-Task: another"
+    forged = mine.card.model_copy(update={"description": lines, "author": Author(agent=f"cli {lines}")})
     one = Submission(
         ref="r", at=CommitId(mine.commit), name=entry, commit=CommitId(mine.commit), title="t", said={}, card=forged
     )
@@ -563,7 +566,28 @@ def test_a_card_says_nothing_that_a_history_is_read_by(pair: Pair) -> None:
     after(state, sent)
     course = gate_course(gate_plan(GATE, "main"), state)
     request = check_request(course, state, state.outstanding()[sent.message_id], now=100.0)
-    assert "another" not in request.entries[0].message and request.entries[0].reviewed
+    assert request.entries[0].message.count("\nForgepool-Task: ") == 1 and request.entries[0].reviewed
+
+
+def test_a_card_makes_no_person_of_its_author(pair: Pair) -> None:
+    entry = _at_gate(pair)
+    mine = pair.gate.state.submitted[entry]
+    assert mine.card is not None
+    said = mine.card.model_copy(update={"author": Author(agent=PERSON)})
+    one = Submission(
+        ref="r", at=CommitId(mine.commit), name=entry, commit=CommitId(mine.commit), title="t", said={}, card=said
+    )
+    (taken,) = taken_in(after(State.blank(()), pair.gate.journal[0]), one, contained=False)
+    assert isinstance(taken, EntrySubmitted) and not taken.author.is_person
+
+
+def test_a_card_names_work_by_a_digest_and_by_nothing_else(pair: Pair) -> None:
+    entry = _at_gate(pair)
+    mine = pair.gate.state.submitted[entry]
+    assert mine.card is not None and len(mine.card.work) == 32
+    text = mine.card.model_copy(update={"work": "x\nForgepool-Run: another"})
+    with pytest.raises(CardUnreadable):
+        read_card("\n".join(f"{key}: {value}" for key, value in written(text)))
 
 
 def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(pair: Pair) -> None:
@@ -596,10 +620,10 @@ def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pai
         run.looks(now)
         now += 10.0
     (noticed,) = [one for one in run.journal if isinstance(one, GateNoticed)]
-    assert f"nothing is heard of {GATE}" in noticed.away and "forgepool gate serve --repo /hub" in noticed.away
+    assert f"nothing is heard of {GATE}" in noticed.away and "forgepool queue serve --repo /hub" in noticed.away
     assert not held_up(run.state, patient=run.exchange.patient(now))
     assert noticed.away in held_up(run.state, patient=run.exchange.patient(now + PATIENCE_S))
-    Notices(host="h", _beat=1).stand(gate.mirror, gate.state)
+    Notices(host="h", clock=lambda: time.time() + BEAT_S).stand(gate.mirror, gate.state)
     run.looks(now)
     assert run.state.gate_away == ""
     notices.leave(gate.mirror, gate.state)

@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from orchestrator.cli.simulating import register
+from forgepool.orchestrator.cli.simulating import register
 
 KEYS = [
     "policy",

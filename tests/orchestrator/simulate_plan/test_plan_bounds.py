@@ -6,14 +6,14 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from orchestrator.course import Course
-from orchestrator.entries import Gate, Wave
-from orchestrator.reviewing import PlanReview
-from orchestrator.simulate.bounds import Bounds, LockWait, Look, bounds
-from orchestrator.simulate.forecast import forecast
-from orchestrator.simulate.forecast_words import lock_words, path_words
-from orchestrator.simulate.plan_run import play
-from supervisor.messages import ReviewPolicy
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.simulate.bounds import Bounds, LockWait, Look, bounds
+from forgepool.orchestrator.simulate.forecast import forecast
+from forgepool.orchestrator.simulate.forecast_words import lock_words, path_words
+from forgepool.orchestrator.simulate.plan_run import play
+from forgepool.supervisor.messages import ReviewPolicy
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))
 ONE_FILE = course(*(task(f"t{one}", files=("src/x",)) for one in range(4)))

@@ -7,18 +7,18 @@ import pytest
 from plans import check_sent, course, result, review, review_sent, sent, task, verdict
 from virtual import terms
 
-from orchestrator.course import Course
-from orchestrator.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
-from orchestrator.journal import Journal
-from orchestrator.plan import Plan
-from orchestrator.retries import reason_of_check
-from orchestrator.runs import Options, keep, runs_folder
-from orchestrator.simulate.fitted import Fit, fit
-from orchestrator.simulate.forecast import Spread, Wanted, forecast, grounds
-from orchestrator.simulate.forecast_words import cost_words
-from orchestrator.task_state import TaskState
-from workers.messages import BuiltinAgent, Limits, Spent
-from workers.settings import Settings
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
+from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.retries import reason_of_check
+from forgepool.orchestrator.runs import Options, keep, runs_folder
+from forgepool.orchestrator.simulate.fitted import Fit, fit
+from forgepool.orchestrator.simulate.forecast import Spread, Wanted, forecast, grounds
+from forgepool.orchestrator.simulate.forecast_words import cost_words
+from forgepool.orchestrator.task_state import TaskState
+from forgepool.workers.messages import BuiltinAgent, Limits, Spent
+from forgepool.workers.settings import Settings
 
 PLAN = course(task("a", agent=BuiltinAgent()), task("b", duration_s=50.0), task("c"))
 

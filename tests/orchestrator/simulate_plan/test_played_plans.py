@@ -9,13 +9,13 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from orchestrator.course import Course
-from orchestrator.reviewing import PlanReview
-from orchestrator.simulate.plan_run import Played, Span, play
-from orchestrator.simulate.plan_world import PlanWorld
-from orchestrator.task_state import TERMINAL
-from supervisor.messages import ReviewPolicy
-from workers.messages import BuiltinAgent
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.reviewing import PlanReview
+from forgepool.orchestrator.simulate.plan_run import Played, Span, play
+from forgepool.orchestrator.simulate.plan_world import PlanWorld
+from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.workers.messages import BuiltinAgent
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))
 DIAMOND = course(task("a"), task("b", "a"), task("c", "a"), task("d", "b", "c"))

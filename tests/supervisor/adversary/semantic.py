@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from supervisor.definitions import CheckDefinition
-from supervisor.gate import examine
-from supervisor.lander import land
-from supervisor.messages import CheckRequest, CheckResult, EntryRef, LandRequest
-from workers.settings import Settings
+from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate import examine
+from forgepool.supervisor.lander import land
+from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, LandRequest
+from forgepool.workers.settings import Settings
 
 CHECK = """
 import pathlib, sys

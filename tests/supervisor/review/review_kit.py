@@ -9,9 +9,9 @@ from gates import Gate, never
 from vendors.answers import Wire
 from vendors.server import VendorServer
 
-from supervisor.messages import Author, EntryRef, Review, ReviewPolicy, ReviewRequest
-from supervisor.review.conducting import conduct
-from workers.transcript import Entry, Said, read_transcript
+from forgepool.supervisor.messages import Author, EntryRef, Review, ReviewPolicy, ReviewRequest
+from forgepool.supervisor.review.conducting import conduct
+from forgepool.workers.transcript import Entry, Said, read_transcript
 
 CLAUDE = Author(agent="builtin", models=("claude-opus-5-5",), families=("claude",))
 COMMAND = Author(agent="command")

@@ -3,8 +3,8 @@
 import pytest
 from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, several, verdict
 
-from supervisor.messages import Author, Review, ReviewPolicy
-from workers.transcript import Said
+from forgepool.supervisor.messages import Author, Review, ReviewPolicy
+from forgepool.workers.transcript import Said
 
 TWO = {"a": "2\n", "b": "2\n"}
 LOOK = read("a", "b")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from review_kit import Desk, finding, read, script, several, verdict
 
-from supervisor.messages import Author, LandedTask, Review, ReviewPolicy, ReviewRequest, WaveOf
-from workers.transcript import Said
+from forgepool.supervisor.messages import Author, LandedTask, Review, ReviewPolicy, ReviewRequest, WaveOf
+from forgepool.workers.transcript import Said
 
 PASS = verdict("pass")
 CLAUDE = Author(agent="builtin", models=("claude-x",), families=("claude",))

@@ -4,9 +4,9 @@ import pytest
 from review_kit import KEY_VALUE, Desk, Serve, calls, finding, read, script, verdict
 from vendors.answers import Say, Seen
 
-from supervisor.findings import ScanFinding
-from supervisor.messages import ReviewPolicy, Sibling
-from workers.transcript import Answered, Said, Started
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import ReviewPolicy, Sibling
+from forgepool.workers.transcript import Answered, Said, Started
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}

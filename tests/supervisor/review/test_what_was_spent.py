@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from review_kit import Desk, read, script, verdict
 
-from supervisor.entry import unforeseen
-from supervisor.messages import Review, ReviewRequest
+from forgepool.supervisor.entry import unforeseen
+from forgepool.supervisor.messages import Review, ReviewRequest
 
 TWO = {"a": "2\n"}
 PASSES = script(read("a"), verdict("pass"))

@@ -8,9 +8,9 @@ from review_kit import CLAUDE, COMMAND, Desk, Serve, finding, read, script, verd
 from vendors.answers import Fault, Say, Seen, Tokens, Wire
 from vendors.server import VendorServer
 
-from supervisor.messages import Author, Review, ReviewPolicy
-from workers.messages import Limits
-from workers.transcript import Started
+from forgepool.supervisor.messages import Author, Review, ReviewPolicy
+from forgepool.workers.messages import Limits
+from forgepool.workers.transcript import Started
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 TWO = {"a": "2\n"}
@@ -46,7 +46,9 @@ def test_the_verdicts_schema_refers_to_nothing(desk: Desk, serve: Serve) -> None
 
 
 @pytest.mark.parametrize(
-    ("author", "first"), [(CLAUDE, "gpt-x"), (GPT, "claude-x"), (COMMAND, "gpt-x")], ids=["claude", "gpt", "command"]
+    ("author", "first"),
+    [(CLAUDE, "gpt-x"), (GPT, "claude-x"), (COMMAND, "gpt-x"), (Author(agent="person"), "gpt-x")],
+    ids=["claude", "gpt", "command", "person"],
 )
 def test_the_route_is_asked_without_the_authors_family(desk: Desk, serve: Serve, author: Author, first: str) -> None:
     server = serve(reads_and_passes)
@@ -299,3 +301,21 @@ def test_what_the_policy_lets_no_model_read_is_sent_to_none(desk: Desk, tmp_path
 def test_an_answer_survives_the_wire(desk: Desk) -> None:
     found = desk.review(TWO, script(read("a"), verdict("fail", finding("a"))))
     assert Review.model_validate_json(found.encode()) == found
+
+
+def test_another_model_of_the_family_reviews_where_that_is_asked_for_and_is_told_as_such(
+    desk: Desk, serve: Serve
+) -> None:
+    """Another family goes first; where it has no key, another model of the author's own is asked."""
+    author = Author(agent="builtin", models=("claude-opus-5-5",), families=("claude",))
+    server = serve(reads_and_passes, keyed="claude")
+    assert desk.review(TWO, ReviewPolicy(), author=author).outcome == "unreachable"
+    found = desk.review(TWO, ReviewPolicy(), author=author, independence="other_model")
+    assert (found.outcome, found.families, found.same_family) == ("passed", ("claude",), True), found
+    assert "claude-opus-5-5" not in found.models and asked(server) == list(found.models)
+
+
+def test_another_family_is_asked_first_all_the_same(desk: Desk, serve: Serve) -> None:
+    serve(reads_and_passes)
+    found = desk.review(TWO, ReviewPolicy(), independence="other_model")
+    assert (found.models, found.same_family) == (("gpt-x",), False)

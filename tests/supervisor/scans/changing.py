@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from supervisor.definitions import CheckDefinition
-from supervisor.findings import ScanFinding
-from supervisor.messages import EntryRef
-from supervisor.scans.scanning import subject_of
-from supervisor.scans.subject import Subject
-from worktrees.compose import tree_of
-from worktrees.git import CommitId, Git
+from forgepool.supervisor.definitions import CheckDefinition, ScanRules
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId, Git
 
 Content = str | tuple[str, str]
 """A regular file's text, or a mode and what is in it."""
@@ -42,7 +42,7 @@ class Changes:
         kept = {path: content for path, content in {**before, **after}.items() if content is not None}
         new = self.commit(kept)
         entry = EntryRef(task="t", attempt=1, commit=new, ref="refs/heads/x", message="x", **said)
-        return subject_of(self.git, old, tree_of(self.git, new), entry, checks, protect)
+        return subject_of(self.git, old, tree_of(self.git, new), entry, checks, ScanRules(protect=protect))
 
     def found(self, scan: Scan, before: Files, after: Mapping[str, Content | None], **said: Any) -> list[ScanFinding]:
         return list(scan(self.subject(before, after, **said)))

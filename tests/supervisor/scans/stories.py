@@ -21,11 +21,11 @@ from typing import Any
 
 import yaml
 
-from supervisor.findings import ScanFinding
-from supervisor.messages import EntryRef
-from supervisor.scans.scanning import scan, subject_of
-from supervisor.scans.subject import Subject
-from worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans.scanning import scan, subject_of
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.git import CommitId, Git, TreeId
 
 PARTS = {
     "aws key": "AKIA" + "QX7ZP4N2L6WTD9RM",

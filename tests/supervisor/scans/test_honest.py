@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from stories import Stage, Story, read_stories
 
-from supervisor.scans.scanning import kept_out
+from forgepool.supervisor.scans.scanning import kept_out
 
 _FILES = sorted(Path(__file__).with_name("honest").glob("*.yaml"))
 _STORIES: list[Story] = [story for file in _FILES for story in read_stories(file)]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from stories import Stage, Story, story
 
-from supervisor.findings import ScanFinding
-from supervisor.scans.scanning import RULES, kept_out
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.scans.scanning import RULES, kept_out
 
 _FILES = sorted(Path(__file__).with_name("rules").glob("*.yaml"))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from stories import PARTS, Stage, story
 
-from supervisor.findings import ScanFinding
-from supervisor.scans import secrets
-from supervisor.scans.scanning import MOST_OF_A_RULE, RULES, kept_out, scan
-from workers.mistakes import nearest
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.scans import secrets
+from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, RULES, kept_out, scan
+from forgepool.workers.mistakes import nearest
 
 _HERE = Path(__file__).parent
 _WEIGHTS = ("blocks", "attention", "note")
@@ -128,7 +128,7 @@ def test_line_numbers_are_those_of_the_new_file(stage: Stage) -> None:
     after = {"a.py": before["a.py"].replace("a30 = 1\n", "a30 = 1\n# TODO: here\n")}
     (found,) = stage.scan(story(name="x", before=before, after=after))
     assert (found.line, found.text) == (32, "# TODO: here")
-    assert re.search("take|do it", found.said)
+    assert re.search("remove|do the work", found.said)
 
 
 def test_what_was_too_much_to_be_searched_for_secrets_is_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,18 @@
 """A change as a whole: what it takes away, where it reaches, what it makes of files, what is claimed of it."""
 
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from changing import Changes, rules
 
-from supervisor.findings import ScanFinding
-from supervisor.scans.shape import scan_shape
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.shape import scan_shape
+from forgepool.worktrees.compose import tree_of
+from forgepool.worktrees.git import CommitId, Git
 
 TREE = {f"src/f{number}.py": f"{number}\n" for number in range(40)}
 LINK, SUBMODULE, SCRIPT = "120000", "160000", "100755"
@@ -122,3 +130,33 @@ def test_a_commit_that_is_there_is_held_up(changes: Changes) -> None:
         "the digest 1234567ab",
     ):
         assert found(changes, {"src/f1.py": "x\n"}, claims=claims) == [], claims
+
+
+@pytest.mark.parametrize(
+    ("message", "found_"),
+    [
+        ("Work\n\nForgepool-Work: 0123456789abcdef0123456789abcdef\n", ["claimed-work"]),
+        ("Work on the line Forgepool-Work: of docs\n", []),
+    ],
+)
+def test_a_branch_that_says_that_tasks_have_landed_with_it_is_let_through(
+    message: str, found_: list[str], tmp_path: Path
+) -> None:
+    """A commit of its history counts, though its tip says nothing; the target's own history may say so."""
+
+    def git(*argv: str) -> str:
+        who = ("-c", "user.name=P", "-c", "user.email=p@example.org")
+        return subprocess.run(["git", *who, *argv], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    ids = []
+    for number, text in enumerate(("Landed\n\nForgepool-Work: ab\n", message, "tip\n")):
+        (tmp_path / f"{number}.txt").write_text("x\n")
+        git("add", "-A")
+        git("commit", "-q", "-m", text)
+        ids.append(CommitId(git("rev-parse", "HEAD").strip()))
+    repository = Git(git_dir=tmp_path / ".git")
+    entry = EntryRef(task="t", attempt=1, commit=ids[-1], ref="refs/heads/t", message="t\n")
+    subject = subject_of(repository, ids[0], tree_of(repository, ids[-1]), entry)
+    assert [(one.rule, one.weight) for one in scan_shape(subject)] == [(rule, "blocks") for rule in found_]
+    assert list(scan_shape(replace(subject, commit=None))) == []

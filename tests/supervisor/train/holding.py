@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from supervisor.train.line import Line
-from supervisor.train.model import (
+from forgepool.supervisor.train.line import Line
+from forgepool.supervisor.train.model import (
     Action,
     Cancel,
     Couple,
@@ -20,7 +20,7 @@ from supervisor.train.model import (
     Trial,
     TrialState,
 )
-from supervisor.train.plan import plan
+from forgepool.supervisor.train.plan import plan
 
 
 @dataclass(slots=True, kw_only=True)

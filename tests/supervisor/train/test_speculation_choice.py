@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from supervisor.train.layout import lay_out
-from supervisor.train.model import Entry, Ids, Policy, Scopes, Snapshot, Start, Trial, shared
-from supervisor.train.odds import SURE, Outlook, car_odds
-from supervisor.train.plan import plan
+from forgepool.supervisor.train.layout import lay_out
+from forgepool.supervisor.train.model import Entry, Ids, Policy, Scopes, Snapshot, Start, Trial, shared
+from forgepool.supervisor.train.odds import SURE, Outlook, car_odds
+from forgepool.supervisor.train.plan import plan
 
 NAMES = "abcd"
 SURPRISE = 0.02

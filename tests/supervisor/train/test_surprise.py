@@ -2,8 +2,8 @@
 
 import pytest
 
-from supervisor.train.model import Entry
-from supervisor.train.surprise import admission, is_unexpected, surprise_rate
+from forgepool.supervisor.train.model import Entry
+from forgepool.supervisor.train.surprise import admission, is_unexpected, surprise_rate
 
 CAREFUL = Entry(id="a", accepted=1, risk=0.01)
 RISKY = Entry(id="b", accepted=2, risk=0.5)

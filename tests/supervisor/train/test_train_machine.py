@@ -4,8 +4,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from supervisor.train.line import Line
-from supervisor.train.model import (
+from forgepool.supervisor.train.line import Line
+from forgepool.supervisor.train.model import (
     Action,
     Cancel,
     Couple,
@@ -21,7 +21,7 @@ from supervisor.train.model import (
     TrialState,
     shared,
 )
-from supervisor.train.plan import plan
+from forgepool.supervisor.train.plan import plan
 
 chance = st.integers(min_value=0, max_value=99)
 policies = st.builds(

@@ -3,8 +3,8 @@
 import pytest
 from holding import Held
 
-from supervisor.train.model import Cancel, Couple, Entry, Land, Policy, Start, Trial
-from supervisor.train.plan import plan
+from forgepool.supervisor.train.model import Cancel, Couple, Entry, Land, Policy, Start, Trial
+from forgepool.supervisor.train.plan import plan
 
 
 def test_one_alone_is_coupled_tried_and_landed() -> None:

@@ -12,12 +12,12 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 from host_kit import Host
 
-from workers.agents.agent import AgentAnswer, Assignment
-from workers.agents.command import perform_command
-from workers.messages import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.environment import command_environment
-from workers.transcript import read_transcript
+from forgepool.workers.agents.agent import AgentAnswer, Assignment
+from forgepool.workers.agents.command import perform_command
+from forgepool.workers.messages import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.environment import command_environment
+from forgepool.workers.transcript import read_transcript
 
 REASON = ReasonPack(
     attempt=1,
@@ -196,19 +196,19 @@ def test_a_wrong_script_is_the_tasks_failure(scripted: Scripted) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from workers.context.archive import Archive
-from workers.context.live import Context
-from workers.context.profiles.off import Off
-from workers.llm.messages import Text, user
-from workers.llm.scripted import ScriptedModel
-from workers.loop import Brief, Talk
-from workers.messages import Limits
-from workers.meter import Meter
-from workers.rulings import unjudged
-from workers.sandbox.confinement import OPEN
-from workers.tools.toolset import reading
-from workers.tools.workplace import Workplace
-from workers.transcript import Said, Started, Transcript
+from forgepool.workers.context.archive import Archive
+from forgepool.workers.context.live import Context
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.scripted import ScriptedModel
+from forgepool.workers.loop import Brief, Talk
+from forgepool.workers.messages import Limits
+from forgepool.workers.meter import Meter
+from forgepool.workers.rulings import unjudged
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tools.toolset import reading
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.transcript import Said, Started, Transcript
 folder = Path(sys.argv[1])
 model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
 brief = Brief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
@@ -241,7 +241,8 @@ def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
 
 def test_the_seam_is_cheap_to_import() -> None:
     """Whoever may need an agent does not pay for the one it does not use: no tools, no YAML, no loop."""
-    script = "import sys, workers.agents.agent; print(*sys.modules)"
+    script = "import sys, forgepool.workers.agents.agent; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert not loaded & {"yaml", "subprocess", "workers.loop", "workers.tools.tool", "workers.agents.builtin"}
+    ours = {f"forgepool.workers.{name}" for name in ("loop", "tools.tool", "agents.builtin")}
+    assert not loaded & ({"yaml", "subprocess"} | ours)

@@ -14,11 +14,11 @@ from host_kit import Host
 from vendors.answers import Answer, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from workers.context.wishes import wish_profile
-from workers.messages import BuiltinAgent, Limits, ScriptedAgent, WorkResult
-from workers.meter import Meter
-from workers.transcript import Answered, Profiled, Rebuilt, Said, Started, Summoned
-from workers.wire import Redis
+from forgepool.workers.context.wishes import wish_profile
+from forgepool.workers.messages import BuiltinAgent, Limits, ScriptedAgent, WorkResult
+from forgepool.workers.meter import Meter
+from forgepool.workers.transcript import Answered, Profiled, Rebuilt, Said, Started, Summoned
+from forgepool.workers.wire import Redis
 
 KEY = "CONTEXT_TEST_KEY"
 SECRET = "k-very-secret-9876543210"

@@ -18,11 +18,11 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from workers.answers import read
-from workers.asking import PathsAnswer, PathsAsked, reply
-from workers.messages import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
-from workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
-from workers.wire import Redis
+from forgepool.workers.answers import read
+from forgepool.workers.asking import PathsAnswer, PathsAsked, reply
+from forgepool.workers.messages import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
+from forgepool.workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
+from forgepool.workers.wire import Redis
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"

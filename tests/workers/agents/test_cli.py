@@ -13,12 +13,12 @@ sys.path.append(str(Path(__file__).parent))
 
 from cli_kit import KEY, KEYS, RECORDINGS, Place
 
-from workers.agents.cli import installed
-from workers.agents.cli.performing import perform_cli
-from workers.messages import CliProgram, Limits
-from workers.sandbox import tree
-from workers.sandbox.confinement import Confinement
-from workers.transcript import Answered, Noted, Said, read_transcript
+from forgepool.workers.agents.cli import installed
+from forgepool.workers.agents.cli.performing import perform_cli
+from forgepool.workers.messages import CliProgram, Limits
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.transcript import Answered, Noted, Said, read_transcript
 
 _SUCCESS: dict[CliProgram, str] = {
     "claude": "claude-success.jsonl",
@@ -260,7 +260,7 @@ def test_a_limit_ends_a_program(tmp_path: Path, program: CliProgram, limits: Lim
 def test_a_missing_program_is_the_hosts_trouble(place: Place) -> None:
     """Not started, and the sentence says how it is installed."""
     assignment = place.assignment("", None, {"PATH": "/nowhere"}, "")
-    from workers.agents.cli import perform_cli
+    from forgepool.workers.agents.cli import perform_cli
 
     answer = perform_cli(assignment, stop=lambda: False, lookup=KEYS.get)
     assert answer.ended == "not_started"

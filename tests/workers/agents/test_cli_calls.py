@@ -11,9 +11,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from cli_kit import KEY
 
-from workers.agents.cli.performing import PROGRAMS
-from workers.agents.cli.program import Invocation, Job
-from workers.messages import CliProgram, Limits
+from forgepool.workers.agents.cli.performing import PROGRAMS
+from forgepool.workers.agents.cli.program import Invocation, Job
+from forgepool.workers.messages import CliProgram, Limits
 
 
 def _invoked(

@@ -15,14 +15,14 @@ sys.path.append(str(Path(__file__).parent))
 from cli_kit import KEY, Place
 from test_cli_reading import _reader_of
 
-from workers.agents.cli.events import Closed, Used, UsedInAll
-from workers.agents.cli.performing import PROGRAMS
-from workers.agents.cli.record import Record
-from workers.agents.cli.redaction import Redaction
-from workers.agents.cli.reset_times import likely, reset_time
-from workers.agents.cli.wordings import failure
-from workers.messages import CliProgram, Limits
-from workers.transcript import Finished, Noted, Transcript, read_transcript
+from forgepool.workers.agents.cli.events import Closed, Used, UsedInAll
+from forgepool.workers.agents.cli.performing import PROGRAMS
+from forgepool.workers.agents.cli.record import Record
+from forgepool.workers.agents.cli.redaction import Redaction
+from forgepool.workers.agents.cli.reset_times import likely, reset_time
+from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.messages import CliProgram, Limits
+from forgepool.workers.transcript import Finished, Noted, Transcript, read_transcript
 
 
 @pytest.fixture

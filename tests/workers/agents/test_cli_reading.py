@@ -16,15 +16,15 @@ sys.path.append(str(Path(__file__).parent))
 
 from cli_kit import RECORDINGS
 
-from workers.agents.cli.lines import json_object
-from workers.agents.cli.performing import PROGRAMS
-from workers.agents.cli.program import Job
-from workers.agents.cli.record import Record
-from workers.agents.cli.redaction import Redaction
-from workers.agents.cli.reset_times import reset_time
-from workers.agents.cli.wordings import WORDINGS, failure
-from workers.messages import CliProgram, Limits
-from workers.transcript import Transcript, read_transcript
+from forgepool.workers.agents.cli.lines import json_object
+from forgepool.workers.agents.cli.performing import PROGRAMS
+from forgepool.workers.agents.cli.program import Job
+from forgepool.workers.agents.cli.record import Record
+from forgepool.workers.agents.cli.redaction import Redaction
+from forgepool.workers.agents.cli.reset_times import reset_time
+from forgepool.workers.agents.cli.wordings import WORDINGS, failure
+from forgepool.workers.messages import CliProgram, Limits
+from forgepool.workers.transcript import Transcript, read_transcript
 
 _NOW = datetime(2026, 11, 21, 5, 38, tzinfo=UTC)
 

@@ -13,9 +13,9 @@ sys.path.append(str(Path(__file__).parent))
 from cli_kit import KEY, MODELS, Place, addresses, folder_of, writes_b
 from vendors.server import Say, Seen, VendorServer
 
-from workers.agents.cli import installed
-from workers.messages import CliProgram
-from workers.transcript import Answered, Finished, Said, Started, read_transcript
+from forgepool.workers.agents.cli import installed
+from forgepool.workers.messages import CliProgram
+from forgepool.workers.transcript import Answered, Finished, Said, Started, read_transcript
 
 PROGRAMS = get_args(CliProgram)
 _NOWHERE = "http://127.0.0.1:9"

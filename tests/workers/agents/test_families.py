@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from workers.agents.families import (
+from forgepool.workers.agents.families import (
     UNKNOWN,
     are_apart,
     families_of,
@@ -13,9 +13,9 @@ from workers.agents.families import (
     known_family,
     program_families,
 )
-from workers.llm.router import Candidate
-from workers.llm.table import Model, Place, Table, read_table
-from workers.messages import CliProgram
+from forgepool.workers.llm.router import Candidate
+from forgepool.workers.llm.table import Model, Place, Table, read_table
+from forgepool.workers.messages import CliProgram
 
 TABLE = read_table(None)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from workers.agents.narration import Line, lines, narrated
-from workers.context.edit import Edit
-from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.messages import Spent
-from workers.transcript import (
+from forgepool.workers.agents.narration import Line, lines, narrated
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.messages import Spent
+from forgepool.workers.transcript import (
     Answered,
     Committed,
     Entry,

@@ -15,20 +15,20 @@ from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
 from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
-from workers.agents.builtin import TableModels
-from workers.agents.summoning import Asked, Summoner
-from workers.agents.words import TaskWords
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.pace import Pace
-from workers.context.profiles.soulforge import SoulforgeV1
-from workers.context.state import Profile, Question
-from workers.llm.messages import ToolResult
-from workers.llm.table import read_table
-from workers.messages import BuiltinAgent, Limits, Spent, WorkOrder
-from workers.meter import Meter
-from workers.settings import Settings
-from workers.tools.red_phase import CONFIRM
-from workers.transcript import Answered, Rebuilt, Said, now
+from forgepool.workers.agents.builtin import TableModels
+from forgepool.workers.agents.summoning import Asked, Summoner
+from forgepool.workers.agents.words import TaskWords
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1
+from forgepool.workers.context.state import Profile, Question
+from forgepool.workers.llm.messages import ToolResult
+from forgepool.workers.llm.table import read_table
+from forgepool.workers.messages import BuiltinAgent, Limits, Spent, WorkOrder
+from forgepool.workers.meter import Meter
+from forgepool.workers.settings import Settings
+from forgepool.workers.tools.red_phase import CONFIRM
+from forgepool.workers.transcript import Answered, Rebuilt, Said, now
 
 KEY = "SUMMONING_TEST_KEY"
 SECRET = "sk-very-secret-0123456789"

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from workers.context.archive import Archive, dropped
-from workers.context.birth import Birth, Births, Entering
-from workers.context.calls import asked
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.context.gauge import Gauge
-from workers.context.profiles.off import Off
-from workers.context.replay.simulation import shown_from
-from workers.context.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, nobody, unknown
-from workers.context.view import View
-from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.sandbox.confinement import OPEN
-from workers.tools.workplace import Workplace
+from forgepool.workers.context.archive import Archive, dropped
+from forgepool.workers.context.birth import Birth, Births, Entering
+from forgepool.workers.context.calls import asked
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.replay.simulation import shown_from
+from forgepool.workers.context.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, nobody, unknown
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tools.workplace import Workplace
 
 CARD = "# Task: sessions expire\n\nSessions end after `idle_s` seconds.\n\nAcceptance: `pytest -q` exits 0."
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from led import Led, code, edited, ran, read, wrote
 
-from workers.context.profiles import registry
-from workers.context.profiles.advisory import Advisory
-from workers.context.profiles.clear import Clear
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.condenser import Condenser
-from workers.context.profiles.ledger import Ledger
-from workers.context.replay.summaries import summary
-from workers.context.state import Profile, Question, Reply
-from workers.tools.compact import COMPACT
+from forgepool.workers.context.profiles import registry
+from forgepool.workers.context.profiles.advisory import Advisory
+from forgepool.workers.context.profiles.clear import Clear
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.ledger import Ledger
+from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.state import Profile, Question, Reply
+from forgepool.workers.tools.compact import COMPACT
 
 READ = tuple(f"src/planted/read_{name}.py" for name in ("alpha", "beta", "gamma"))
 WRITTEN = tuple(f"src/planted/written_{name}.py" for name in ("delta", "epsilon"))

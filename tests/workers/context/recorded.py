@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.context.replay.recording import Recording
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 
 
 @dataclass(slots=True)

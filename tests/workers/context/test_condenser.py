@@ -8,10 +8,10 @@ sys.path.append(str(Path(__file__).parent))
 import pytest
 from spoken import Spoken, answering, bash, read, unharmed, window
 
-from workers.context.edit import Edit
-from workers.context.profiles.condenser import Condenser, items
-from workers.context.state import Question, Reply
-from workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.profiles.condenser import Condenser, items
+from forgepool.workers.context.state import Question, Reply
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 
 SUMMARY = "COMPLETED: part one of the work, and what it needs. PENDING: the other parts. TESTS: none of them is red."
 

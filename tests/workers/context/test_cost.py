@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.context.replay.cost import ANTHROPIC, Bill, Block, Cashier, Prices, total
+from forgepool.workers.context.replay.cost import ANTHROPIC, Bill, Block, Cashier, Prices, total
 
 
 def blocks(*keys: int, mark: int | None = None) -> list[Block]:

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from workers.context.deeds import Action, Deed, Deeds, Read, Write, deeds
-from workers.context.edit import Edit, shown
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.context.deeds import Action, Deed, Deeds, Read, Write, deeds
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 
 def _asked(*calls: ToolCall) -> Turn:

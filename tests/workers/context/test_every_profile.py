@@ -25,18 +25,18 @@ from vendors import anthropic_wire, chat_wire, responses_wire
 from vendors.asking import WIRES, request
 from vendors.sealing import seal
 
-from workers.context.archive import called, dropped
-from workers.context.birth import Birth, bases
-from workers.context.deeds import Deed
-from workers.context.profiles import registry
-from workers.context.profiles.pace import Pace
-from workers.context.replay.summaries import summary
-from workers.context.state import Cause, Kind, Profile, Question, Reply, nobody
-from workers.llm import anthropic, openai_chat, openai_responses
-from workers.llm.endpoint import Endpoint
-from workers.llm.messages import Opaque, Text, ToolResult
-from workers.tools.compact import COMPACT
-from workers.tools.red_phase import CONFIRM
+from forgepool.workers.context.archive import called, dropped
+from forgepool.workers.context.birth import Birth, bases
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.profiles import registry
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.state import Cause, Kind, Profile, Question, Reply, nobody
+from forgepool.workers.llm import anthropic, openai_chat, openai_responses
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Opaque, Text, ToolResult
+from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.red_phase import CONFIRM
 
 MODEL = "model-1"
 NAMES = registry.names()

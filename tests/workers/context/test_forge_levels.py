@@ -13,10 +13,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import CARD, ROUNDS, Round, Talk, endure, ran, read, wrote
 
-from workers.context.deeds import Write
-from workers.context.edit import Edit
-from workers.context.profiles.forge import Forge
-from workers.llm.messages import Text, user
+from forgepool.workers.context.deeds import Write
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.llm.messages import Text, user
 
 OUTPUT = "".join(f"line {number}\n" for number in range(1, 602))
 SOURCE = "".join(f"{number:6}\tdef function_{number}():\n" for number in range(1, 41))

@@ -14,13 +14,13 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import CARD, Did, Led, code, edited, ran, read, wrote
 
-from workers.context.edit import Edit
-from workers.context.gauge import lengths, turn_length
-from workers.context.ledger import lines
-from workers.context.masks import FILES_TITLE
-from workers.context.profiles.ledger import KEEPS, Keep, Ledger, variant
-from workers.context.state import Cause
-from workers.llm.messages import Text, Turn, user
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import lengths, turn_length
+from forgepool.workers.context.ledger import lines
+from forgepool.workers.context.masks import FILES_TITLE
+from forgepool.workers.context.profiles.ledger import KEEPS, Keep, Ledger, variant
+from forgepool.workers.context.state import Cause
+from forgepool.workers.llm.messages import Text, Turn, user
 
 KEEP = Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=3.0)
 """No hot files: what is kept are two turns."""

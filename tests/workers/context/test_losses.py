@@ -7,9 +7,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import Led, ran, read
 
-from workers.context.edit import Edit
-from workers.context.names import defined, input_text, names, part_text
-from workers.llm.messages import Opaque, Text, ToolCall, user
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.names import defined, input_text, names, part_text
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, user
 
 
 def counted(led: Led) -> tuple[int, int]:

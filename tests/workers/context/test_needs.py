@@ -9,12 +9,12 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape
 
-from workers.context.birth import Birth
-from workers.context.profiles.off import Off
-from workers.context.replay.cost import ANTHROPIC
-from workers.context.replay.needs import Needs, Seen, anchor, general, lost, needs, seen
-from workers.context.replay.simulation import Terms, simulate
-from workers.llm.messages import ToolCall
+from forgepool.workers.context.birth import Birth
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.needs import Needs, Seen, anchor, general, lost, needs, seen
+from forgepool.workers.context.replay.simulation import Terms, simulate
+from forgepool.workers.llm.messages import ToolCall
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -12,14 +12,14 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape, random_tape
 
-from workers.context.gauge import length
-from workers.context.profiles.off import Off
-from workers.context.replay import oracle as bounds
-from workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier, Prices
-from workers.context.replay.needs import lost, needs, words
-from workers.context.replay.oracle import SIZES, floor, oracle
-from workers.context.replay.recording import Recording
-from workers.context.replay.simulation import Terms, simulate
+from forgepool.workers.context.gauge import length
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.replay import oracle as bounds
+from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier, Prices
+from forgepool.workers.context.replay.needs import lost, needs, words
+from forgepool.workers.context.replay.oracle import SIZES, floor, oracle
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.context.replay.simulation import Terms, simulate
 
 NOTHING: frozenset[str] = frozenset()
 

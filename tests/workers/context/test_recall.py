@@ -9,7 +9,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from recall import FACTS, REBUILDS, led_on, recall, recalled, rows
 
-from workers.context.profiles import registry
+from forgepool.workers.context.profiles import registry
 
 LEDGERS = ("ledger", "ledger-cheap", "ledger-safe")
 

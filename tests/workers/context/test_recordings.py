@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.context.replay.assembly import NO_RESULT, NO_TASK, NOTHING, Assembly
-from workers.context.replay.formats import read_recordings
-from workers.context.replay.recording import BadRecording, Recording, project_named
-from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.messages import Spent
-from workers.transcript import Answered, Entry, Finished, Said, Started
+from forgepool.workers.context.replay.assembly import NO_RESULT, NO_TASK, NOTHING, Assembly
+from forgepool.workers.context.replay.formats import read_recordings
+from forgepool.workers.context.replay.recording import BadRecording, Recording, project_named
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.messages import Spent
+from forgepool.workers.transcript import Answered, Entry, Finished, Said, Started
 
 Json = Any
 

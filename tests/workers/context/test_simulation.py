@@ -14,29 +14,29 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape, random_tape
 
-from workers.context.birth import Birth
-from workers.context.edit import Edit
-from workers.context.gauge import lengths, turn_length
-from workers.context.masks import HARNESS, answered, cut, masked, seen
-from workers.context.names import part_text
-from workers.context.profiles import registry
-from workers.context.profiles.advisory import Advisory
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.condenser import Condenser
-from workers.context.profiles.ghost import Ghost
-from workers.context.profiles.ledger import variant
-from workers.context.profiles.off import Off
-from workers.context.profiles.pace import Pace
-from workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
-from workers.context.replay.comparison import APPEND_ONLY, UNCACHED, Columns, cases, compare, row_names
-from workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier
-from workers.context.replay.needs import needs
-from workers.context.replay.recording import Recording
-from workers.context.replay.simulation import Outcome, Terms, simulate
-from workers.context.state import Cause, Moment, Profile, Proposal, Question, State
-from workers.context.view import View
-from workers.llm.messages import Text, ToolCall, Turn, Usage
-from workers.tools.compact import COMPACT
+from forgepool.workers.context.birth import Birth
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import lengths, turn_length
+from forgepool.workers.context.masks import HARNESS, answered, cut, masked, seen
+from forgepool.workers.context.names import part_text
+from forgepool.workers.context.profiles import registry
+from forgepool.workers.context.profiles.advisory import Advisory
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.ghost import Ghost
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.replay.comparison import APPEND_ONLY, UNCACHED, Columns, cases, compare, row_names
+from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier
+from forgepool.workers.context.replay.needs import needs
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.state import Cause, Moment, Profile, Proposal, Question, State
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
+from forgepool.workers.tools.compact import COMPACT
 
 TERMS = Terms(prices=ANTHROPIC)
 
@@ -131,7 +131,7 @@ def _priced_whole(recording: Recording, profile: Profile, prices: object) -> Cas
 
 
 def _gauge(recording: Recording) -> object:
-    from workers.context.gauge import Gauge
+    from forgepool.workers.context.gauge import Gauge
 
     return Gauge(window_tokens=200_000, fixed_characters=len(recording.system))
 
@@ -405,6 +405,6 @@ def test_the_parts_of_a_call_are_told_apart_from_the_same_words() -> None:
     first.call("read_file", {"path": "a"}, "text")
     second.call("view_file", {"path": "a"}, "text")
     calls = [part for tape in (first, second) for part in tape.turns[1].parts if isinstance(part, ToolCall)]
-    from workers.context.replay.simulation import _block
+    from forgepool.workers.context.replay.simulation import _block
 
     assert len({_block(call, mark=False).key for call in calls}) == 2

@@ -14,14 +14,14 @@ sys.path.append(str(Path(__file__).parent))
 
 from spoken import CARD, Act, Spoken, answering, bash, create, edit, grep, read, unharmed, window
 
-from workers.context.edit import Edit
-from workers.context.gauge import Gauge
-from workers.context.masks import HARNESS
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.condenser import Condenser
-from workers.context.profiles.soulforge import DETAILS, SoulforgeV1, SoulforgeV2
-from workers.context.state import Ask, Cause, Moment, Question, Reply, nobody
-from workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.masks import HARNESS
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.soulforge import DETAILS, SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.state import Ask, Cause, Moment, Question, Reply, nobody
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 
 PATHS = ("src/auth.py", "src/session.py", "src/clock.py", "tests/test_auth.py", "docs/sessions.md")
 TESTS = ("tests/test_auth.py::test_idle_session_ends", "tests/test_auth.py::test_clock_is_injected")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from workers.context.edit import Edit
-from workers.context.validity import wrong
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.validity import wrong
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 CARD = user(Text(text="the task"), Text(text="the plan"))
 

@@ -14,12 +14,12 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import CARD, Led, code, ran, read, wrote
 
-from workers.context.birth import Birth, bases
-from workers.context.edit import Edit, shown
-from workers.context.gauge import USUAL, Gauge, lengths, turn_length
-from workers.context.state import Moment, Proposal, State
-from workers.context.view import View
-from workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.context.birth import Birth, bases
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.context.gauge import USUAL, Gauge, lengths, turn_length
+from forgepool.workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 
 _TEXTS = st.text(max_size=30)
 _TURNS = st.lists(

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from workers.answers import read
-from workers.context.edit import Edit
-from workers.context.wishes import ContextTold, tell_rebuilt, wish_profile, wished_profile
-from workers.llm.messages import Usage
-from workers.transcript import Rebuilt
-from workers.wire import Redis
+from forgepool.workers.answers import read
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.wishes import ContextTold, tell_rebuilt, wish_profile, wished_profile
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.transcript import Rebuilt
+from forgepool.workers.wire import Redis
 
 NOWHERE = "unix:///nowhere/redis.sock"
 REBUILT = Rebuilt(

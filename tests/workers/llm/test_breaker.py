@@ -9,10 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import RedisServer
 
-from workers.llm import breaker
-from workers.llm.breaker import Breaker, Free, Health, Limit, Pair, Probe, Shut, Verdict, after_failure, claimed, judged
-from workers.llm.provider import ModelFailed, Trouble
-from workers.wire import Redis, connect
+from forgepool.workers.llm import breaker
+from forgepool.workers.llm.breaker import (
+    Breaker,
+    Free,
+    Health,
+    Limit,
+    Pair,
+    Probe,
+    Shut,
+    Verdict,
+    after_failure,
+    claimed,
+    judged,
+)
+from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.wire import Redis, connect
 
 OPUS, HAIKU, GPT = ("anthropic", "opus"), ("anthropic", "haiku"), ("openai", "gpt")
 NOW = 1_800_000_000.0

@@ -10,9 +10,9 @@ from vendors.answers import Body, Seen, Wire
 from vendors.asking import CARD, WIRES, never, provider, reply, request
 from vendors.server import Answer, Say, VendorServer
 
-from workers.llm.caching import mark
-from workers.llm.messages import Text, ToolResult, Turn, user
-from workers.llm.provider import Provider
+from forgepool.workers.llm.caching import mark
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.llm.provider import Provider
 
 _TURNS = 30
 _BIG_TURN = 12

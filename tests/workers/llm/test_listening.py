@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from vendors.asking import never
 
-from workers.llm.endpoint import Endpoint
-from workers.llm.listening import attend
-from workers.llm.openai_client import client
-from workers.llm.provider import ModelFailed
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.listening import attend
+from forgepool.workers.llm.openai_client import client
+from forgepool.workers.llm.provider import ModelFailed
 
 
 class _Endless:

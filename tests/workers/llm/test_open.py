@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from vendors.server import Answer, Fault, Say, Seen, VendorServer
 
-from workers.llm.chain import Chain
-from workers.llm.messages import Text, Turn, user
-from workers.llm.open import keys_present, open_models
-from workers.llm.provider import ModelFailed, Request
-from workers.llm.retry import Patience
-from workers.llm.table import Table, read_table
-from workers.settings import Settings
+from forgepool.workers.llm.chain import Chain
+from forgepool.workers.llm.messages import Text, Turn, user
+from forgepool.workers.llm.open import keys_present, open_models
+from forgepool.workers.llm.provider import ModelFailed, Request
+from forgepool.workers.llm.retry import Patience
+from forgepool.workers.llm.table import Table, read_table
+from forgepool.workers.settings import Settings
 
 NO_REDIS = Settings(broker_url=None)
 ROOT = Path(__file__).parents[3]
@@ -35,11 +35,11 @@ models:
 
 WORKER = """
 import json, sys
-from workers.llm.messages import Text, user
-from workers.llm.open import open_models
-from workers.llm.provider import Request, Tried
-from workers.llm.table import read_table
-from workers.settings import Settings
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.open import open_models
+from forgepool.workers.llm.provider import Request, Tried
+from forgepool.workers.llm.table import read_table
+from forgepool.workers.settings import Settings
 settings, tried = Settings(), []
 table = read_table(settings.models_file)
 chain = open_models(table, task_type="refactor", phase="execute", settings=settings)
@@ -81,7 +81,6 @@ def test_an_account_out_of_quota_is_left_for_another_family_by_every_worker_proc
     with VendorServer(out_of_quota) as server:
         table_at(server.url, tmp_path)
         environment = os.environ | {
-            "PYTHONPATH": str(ROOT),
             "FORGEPOOL_BROKER_URL": redis_url,
             "FORGEPOOL_MODELS": str(tmp_path / "models.yaml"),
             "SPENT_KEY": "key-of-the-first",

@@ -9,10 +9,10 @@ from vendors.asking import CARD, never, provider, request
 from vendors.server import Raw, Say, Tokens, VendorServer, scripted
 from vendors.shapes import assert_shaped
 
-from workers.llm.endpoint import Endpoint
-from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.llm.openai_chat import body
-from workers.llm.provider import Delta, LlmEvent, ModelFailed
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.llm.openai_chat import body
+from forgepool.workers.llm.provider import Delta, LlmEvent, ModelFailed
 
 _READ: Any = ("read_file", {"path": "a.py"})
 _WIRE = "openai-chat"

@@ -8,10 +8,10 @@ from vendors.asking import CARD, never, provider, reply, request
 from vendors.server import Raw, Say, Tokens, VendorServer, scripted
 from vendors.shapes import assert_shaped
 
-from workers.llm.endpoint import Endpoint
-from workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from workers.llm.openai_responses import body
-from workers.llm.provider import Delta, LlmEvent
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.llm.openai_responses import body
+from forgepool.workers.llm.provider import Delta, LlmEvent
 
 _READ: Any = ("read_file", {"path": "a.py"})
 _WIRE = "openai-responses"

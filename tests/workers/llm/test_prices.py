@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.llm.messages import Usage
-from workers.llm.prices import Tariff, tariff
-from workers.llm.router import candidates
-from workers.llm.table import Account, Model, Place, Price, Table, read_table
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.prices import Tariff, tariff
+from forgepool.workers.llm.router import candidates
+from forgepool.workers.llm.table import Account, Model, Place, Price, Table, read_table
 
 SHIPPED = read_table(None)
 MILLION = 1_000_000
@@ -112,10 +112,10 @@ import socket, sys, threading
 def refused(*args, **kwargs):
     raise AssertionError("the network was asked")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
-from workers.llm.messages import Usage
-from workers.llm.prices import tariff
-from workers.llm.router import candidates
-from workers.llm.table import read_table
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.prices import tariff
+from forgepool.workers.llm.router import candidates
+from forgepool.workers.llm.table import read_table
 table = read_table(None)
 assert "genai_prices" not in sys.modules, "imported before it is needed"
 for model in table.models:

@@ -1,8 +1,8 @@
 import pytest
 
-from workers.llm.messages import Text, ToolResult, Turn, user
-from workers.llm.provider import ModelFailed, Request
-from workers.llm.scripted import ScriptedModel, scripts_in
+from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
+from forgepool.workers.llm.provider import ModelFailed, Request
+from forgepool.workers.llm.scripted import ScriptedModel, scripts_in
 
 CARD = user(Text(text="# Task rename: call it new\nattempt 1 came back: tests are red"))
 

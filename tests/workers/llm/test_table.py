@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.llm.table import SHIPPED, read_table
-from workers.mistakes import DocumentWrong
-from workers.settings import Settings
+from forgepool.workers.llm.table import SHIPPED, read_table
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.settings import Settings
 
 
 def own(folder: Path, text: str) -> Path:

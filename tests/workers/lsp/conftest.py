@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.lsp.servers import LanguageServers
-from workers.sandbox.confinement import OPEN
-from workers.tool_config import LanguageServer
+from forgepool.workers.lsp.servers import LanguageServers
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tool_config import LanguageServer
 
 Begin = Callable[..., LanguageServers]
 Notes = Callable[[], list[dict[str, object]]]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.lsp.answers import NoAnswer
-from workers.lsp.opened import text_of
-from worktrees.beneath import Beneath
+from forgepool.workers.lsp.answers import NoAnswer
+from forgepool.workers.lsp.opened import text_of
+from forgepool.worktrees.beneath import Beneath
 
 
 def test_only_regular_files_of_the_worktree_are_shown(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workers.lsp.answers import NoAnswer
-from workers.lsp.servers import LanguageServers, RunningServer
-from workers.sandbox import tree
-from workers.sandbox.confinement import OPEN
+from forgepool.workers.lsp.answers import NoAnswer
+from forgepool.workers.lsp.servers import LanguageServers, RunningServer
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import OPEN
 
 Begin = Callable[..., LanguageServers]
 Notes = Callable[[], list[dict[str, object]]]

@@ -9,10 +9,10 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 from host_kit import Host
 
-from workers.agents.narration import narrated
-from workers.messages import Reply, ScriptedAgent, WorkResult
-from workers.policy.entries import RuleEntry
-from workers.transcript import Answered, Judged, Started
+from forgepool.workers.agents.narration import narrated
+from forgepool.workers.messages import Reply, ScriptedAgent, WorkResult
+from forgepool.workers.policy.entries import RuleEntry
+from forgepool.workers.transcript import Answered, Judged, Started
 
 GATE = """\
 version: 1

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.policy.document import parse_policy
-from workers.policy.judgement import Judgement, judge_command
-from workers.policy.layers import Policy
-from workers.policy.place import Ground
-from workers.policy.sources import policy_of
+from forgepool.workers.policy.document import parse_policy
+from forgepool.workers.policy.judgement import Judgement, judge_command
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.place import Ground
+from forgepool.workers.policy.sources import policy_of
 
 # Decision, the commands found (words by blanks; None where they cannot be known), the script.
 TABLE: list[tuple[str, tuple[str, ...] | None, str]] = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from orchestrator.cli.app import main
+from forgepool.orchestrator.cli.app import main
 
 KEYS = ["command", "commands", "decision", "rule", "reason"]
 GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
@@ -125,9 +125,9 @@ def test_an_empty_line_is_passed_over_and_a_deep_one_told(place: Place) -> None:
 def test_the_command_itself(place: Place) -> None:
     """As a process of its own: what it reads, what it answers, and how it ends."""
     done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", "policy", "explain"],
+        [sys.executable, "-m", "forgepool.orchestrator", "policy", "explain"],
         cwd=place.folder / "here",
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[3]), **place.env},
+        env={"PATH": "/usr/bin:/bin", **place.env},
         input='"git push"\n7\n',
         capture_output=True,
         text=True,

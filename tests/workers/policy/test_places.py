@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from workers.policy.document import parse_policy
-from workers.policy.judgement import judge_path
-from workers.policy.layers import Policy
-from workers.policy.matching import Access
-from workers.policy.place import Ground, PathPattern, Place, Unresolved
-from workers.policy.sources import policy_of
+from forgepool.workers.policy.document import parse_policy
+from forgepool.workers.policy.judgement import judge_path
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.matching import Access
+from forgepool.workers.policy.place import Ground, PathPattern, Place, Unresolved
+from forgepool.workers.policy.sources import policy_of
 
 
 @pytest.fixture

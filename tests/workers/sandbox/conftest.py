@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import tree
-from workers.sandbox.confinement import OPEN, Confinement, Level
-from workers.sandbox.layers import somebody, why_level_fails
-from workers.sandbox.process import Command, Ended, run, shell
-from workers.sandbox.watch import never
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import OPEN, Confinement, Level
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.watch import never
 
 Run = Callable[..., Ended]
 

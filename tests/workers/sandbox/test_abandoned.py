@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import tree
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.kin import abandoned
-from workers.sandbox.process import Command, run
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.kin import abandoned
+from forgepool.workers.sandbox.process import Command, run
 
 HARNESS = """
 import sys
 from pathlib import Path
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.process import Command, run
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.process import Command, run
 folder = Path(sys.argv[1])
 script = f"echo $$ > {folder}/pid; exec sleep 300"
 argv = ("/bin/sh", "-c", script)

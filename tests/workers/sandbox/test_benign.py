@@ -14,15 +14,15 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
 
 from repositories import git, write
 
-from workers.sandbox.confinement import Level
-from workers.sandbox.layers import why_level_fails
-from workers.sandbox.private import Private, private
-from workers.sandbox.process import Command, run, shell
-from workers.sandbox.shelter import Shelter
-from workers.settings import Settings
-from worktrees.checkout import lease_checkout
-from worktrees.git import CommitId
-from worktrees.mirror import open_mirror
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.sandbox.layers import why_level_fails
+from forgepool.workers.sandbox.private import Private, private
+from forgepool.workers.sandbox.process import Command, run, shell
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.checkout import lease_checkout
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import open_mirror
 
 PROJECT = Path(__file__).parent / "benign" / "everyday.py"
 LEVELS: tuple[Level, ...] = ("bubblewrap", "landlock")

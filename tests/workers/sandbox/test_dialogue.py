@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import tree
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.dialogue import Dialogue
-from workers.sandbox.process import Ended
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.dialogue import Dialogue
+from forgepool.workers.sandbox.process import Ended
 
 Find = Callable[[str], list[int]]
 Sh = Callable[..., Ended]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox.confinement import Confinement, Level
-from workers.sandbox.layers import NoSandbox, chosen, layers, why_level_fails
-from workers.sandbox.process import Command, Ended, run
+from forgepool.workers.sandbox.confinement import Confinement, Level
+from forgepool.workers.sandbox.layers import NoSandbox, chosen, layers, why_level_fails
+from forgepool.workers.sandbox.process import Command, Ended, run
 
 Sh = Callable[..., Ended]
 CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)

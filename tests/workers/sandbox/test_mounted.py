@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox.confinement import Bounds, Confinement, as_json, from_json
-from workers.sandbox.layers import somebody, why_level_fails
-from workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.confinement import Bounds, Confinement, as_json, from_json
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
 
 pytestmark = pytest.mark.skipif(why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox.layers import why_level_fails
-from workers.sandbox.private import private
-from workers.sandbox.process import Command, run, shell
-from workers.sandbox.shelter import Shelter
-from workers.settings import Settings
+from forgepool.workers.sandbox.layers import why_level_fails
+from forgepool.workers.sandbox.private import private
+from forgepool.workers.sandbox.process import Command, run, shell
+from forgepool.workers.sandbox.shelter import Shelter
+from forgepool.workers.settings import Settings
 
 _DEEP = 1_200
 

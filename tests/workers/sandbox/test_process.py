@@ -14,9 +14,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from daemons import daemon_in, lives, until_there
 
-from workers.sandbox import launch, tree
-from workers.sandbox.confinement import Level
-from workers.sandbox.process import Ended
+from forgepool.workers.sandbox import launch, tree
+from forgepool.workers.sandbox.confinement import Level
+from forgepool.workers.sandbox.process import Ended
 
 Sh = Callable[..., Ended]
 Find = Callable[[str], list[int]]

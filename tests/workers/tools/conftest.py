@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from workers.llm.messages import ToolCall
-from workers.sandbox.background import Background
-from workers.sandbox.confinement import OPEN
-from workers.tools.apply_patch import APPLY_PATCH
-from workers.tools.tool import Answer, Tool, carry_out
-from workers.tools.toolset import working
-from workers.tools.workplace import Workplace
-from worktrees.git import Git
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tools.apply_patch import APPLY_PATCH
+from forgepool.workers.tools.tool import Answer, Tool, carry_out
+from forgepool.workers.tools.toolset import working
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.git import Git
 
 Use = Callable[..., Answer]
 

@@ -14,15 +14,15 @@ sys.path.append(str(Path(__file__).parents[1] / "sandbox"))
 
 from daemons import daemon_in, lives, until_there
 
-from workers.llm.messages import ToolCall
-from workers.sandbox import tree
-from workers.sandbox.background import Background
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.layers import somebody, why_level_fails
-from workers.tools.background import background_tools
-from workers.tools.run import BASH
-from workers.tools.tool import Answer, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
+from forgepool.workers.tools.background import background_tools
+from forgepool.workers.tools.run import BASH
+from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 
@@ -135,9 +135,9 @@ def test_a_killed_guard_leaves_nobody(use: Use, place: Workplace, background: Ba
 _HARNESS = """
 import sys, time
 from pathlib import Path
-from workers.sandbox.background import Background
-from workers.sandbox.confinement import OPEN
-from workers.sandbox.process import Command
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.process import Command
 folder = Path(sys.argv[1])
 script = f"setsid sh -c 'echo $$ > {folder}/pid; exec sleep 300' & exec sleep 300"
 with Background() as background:

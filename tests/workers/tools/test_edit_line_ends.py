@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

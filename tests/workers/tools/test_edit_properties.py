@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workers.llm.messages import ToolCall
-from workers.sandbox.confinement import OPEN
-from workers.tools.apply_patch import APPLY_PATCH
-from workers.tools.edit import EDIT_FILE
-from workers.tools.tool import Answer, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tools.apply_patch import APPLY_PATCH
+from forgepool.workers.tools.edit import EDIT_FILE
+from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 _LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0�", exclude_categories=["Cs", "Cc"]), max_size=8)
 _RAW_LINE = st.one_of(_LINE.map(str.encode), st.sampled_from([b"caf\xe9", b"\xff\xfe!", b"\tx  ", b""]))

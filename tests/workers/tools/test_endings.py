@@ -3,10 +3,10 @@ from collections.abc import Callable
 import pytest
 from pydantic import JsonValue
 
-from workers.llm.messages import ToolCall
-from workers.tools.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
-from workers.tools.tool import Answer, Asked, Finish, Planned, Queued, Tool, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
+from forgepool.workers.tools.tool import Answer, Asked, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from workers.tools.globs import glob_pattern
-from workers.tools.near import near_miss
-from workers.tools.refusal import Refused
-from workers.tools.tool import Answer
-from workers.tools.verdicts import failed_by, passed_by, plain, why_broken
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.globs import glob_pattern
+from forgepool.workers.tools.near import near_miss
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.verdicts import failed_by, passed_by, plain, why_broken
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

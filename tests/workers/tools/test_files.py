@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.tools.globs import glob_pattern
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.globs import glob_pattern
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

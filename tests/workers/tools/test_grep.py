@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
-from worktrees.git import Git, GitFailed
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.git import Git, GitFailed
 
 Use = Callable[..., Answer]
 

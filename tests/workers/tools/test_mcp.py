@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from workers.llm.messages import ToolCall
-from workers.mcp.servers import McpServers, OfferedTool
-from workers.mcp.session import ServerTool, Session
-from workers.sandbox import tree
-from workers.tool_config import McpServer
-from workers.tools.mcp import mcp_tools
-from workers.tools.run import BASH
-from workers.tools.tool import Answer, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.mcp.servers import McpServers, OfferedTool
+from forgepool.workers.mcp.session import ServerTool, Session
+from forgepool.workers.sandbox import tree
+from forgepool.workers.tool_config import McpServer
+from forgepool.workers.tools.mcp import mcp_tools
+from forgepool.workers.tools.run import BASH
+from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Begin = Callable[..., McpServers]
 Call = Callable[..., Answer]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from swapping import swapped
 
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

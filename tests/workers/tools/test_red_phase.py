@@ -3,10 +3,10 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.llm.messages import ToolCall
-from workers.tools.red_phase import RedPhase, confirm_red_phase_tool
-from workers.tools.tool import Answer, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Confirm = Callable[..., Answer]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox.background import Background
-from workers.tools.refusal import Refused
-from workers.tools.text_file import read_text, write_text
-from workers.tools.tool import Answer
-from workers.tools.workplace import Workplace
+from forgepool.workers.sandbox.background import Background
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.text_file import read_text, write_text
+from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

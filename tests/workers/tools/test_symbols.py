@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from workers.llm.messages import ToolCall
-from workers.lsp.servers import LanguageServers, program_finder
-from workers.sandbox.confinement import OPEN
-from workers.tool_config import LanguageServer
-from workers.tools.run import BASH
-from workers.tools.symbols import symbol_tools
-from workers.tools.tool import Answer, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.lsp.servers import LanguageServers, program_finder
+from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.tool_config import LanguageServer
+from forgepool.workers.tools.run import BASH
+from forgepool.workers.tools.symbols import symbol_tools
+from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 Toy = Callable[[str], Use]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.llm.messages import ToolCall
-from workers.tools.tool import Answer, Tool, carry_out
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.tool import Answer, Tool, carry_out
+from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import jsonschema
 import pytest
 
-from workers.llm.messages import ToolCall
-from workers.tools.tool import Answer, Arguments, Finish, Tool, carry_out
-from workers.tools.verdict import Taken, verdict_tool
-from workers.tools.workplace import Workplace
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.tool import Answer, Arguments, Finish, Tool, carry_out
+from forgepool.workers.tools.verdict import Taken, verdict_tool
+from forgepool.workers.tools.workplace import Workplace
 
 
 class Point(Arguments):

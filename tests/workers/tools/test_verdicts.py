@@ -1,6 +1,6 @@
 import pytest
 
-from workers.tools.verdicts import failed_by, looks_broken, plain, why_broken
+from forgepool.workers.tools.verdicts import failed_by, looks_broken, plain, why_broken
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Hopeless, Remarked, Spoke, Used
-from workers.agents.cli.lines import clipped, cost
-from workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
-from workers.agents.cli.wordings import failure
-from workers.llm.messages import Text, Usage
+from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Hopeless, Remarked, Spoke, Used
+from forgepool.workers.agents.cli.lines import clipped, cost
+from forgepool.workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
+from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.llm.messages import Text, Usage
 
 _ADDRESSES = {
     OPENAI.address: (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1"),

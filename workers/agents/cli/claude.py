@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from workers.agents.cli.events import (
+from forgepool.workers.agents.cli.events import (
     SPEECHLESS,
     Closed,
     Event,
@@ -20,7 +20,7 @@ from workers.agents.cli.events import (
     Used,
     UsedInAll,
 )
-from workers.agents.cli.lines import (
+from forgepool.workers.agents.cli.lines import (
     Json,
     at,
     clipped,
@@ -33,10 +33,10 @@ from workers.agents.cli.lines import (
     objects_at,
     text_at,
 )
-from workers.agents.cli.program import ANTHROPIC, Invocation, Job, Program
-from workers.agents.cli.reset_times import likely
-from workers.agents.cli.wordings import failure
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
+from forgepool.workers.agents.cli.program import ANTHROPIC, Invocation, Job, Program
+from forgepool.workers.agents.cli.reset_times import likely
+from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
 
 _TOOLS = "Bash,Edit,Read,Write,Glob,Grep,NotebookEdit,TodoWrite"
 """Those that work on files and no others: no agent starts agents, none sleeps, none moves to another worktree."""

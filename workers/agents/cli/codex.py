@@ -5,7 +5,7 @@ Codex: `codex exec --json`. Seen with 0.169.0.
 import json
 from collections.abc import Iterable, Iterator
 
-from workers.agents.cli.events import (
+from forgepool.workers.agents.cli.events import (
     SPEECHLESS,
     Closed,
     Event,
@@ -14,10 +14,19 @@ from workers.agents.cli.events import (
     Spoke,
     UsedInAll,
 )
-from workers.agents.cli.lines import Json, at, clipped, clipped_object, count_at, json_object, object_at, text_at
-from workers.agents.cli.program import OPENAI, Invocation, Job, Program
-from workers.agents.cli.wordings import failure
-from workers.llm.messages import Text, ToolCall, ToolResult, Usage
+from forgepool.workers.agents.cli.lines import (
+    Json,
+    at,
+    clipped,
+    clipped_object,
+    count_at,
+    json_object,
+    object_at,
+    text_at,
+)
+from forgepool.workers.agents.cli.program import OPENAI, Invocation, Job, Program
+from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 
 _NOT_TOOLS = ("agent_message", "reasoning", "error", "todo_list")
 _FACTS = ("id", "type", "status", "aggregated_output", "exit_code", "result", "error")

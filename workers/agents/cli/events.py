@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from workers.llm.messages import Part, ToolResult, Usage
-from workers.llm.provider import Trouble
+from forgepool.workers.llm.messages import Part, ToolResult, Usage
+from forgepool.workers.llm.provider import Trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,14 @@ A program's usage limit is everybody's: who meets it shuts the program off for a
 
 from collections.abc import Callable
 
-from workers.agents.agent import AgentAnswer, Assignment
-from workers.agents.cli.performing import perform_cli
-from workers.bench import Bench
-from workers.llm.breaker import Breaker, Shut
-from workers.llm.provider import ModelFailed
-from workers.messages import CliAgent
-from workers.priors import write_priors
-from workers.wire import connect
+from forgepool.workers.agents.agent import AgentAnswer, Assignment
+from forgepool.workers.agents.cli.performing import perform_cli
+from forgepool.workers.bench import Bench
+from forgepool.workers.llm.breaker import Breaker, Shut
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.messages import CliAgent
+from forgepool.workers.priors import write_priors
+from forgepool.workers.wire import connect
 
 
 def perform_in_fleet(assignment: Assignment, bench: Bench, agent: CliAgent, *, stop: Callable[[], bool]) -> AgentAnswer:

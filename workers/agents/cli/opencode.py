@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
-from workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Remarked, Returned, Spoke, Used
-from workers.agents.cli.lines import (
+from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Remarked, Returned, Spoke, Used
+from forgepool.workers.agents.cli.lines import (
     Json,
     clipped,
     clipped_object,
@@ -19,10 +19,10 @@ from workers.agents.cli.lines import (
     object_at,
     text_at,
 )
-from workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
-from workers.agents.cli.wordings import failure
-from workers.llm import faults
-from workers.llm.messages import Text, ToolCall, ToolResult, Usage
+from forgepool.workers.agents.cli.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
+from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.llm import faults
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 
 _ENV = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",

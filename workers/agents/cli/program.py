@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workers.agents.cli.events import Reader
-from workers.messages import CliProgram, Limits
+from forgepool.workers.agents.cli.events import Reader
+from forgepool.workers.messages import CliProgram, Limits
 
 Secret = Callable[[str], str | None]
 

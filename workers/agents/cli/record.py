@@ -5,7 +5,7 @@ A program's output as it comes: cut into lines, keys taken out, read, written in
 from collections import deque
 from collections.abc import Iterable
 
-from workers.agents.cli.events import (
+from forgepool.workers.agents.cli.events import (
     Closed,
     Event,
     Failure,
@@ -17,11 +17,11 @@ from workers.agents.cli.events import (
     Used,
     UsedInAll,
 )
-from workers.agents.cli.lines import clipped
-from workers.agents.cli.redaction import Redaction
-from workers.llm.messages import ToolCall, Turn, Usage
-from workers.messages import Limits, Spent
-from workers.transcript import Answered, Entry, Noted, Said, Transcript, now
+from forgepool.workers.agents.cli.lines import clipped
+from forgepool.workers.agents.cli.redaction import Redaction
+from forgepool.workers.llm.messages import ToolCall, Turn, Usage
+from forgepool.workers.messages import Limits, Spent
+from forgepool.workers.transcript import Answered, Entry, Noted, Said, Transcript, now
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40

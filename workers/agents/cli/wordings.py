@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workers.agents.cli.events import Failure
-from workers.agents.cli.lines import clipped
-from workers.agents.cli.reset_times import likely, reset_time
-from workers.llm import faults
-from workers.llm.provider import Trouble
-from workers.llm.resets import resets_at
+from forgepool.workers.agents.cli.events import Failure
+from forgepool.workers.agents.cli.lines import clipped
+from forgepool.workers.agents.cli.reset_times import likely, reset_time
+from forgepool.workers.llm import faults
+from forgepool.workers.llm.provider import Trouble
+from forgepool.workers.llm.resets import resets_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ rewrite all that follows it in the provider's cache.
 
 from dataclasses import dataclass
 
-from workers.context.masks import freed, masked, needed, seen, text_of
-from workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.masks import freed, masked, needed, seen, text_of
+from forgepool.workers.context.state import Moment, Proposal, State
 
 CLEARED = "[Old tool result content cleared]"
 

@@ -8,9 +8,9 @@ these, the last turns.
 
 from dataclasses import dataclass
 
-from workers.context.profiles.prose import refusal, with_facts
-from workers.context.profiles.replacement import of_window, settled, unchanged
-from workers.context.state import Moment, Proposal, Question, State
+from forgepool.workers.context.profiles.prose import refusal, with_facts
+from forgepool.workers.context.profiles.replacement import of_window, settled, unchanged
+from forgepool.workers.context.state import Moment, Proposal, Question, State
 
 _OUTPUT_TOKENS = 8_192
 _RESET = 0.5

@@ -9,11 +9,11 @@ overflow all is forgotten but the card and the last exchange.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.context.edit import shown
-from workers.context.profiles.prose import refusal, whole, with_facts
-from workers.context.profiles.replacement import Due, boundary, characters, settled, unchanged
-from workers.context.state import Cause, Moment, Proposal, Question, Reply, State
-from workers.llm.messages import ToolCall, Turn
+from forgepool.workers.context.edit import shown
+from forgepool.workers.context.profiles.prose import refusal, whole, with_facts
+from forgepool.workers.context.profiles.replacement import Due, boundary, characters, settled, unchanged
+from forgepool.workers.context.state import Cause, Moment, Proposal, Question, Reply, State
+from forgepool.workers.llm.messages import ToolCall, Turn
 
 _OUTPUT_TOKENS = 4_096
 _TEXT_SHARE = 0.9

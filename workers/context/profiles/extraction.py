@@ -8,13 +8,13 @@ output ("0 failed"); a call and its result are one deed and cannot be mixed up w
 import re
 from collections.abc import Mapping, Sequence
 
-from workers.context.deeds import Deed, Write
-from workers.context.facts import by_person
-from workers.context.profiles.outlines import beginning, counted_lines, ends, error_lines
-from workers.context.profiles.sentences import remarks
-from workers.context.profiles.working_state import TOOL_RESULTS, Status, Step, WorkingState, remember
-from workers.exchanges import text_argument
-from workers.llm.messages import Text, Turn
+from forgepool.workers.context.deeds import Deed, Write
+from forgepool.workers.context.facts import by_person
+from forgepool.workers.context.profiles.outlines import beginning, counted_lines, ends, error_lines
+from forgepool.workers.context.profiles.sentences import remarks
+from forgepool.workers.context.profiles.working_state import TOOL_RESULTS, Status, Step, WorkingState, remember
+from forgepool.workers.exchanges import text_argument
+from forgepool.workers.llm.messages import Text, Turn
 
 _EDIT_CHARACTERS = 300
 _COMMAND_CHARACTERS = 200

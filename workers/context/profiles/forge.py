@@ -11,14 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.context.deeds import Deed, Read
-from workers.context.edit import Edit
-from workers.context.facts import failures, files, outcomes, said
-from workers.context.masks import HARNESS, answered, before, cut, freed, masked, needed, seen, size, text_of
-from workers.context.names import defined
-from workers.context.pressure import Ladder, Pressure
-from workers.context.state import Moment, Proposal, State
-from workers.llm.messages import Text
+from forgepool.workers.context.deeds import Deed, Read
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.facts import failures, files, outcomes, said
+from forgepool.workers.context.masks import HARNESS, answered, before, cut, freed, masked, needed, seen, size, text_of
+from forgepool.workers.context.names import defined
+from forgepool.workers.context.pressure import Ladder, Pressure
+from forgepool.workers.context.state import Moment, Proposal, State
+from forgepool.workers.llm.messages import Text
 
 _MARK = re.compile(r"\[forge: (gentle|moderate|aggressive), (\d+)% left\]\Z")
 _MARK_END = "% left]"

@@ -13,15 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.context.deeds import Deed
-from workers.context.edit import Edit, shown
-from workers.context.facts import by_person
-from workers.context.gauge import length, lengths
-from workers.context.masks import answered, cut, freed, masked, needed, size, text_of
-from workers.context.profiles.prose import strange
-from workers.context.profiles.sections import Sections, instruction, sections
-from workers.context.state import Moment, Proposal, Question, Reply, State
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.context.facts import by_person
+from forgepool.workers.context.gauge import length, lengths
+from forgepool.workers.context.masks import answered, cut, freed, masked, needed, size, text_of
+from forgepool.workers.context.profiles.prose import strange
+from forgepool.workers.context.profiles.sections import Sections, instruction, sections
+from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 
 _MASK = "[tool_result: "
 _INPUT_CHARACTERS = 50_000

@@ -12,10 +12,10 @@ in the end everything; one that does not, less. The variants differ in how much 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.context.edit import Edit
-from workers.context.gauge import length, lengths
-from workers.context.profiles.ledger_head import CHARACTERS, cached, rebuilt
-from workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import length, lengths
+from forgepool.workers.context.profiles.ledger_head import CHARACTERS, cached, rebuilt
+from forgepool.workers.context.state import Moment, Proposal, State
 
 _GUARD, _EMERGENCY = 0.70, 0.90
 """Shares of the window: from the first on a rebuild does not wait for its price, from the second on little is kept."""

@@ -9,13 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.context.hot import Carrier, hot
-from workers.context.ledger import condensed, lines
-from workers.context.masks import FILES_TITLE, HARNESS
-from workers.context.state import Moment, State
-from workers.llm.messages import Text, user
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.hot import Carrier, hot
+from forgepool.workers.context.ledger import condensed, lines
+from forgepool.workers.context.masks import FILES_TITLE, HARNESS
+from forgepool.workers.context.state import Moment, State
+from forgepool.workers.llm.messages import Text, user
 
 CHARACTERS = 4
 """A token, where budgets are given in tokens."""

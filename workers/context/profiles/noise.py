@@ -7,11 +7,11 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from workers.context.birth import bases
-from workers.context.deeds import Deed, Read
-from workers.context.masks import seen, text_of
-from workers.context.state import State
-from workers.tools.compact import COMPACT
+from forgepool.workers.context.birth import bases
+from forgepool.workers.context.deeds import Deed, Read
+from forgepool.workers.context.masks import seen, text_of
+from forgepool.workers.context.state import State
+from forgepool.workers.tools.compact import COMPACT
 
 _DONE = "[done]"
 _OUTDATED = "[a listing; files were created, moved or deleted since]"

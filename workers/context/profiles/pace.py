@@ -15,16 +15,16 @@ The published first stage rewrites what was sent at almost every call, which pro
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from workers.context.edit import Edit
-from workers.context.gauge import lengths
-from workers.context.masks import HARNESS, answered, cut
-from workers.context.profiles.pace_noise import Noise
-from workers.context.profiles.pace_summary import checked, known, question
-from workers.context.profiles.prose import OVERRIDES, ended, words
-from workers.context.state import Moment, Proposal, Reply, State
-from workers.exchanges import text_argument
-from workers.llm.messages import Text, Turn, user
-from workers.summary import rendered
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import lengths
+from forgepool.workers.context.masks import HARNESS, answered, cut
+from forgepool.workers.context.profiles.pace_noise import Noise
+from forgepool.workers.context.profiles.pace_summary import checked, known, question
+from forgepool.workers.context.profiles.prose import OVERRIDES, ended, words
+from forgepool.workers.context.state import Moment, Proposal, Reply, State
+from forgepool.workers.exchanges import text_argument
+from forgepool.workers.llm.messages import Text, Turn, user
+from forgepool.workers.summary import rendered
 
 COMPRESS = "pace-compress"
 FORK = "pace-fork"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from workers.context.birth import bases
-from workers.context.deeds import Deed, Read, Write, touches
-from workers.exchanges import text_argument
-from workers.tools.red_phase import CONFIRM
+from forgepool.workers.context.birth import bases
+from forgepool.workers.context.deeds import Deed, Read, Write, touches
+from forgepool.workers.exchanges import text_argument
+from forgepool.workers.tools.red_phase import CONFIRM
 
 _YOUNG = 4
 """Exchanges that follow a write before its text counts as old."""

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from workers.context.deeds import Deed
-from workers.context.edit import shown
-from workers.context.profiles.prose import honest, strange
-from workers.context.state import Question, Reply, State
-from workers.documents import load
-from workers.llm.messages import Part, Text, ToolCall, ToolResult
-from workers.messages import Message
-from workers.mistakes import DocumentWrong
-from workers.nodes import Loader
-from workers.summary import FileRead, Summary
-from workers.tools.red_phase import CONFIRM
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import shown
+from forgepool.workers.context.profiles.prose import honest, strange
+from forgepool.workers.context.state import Question, Reply, State
+from forgepool.workers.documents import load
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult
+from forgepool.workers.messages import Message
+from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.nodes import Loader
+from forgepool.workers.summary import FileRead, Summary
+from forgepool.workers.tools.red_phase import CONFIRM
 
 _LINES = 200
 _TEXT_CHARACTERS = 300

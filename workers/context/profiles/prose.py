@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 
-from workers.context.deeds import Deed
-from workers.context.facts import failures, files, outcomes, said
-from workers.context.masks import HARNESS, before
-from workers.context.profiles.outlines import ends
-from workers.context.profiles.replacement import characters
-from workers.context.state import Question, Reply, State
-from workers.llm.messages import Text, ToolCall, ToolResult, Turn
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.facts import failures, files, outcomes, said
+from forgepool.workers.context.masks import HARNESS, before
+from forgepool.workers.context.profiles.outlines import ends
+from forgepool.workers.context.profiles.replacement import characters
+from forgepool.workers.context.state import Question, Reply, State
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn
 
 SHORTEST_SUMMARY = 50
 _TIGHTER = (16_000, 4_000, 1_000, 250)

@@ -9,23 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from workers.context.birth import Birth
-from workers.context.profiles.advisory import Advisory
-from workers.context.profiles.clear import Clear
-from workers.context.profiles.compact import Compact
-from workers.context.profiles.condenser import Condenser
-from workers.context.profiles.forge import Forge
-from workers.context.profiles.ghost import Ghost
-from workers.context.profiles.ledger import variant
-from workers.context.profiles.off import Off
-from workers.context.profiles.pace import Pace
-from workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
-from workers.context.state import Profile
+from forgepool.workers.context.birth import Birth
+from forgepool.workers.context.profiles.advisory import Advisory
+from forgepool.workers.context.profiles.clear import Clear
+from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.profiles.ghost import Ghost
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.state import Profile
+from forgepool.worktrees.errors import UserError
 
 DEFAULT = "ledger"
 
 
-class UnknownProfile(Exception):
+class UnknownProfile(UserError):
     """There is no profile of that name; the text is one sentence for the user."""
 
     def __init__(self, name: str) -> None:

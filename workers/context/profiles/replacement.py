@@ -9,11 +9,11 @@ acknowledgement ("Continuing.") is not needed, and no call stands without its re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from workers.context.edit import shown
-from workers.context.gauge import Gauge, lengths
-from workers.context.masks import HARNESS, cut
-from workers.context.state import Moment, Proposal, Question, Reply, State, nobody
-from workers.llm.messages import Turn
+from forgepool.workers.context.edit import shown
+from forgepool.workers.context.gauge import Gauge, lengths
+from forgepool.workers.context.masks import HARNESS, cut
+from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State, nobody
+from forgepool.workers.llm.messages import Turn
 
 LABEL = f"{HARNESS} What follows stands in place of the earlier messages; the task card above stays as it is."
 LEAST_MESSAGES = 6

@@ -9,7 +9,7 @@ of which twenty-five would leave room for no other.
 import re
 from dataclasses import dataclass
 
-from workers.context.profiles.outlines import beginning
+from forgepool.workers.context.profiles.outlines import beginning
 
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _END = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -11,11 +11,11 @@ a model added once is carried on; failures are told by how a command ended.
 
 from dataclasses import dataclass
 
-from workers.context.edit import Edit, shown
-from workers.context.masks import before
-from workers.context.profiles.extraction import extracted
-from workers.context.profiles.prose import refusal, transcribed, whole, with_facts
-from workers.context.profiles.replacement import (
+from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.context.masks import before
+from forgepool.workers.context.profiles.extraction import extracted
+from forgepool.workers.context.profiles.prose import refusal, transcribed, whole, with_facts
+from forgepool.workers.context.profiles.replacement import (
     LABEL,
     Due,
     Threshold,
@@ -25,9 +25,9 @@ from workers.context.profiles.replacement import (
     settled,
     unchanged,
 )
-from workers.context.profiles.working_state import TOOL_RESULTS, WorkingState, serialised
-from workers.context.state import Moment, Proposal, Question, Reply, State
-from workers.llm.messages import Text
+from forgepool.workers.context.profiles.working_state import TOOL_RESULTS, WorkingState, serialised
+from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.llm.messages import Text
 
 RICH_SLOTS = 15
 DETAILS = "## Additional Details"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workers.context.profiles.outlines import outline
+from forgepool.workers.context.profiles.outlines import outline
 
 LIST_LIMIT = 25
 TOOL_RESULTS = 30

@@ -7,8 +7,8 @@ result.
 
 from dataclasses import dataclass, field
 
-from workers.context.replay.recording import Format, Recording
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.context.replay.recording import Format, Recording
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 
 NO_TASK = "(the task was not recorded)"
 NO_RESULT = "(no result was recorded)"

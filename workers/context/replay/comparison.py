@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from workers.context.profiles import registry
-from workers.context.profiles.off import Off
-from workers.context.replay.cost import Bill, total
-from workers.context.replay.needs import Needs, general, needs
-from workers.context.replay.oracle import floor, oracle
-from workers.context.replay.recording import Recording
-from workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.profiles import registry
+from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.replay.cost import Bill, total
+from forgepool.workers.context.replay.needs import Needs, general, needs
+from forgepool.workers.context.replay.oracle import floor, oracle
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
 
 APPEND_ONLY, UNCACHED = "append-only", "uncached"
 _BOUNDS = {

@@ -13,9 +13,9 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
-from workers.context.gauge import length
-from workers.context.names import input_text, names, part_text
-from workers.llm.messages import Part, ToolCall, ToolResult, Turn
+from forgepool.workers.context.gauge import length
+from forgepool.workers.context.names import input_text, names, part_text
+from forgepool.workers.llm.messages import Part, ToolCall, ToolResult, Turn
 
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:[\t|:→-]|\s)\s?")
 _CHANGED = re.compile(r"^[-+]")

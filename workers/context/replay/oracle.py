@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 
-from workers.context.gauge import length, turn_length
-from workers.context.replay.cost import Bill, Prices, tokens
-from workers.context.replay.needs import Needs, words
-from workers.context.replay.recording import Recording
-from workers.context.replay.simulation import Outcome, system_characters
-from workers.llm.messages import Part, ToolCall, ToolResult
+from forgepool.workers.context.gauge import length, turn_length
+from forgepool.workers.context.replay.cost import Bill, Prices, tokens
+from forgepool.workers.context.replay.needs import Needs, words
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.context.replay.simulation import Outcome, system_characters
+from forgepool.workers.llm.messages import Part, ToolCall, ToolResult
 
 SIZES = (0.0, 50.0, 200.0, 800.0, 3_000.0)
 """Tokens: what is smaller is left, for each of the schedules tried."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from workers.context.replay.cost import ANTHROPIC, OPENAI, Prices
-from workers.documents import load, read_text
-from workers.messages import Message
+from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Prices
+from forgepool.workers.documents import load, read_text
+from forgepool.workers.messages import Message
 
 _MOST = 1_000_000
 LISTS = {each.name: each for each in (ANTHROPIC, OPENAI)}

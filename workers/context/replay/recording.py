@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.llm.messages import Turn
+from forgepool.workers.llm.messages import Turn
+from forgepool.worktrees.errors import UserError
 
 Format = Literal["own", "normal", "claude-code", "mini-swe-agent", "swe-agent"]
 
@@ -32,7 +33,7 @@ class Recording:
     """Unix seconds by turn, when it was complete; None where that was not recorded."""
 
 
-class BadRecording(Exception):
+class BadRecording(UserError):
     """A file that holds no recording that can be read; the text is one sentence for the user."""
 
 

@@ -11,21 +11,21 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workers.context.birth import Birth, Births, Entering
-from workers.context.calls import asked
-from workers.context.deeds import Deed
-from workers.context.edit import Edit
-from workers.context.gauge import Gauge, length, turn_length
-from workers.context.names import part_text
-from workers.context.replay.cost import Bill, Block, Cashier, Prices, tokens
-from workers.context.replay.needs import Needs, Seen, Source, lost, words
-from workers.context.replay.recording import Recording
-from workers.context.replay.summaries import summary
-from workers.context.state import Cause, Moment, Profile, Question, Reply
-from workers.context.view import View
-from workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
-from workers.tools.compact import COMPACT
-from workers.tools.red_phase import CONFIRM
+from forgepool.workers.context.birth import Birth, Births, Entering
+from forgepool.workers.context.calls import asked
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.gauge import Gauge, length, turn_length
+from forgepool.workers.context.names import part_text
+from forgepool.workers.context.replay.cost import Bill, Block, Cashier, Prices, tokens
+from forgepool.workers.context.replay.needs import Needs, Seen, Source, lost, words
+from forgepool.workers.context.replay.recording import Recording
+from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.state import Cause, Moment, Profile, Question, Reply
+from forgepool.workers.context.view import View
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
+from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.red_phase import CONFIRM
 
 SYSTEM_TOKENS = 2_500
 """Assumed of a recording without its system prompt, tools included."""

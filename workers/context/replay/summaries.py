@@ -11,10 +11,10 @@ and never fails.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from workers.context.deeds import Deed
-from workers.context.replay.cost import CHARACTERS_PER_TOKEN
-from workers.context.state import Question, Reply
-from workers.llm.messages import Turn
+from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.replay.cost import CHARACTERS_PER_TOKEN
+from forgepool.workers.context.state import Question, Reply
+from forgepool.workers.llm.messages import Turn
 
 PROSE_TOKENS = 4_500
 _BRIEF_WORDS = 100

@@ -3,8 +3,8 @@
 import re
 from typing import Literal
 
-from workers.context.shell.invocations import Invocation
-from workers.context.traces import How, Read, Write
+from forgepool.workers.context.shell.invocations import Invocation
+from forgepool.workers.context.traces import How, Read, Write
 
 Window = Literal["", "read", "write"]
 _EDITED = re.compile(r"\s*(?:edit|insert)[ \t]+(?:\d+(?::\d+)?[ \t]*\n|\d+:\d+[ \t]*<<|<<)")

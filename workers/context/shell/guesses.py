@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workers.context.shell.invocations import Found, Invocation, Opened, joined
-from workers.policy.shell.script import Word
+from forgepool.workers.context.shell.invocations import Found, Invocation, Opened, joined
+from forgepool.workers.policy.shell.script import Word
 
 _HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*\\?(['\"]?)([\w.!-]+)\1")
 _REDIRECTS = re.compile(r"&?>{1,2}[|&]?|<[<>]*&?")

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from workers.policy.shell.effects import Reads, ReadsInput, Runs
-from workers.policy.shell.parser import Parser
-from workers.policy.shell.programs import effects_of
-from workers.policy.shell.redirections import opened
-from workers.policy.shell.refusal import Refusal
-from workers.policy.shell.scanner import Scanner
-from workers.policy.shell.script import Word
-from workers.policy.shell.syntax import (
+from forgepool.workers.policy.shell.effects import Reads, ReadsInput, Runs
+from forgepool.workers.policy.shell.parser import Parser
+from forgepool.workers.policy.shell.programs import effects_of
+from forgepool.workers.policy.shell.redirections import opened
+from forgepool.workers.policy.shell.refusal import Refusal
+from forgepool.workers.policy.shell.scanner import Scanner
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.syntax import (
     Bare,
     Chain,
     Compound,
@@ -24,8 +24,8 @@ from workers.policy.shell.syntax import (
     Simple,
     Statement,
 )
-from workers.policy.shell.tokens import Region, Token
-from workers.policy.shell.words import assigned_name, assigned_value, read_word, regions_in
+from forgepool.workers.policy.shell.tokens import Region, Token
+from forgepool.workers.policy.shell.words import assigned_name, assigned_value, read_word, regions_in
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _KNOWN_ONLY_LATER = re.compile(r"[$`'\"\\{}()<>]")

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from workers.context.shell.invocations import Invocation
-from workers.context.traces import Action
-from workers.policy.programs import git_words
-from workers.shell_words import is_test
+from forgepool.workers.context.shell.invocations import Invocation
+from forgepool.workers.context.traces import Action
+from forgepool.workers.policy.programs import git_words
+from forgepool.workers.shell_words import is_test
 
 
 def _names(text: str) -> frozenset[str]:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from workers.context.shell.invocations import Invocation
-from workers.context.traces import Read
+from forgepool.workers.context.shell.invocations import Invocation
+from forgepool.workers.context.traces import Read
 
 _COUNT = re.compile(r"(?:-n|--lines=?)?([-+]?\d+)")
 _SED_VALUED = ("-e", "--expression", "-f", "--file", "-l")

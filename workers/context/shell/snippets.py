@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 
-from workers.context.traces import How, Write
+from forgepool.workers.context.traces import How, Write
 
 _LONGEST = 40_000
 _CHANGING = frozenset("wax+")

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from workers.context.shell.editors import changed
-from workers.context.shell.invocations import Invocation, joined
-from workers.context.shell.programs import git_command, is_python
-from workers.context.shell.snippets import patch_writes, python_writes
-from workers.context.traces import How, Write
-from workers.policy.programs import written_by
-from workers.policy.shell.script import Word
+from forgepool.workers.context.shell.editors import changed
+from forgepool.workers.context.shell.invocations import Invocation, joined
+from forgepool.workers.context.shell.programs import git_command, is_python
+from forgepool.workers.context.shell.snippets import patch_writes, python_writes
+from forgepool.workers.context.traces import How, Write
+from forgepool.workers.policy.programs import written_by
+from forgepool.workers.policy.shell.script import Word
 
 _HOW: Mapping[str, How] = {"rm": "delete", "unlink": "delete", "shred": "delete", "mv": "move", "cp": "create"}
 _HOW_ELSE: Mapping[str, How] = {"install": "create", "ln": "create", "dd": "create", "rsync": "create"}

@@ -31,9 +31,9 @@ while a command runs. That is the sandbox's part.
 
 from pathlib import Path
 
-from workers.policy.shell.reading import Place, Reading
-from workers.policy.shell.refusal import Refusal
-from workers.policy.shell.script import (
+from forgepool.workers.policy.shell.reading import Place, Reading
+from forgepool.workers.policy.shell.refusal import Refusal
+from forgepool.workers.policy.shell.script import (
     Arithmetic,
     Assignment,
     Definition,
@@ -45,7 +45,7 @@ from workers.policy.shell.script import (
     Unparseable,
     Word,
 )
-from workers.policy.shell.walk import Walk
+from forgepool.workers.policy.shell.walk import Walk
 
 __all__ = [
     "Arithmetic",

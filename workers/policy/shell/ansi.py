@@ -2,7 +2,7 @@
 
 import re
 
-from workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.refusal import refuse
 
 _ESCAPE = re.compile(
     r"\\(?:(?P<letter>[abeEfnrtv\\'\"?])|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<short>[0-9A-Fa-f]{1,4})"

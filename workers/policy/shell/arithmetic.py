@@ -7,7 +7,7 @@ script (`numbers`).
 
 import re
 
-from workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.refusal import refuse
 
 _LEXEMES = re.compile(
     r"""

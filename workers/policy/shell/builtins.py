@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 
-from workers.policy.shell.effects import Effect, Evaluates, Moves, Reads, ReadsFile, Sets, StopsOnError
-from workers.policy.shell.options import options, split_options
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
-from workers.policy.shell.words import is_plain_name
+from forgepool.workers.policy.shell.effects import Effect, Evaluates, Moves, Reads, ReadsFile, Sets, StopsOnError
+from forgepool.workers.policy.shell.options import options, split_options
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.words import is_plain_name
 
 Argv = tuple[Word, ...]
 Builtin = Callable[[Argv], tuple[Effect, ...]]

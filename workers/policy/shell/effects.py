@@ -7,7 +7,7 @@ Closed: `Effect` has these kinds and no other.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.script import Word
 
 STAYS = Word(text="", static=True)
 _UNKNOWN = Word(text="", static=False)

@@ -3,8 +3,8 @@
 import re
 from typing import Protocol
 
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.tokens import Body, Parts, Piece
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.tokens import Body, Parts, Piece
 
 _DELIMITER = re.compile(
     rb"""[ \t]*(?:'(?P<single>[\w.!-]+)'|"(?P<double>[\w.!-]+)"|\\?(?P<bare>[\w.!-]+))(?=[ \t\n;&|<>)]|$)"""

@@ -2,7 +2,7 @@
 
 import re
 
-from workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.refusal import refuse
 
 LONGEST_BYTES = 32 * 1024
 MOST_COMMANDS = 400

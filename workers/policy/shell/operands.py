@@ -1,8 +1,8 @@
 """The words of `[[ ... ]]` whose values bash evaluates."""
 
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.tokens import Hole, Piece, Token
-from workers.policy.shell.words import is_number, is_plain_name
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.tokens import Hole, Piece, Token
+from forgepool.workers.policy.shell.words import is_number, is_plain_name
 
 _ARITHMETIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 

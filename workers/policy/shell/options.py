@@ -7,8 +7,8 @@ For after an unknown option nobody knows whether the next word is its value or t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

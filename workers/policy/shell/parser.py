@@ -8,9 +8,9 @@ Why not the grammar's own tree? Tree-sitter's has the right words in the wrong p
 from dataclasses import replace
 from typing import NoReturn
 
-from workers.policy.shell.limits import check_depth
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.syntax import (
+from forgepool.workers.policy.shell.limits import check_depth
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.syntax import (
     Bare,
     Chain,
     Compound,
@@ -21,8 +21,8 @@ from workers.policy.shell.syntax import (
     Simple,
     Statement,
 )
-from workers.policy.shell.tokens import REDIRECTING, RESERVED, Piece, Region, Token
-from workers.policy.shell.words import assigned_name, is_plain_name
+from forgepool.workers.policy.shell.tokens import REDIRECTING, RESERVED, Piece, Region, Token
+from forgepool.workers.policy.shell.words import assigned_name, is_plain_name
 
 _ALONE = frozenset([">&-", "<&-"])
 _AFTER_CASE_ITEM = frozenset([";;", ";&", ";;&"])

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
-from workers.policy.shell.effects import (
+from forgepool.workers.policy.shell.effects import (
     Dialect,
     Effect,
     Evaluates,
@@ -20,12 +20,12 @@ from workers.policy.shell.effects import (
     StopsOnError,
     Told,
 )
-from workers.policy.shell.limits import check_depth
-from workers.policy.shell.programs import effects_of, may_write
-from workers.policy.shell.reading import Place, Reading
-from workers.policy.shell.refusal import Refusal, refuse
-from workers.policy.shell.script import Execution, Word
-from workers.policy.shell.scripts import dialect_of, made_out
+from forgepool.workers.policy.shell.limits import check_depth
+from forgepool.workers.policy.shell.programs import effects_of, may_write
+from forgepool.workers.policy.shell.reading import Place, Reading
+from forgepool.workers.policy.shell.refusal import Refusal, refuse
+from forgepool.workers.policy.shell.script import Execution, Word
+from forgepool.workers.policy.shell.scripts import dialect_of, made_out
 
 _MOST_TEXTS = 10
 _MOST_FILES = 6

@@ -2,14 +2,14 @@
 
 import posixpath
 
-from workers.policy.shell.builtins import BUILTINS, DECLARING
-from workers.policy.shell.effects import Effect, ReadsFile
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.runners import BY_SUBCOMMAND, OWN_OPERANDS, UNSEEN, unwrap_runner
-from workers.policy.shell.script import Word
-from workers.policy.shell.shells import DIALECTS, unwrap_shell
-from workers.policy.shell.tokens import RESERVED
-from workers.policy.shell.wrappers import WRAPPERS
+from forgepool.workers.policy.shell.builtins import BUILTINS, DECLARING
+from forgepool.workers.policy.shell.effects import Effect, ReadsFile
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.runners import BY_SUBCOMMAND, OWN_OPERANDS, UNSEEN, unwrap_runner
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.shells import DIALECTS, unwrap_shell
+from forgepool.workers.policy.shell.tokens import RESERVED
+from forgepool.workers.policy.shell.wrappers import WRAPPERS
 
 _OF_THE_SYSTEM = frozenset(["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"])
 _OF_THE_SHELL = (RESERVED - {"time"}) | {".", "eval", "exec", "source", "trap"}

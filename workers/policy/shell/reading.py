@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from workers.policy.shell.effects import Dialect
-from workers.policy.shell.limits import MOST_BYTES_IN_ALL, check_number
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Assignment, Execution, Fact, ReadFile, Redirect, Word
+from forgepool.workers.policy.shell.effects import Dialect
+from forgepool.workers.policy.shell.limits import MOST_BYTES_IN_ALL, check_number
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Assignment, Execution, Fact, ReadFile, Redirect, Word
 
 _RUNS_VALUES = frozenset(
     ["BASHOPTS", "BASH_ALIASES", "BASH_CMDS", "CDPATH", "POSIXLY_CORRECT", "PROMPT_COMMAND", "PS0", "PS4", "SHELLOPTS"]

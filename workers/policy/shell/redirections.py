@@ -3,11 +3,11 @@
 import re
 from typing import Literal
 
-from workers.policy.shell.effects import FromFile, Inherited, Input, Told
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
-from workers.policy.shell.syntax import Redirection
-from workers.policy.shell.words import read_word, static_text
+from forgepool.workers.policy.shell.effects import FromFile, Inherited, Input, Told
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.syntax import Redirection
+from forgepool.workers.policy.shell.words import read_word, static_text
 
 _PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _COPY = re.compile(r"[0-9]+-?|-")

@@ -7,9 +7,9 @@ are given.
 
 from collections.abc import Mapping
 
-from workers.policy.shell.effects import Effect, Runs
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.effects import Effect, Runs
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
 
 OWN_OPERANDS: Mapping[str, int] = {
     "catchsegv": 0, "chroot": 1, "dbus-run-session": 0, "eatmydata": 0, "fakeroot": 0, "faketime": 1, "flock": 1,

@@ -2,10 +2,10 @@
 
 import re
 
-from workers.policy.shell.effects import FromFile, Inherited, Input, Told
-from workers.policy.shell.redirections import input_of, keeps_output
-from workers.policy.shell.syntax import Simple, Statement
-from workers.policy.shell.words import read_word
+from forgepool.workers.policy.shell.effects import FromFile, Inherited, Input, Told
+from forgepool.workers.policy.shell.redirections import input_of, keeps_output
+from forgepool.workers.policy.shell.syntax import Simple, Statement
+from forgepool.workers.policy.shell.words import read_word
 
 _ECHO_OPTIONS = re.compile(r"-[neE]+")
 

@@ -8,10 +8,10 @@ than that. It reads every byte once. What the tokens mean together is `syntax`'s
 import re
 from typing import Literal
 
-from workers.policy.shell.heredocs import read_bodies, read_delimiter
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.spelling import Speller
-from workers.policy.shell.tokens import REDIRECTING, Body, Parts, Region, Token
+from forgepool.workers.policy.shell.heredocs import read_bodies, read_delimiter
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.spelling import Speller
+from forgepool.workers.policy.shell.tokens import REDIRECTING, Body, Parts, Region, Token
 
 _OPERATOR = re.compile(rb";;&|&>>|<<<|<<-|&&|\|\||;;|;&|\|&|&>|>>|>\||[<>]&-|>&|<&|<>|<<|[;&|()<>]")
 _BLANKS = re.compile(rb"(?:[ \t]|\\\n)+")

@@ -4,11 +4,11 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from workers.policy.shell.effects import Dialect
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
-from workers.policy.shell.shells import DIALECTS
-from workers.policy.shell.wrappers import WRAPPERS
+from forgepool.workers.policy.shell.effects import Dialect
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.shells import DIALECTS
+from forgepool.workers.policy.shell.wrappers import WRAPPERS
 
 _FIRST_LINE = re.compile(r"#![ \t]*(?P<path>[^ \t\n]+)(?P<words>[^\n]*)")
 _BETWEEN = re.compile(r"[\n;&|(){}`!]|\b(?:then|do|else|elif|if|while|until|time)\b(?=[ \t])")

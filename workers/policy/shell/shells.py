@@ -2,10 +2,10 @@
 
 import re
 
-from workers.policy.shell.effects import Dialect, Effect, Reads, ReadsFile, ReadsInput
-from workers.policy.shell.options import Option, options, split_options
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.effects import Dialect, Effect, Reads, ReadsFile, ReadsInput
+from forgepool.workers.policy.shell.options import Option, options, split_options
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
 
 DIALECTS: dict[str, Dialect] = {
     "bash": "bash",

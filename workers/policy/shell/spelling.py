@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from workers.policy.shell.ansi import decode_ansi
-from workers.policy.shell.arithmetic import names_in
-from workers.policy.shell.limits import check_depth, check_number
-from workers.policy.shell.refusal import (
+from forgepool.workers.policy.shell.ansi import decode_ansi
+from forgepool.workers.policy.shell.arithmetic import names_in
+from forgepool.workers.policy.shell.limits import check_depth, check_number
+from forgepool.workers.policy.shell.refusal import (
     refuse,
     refuse_backticks,
     refuse_continuation,
     refuse_indirection,
     refuse_open_quote,
 )
-from workers.policy.shell.tokens import Elements, Hole, Part, Parts, Piece, Region
+from forgepool.workers.policy.shell.tokens import Elements, Hole, Part, Parts, Piece, Region
 
 _ENDS_WORD = b" \t\n;&|<>()"
 _PLAIN = re.compile(rb"[^ \t\n;&|<>()'\"\\$`]+")

@@ -7,7 +7,7 @@ Closed: `Statement` has these kinds and no other.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workers.policy.shell.tokens import Token
+from forgepool.workers.policy.shell.tokens import Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

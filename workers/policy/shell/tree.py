@@ -11,8 +11,8 @@ from functools import cache
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from workers.policy.shell.limits import DEEPEST
-from workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.limits import DEEPEST
+from forgepool.workers.policy.shell.refusal import refuse
 
 _KNOWN = """
     ansi_c_string arithmetic_expansion array binary_expression brace_expression c_style_for_statement case_item

@@ -1,21 +1,21 @@
 """The tree of a script to its facts: every command that could run, and where."""
 
-from workers.policy.shell.arithmetic import names_in
-from workers.policy.shell.builtins import DECLARING, split_declaration
-from workers.policy.shell.effects import Inherited, Input
-from workers.policy.shell.limits import check_number, encode
-from workers.policy.shell.operands import check_operands
-from workers.policy.shell.parser import Parser
-from workers.policy.shell.performer import Performer
-from workers.policy.shell.programs import check_definable
-from workers.policy.shell.reading import Place, Reading
-from workers.policy.shell.redirections import input_of, opened
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.saying import said_by
-from workers.policy.shell.scanner import Scanner
-from workers.policy.shell.script import Arithmetic, Definition, Execution, Redirect, Word
-from workers.policy.shell.shells import check_dialect
-from workers.policy.shell.syntax import (
+from forgepool.workers.policy.shell.arithmetic import names_in
+from forgepool.workers.policy.shell.builtins import DECLARING, split_declaration
+from forgepool.workers.policy.shell.effects import Inherited, Input
+from forgepool.workers.policy.shell.limits import check_number, encode
+from forgepool.workers.policy.shell.operands import check_operands
+from forgepool.workers.policy.shell.parser import Parser
+from forgepool.workers.policy.shell.performer import Performer
+from forgepool.workers.policy.shell.programs import check_definable
+from forgepool.workers.policy.shell.reading import Place, Reading
+from forgepool.workers.policy.shell.redirections import input_of, opened
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.saying import said_by
+from forgepool.workers.policy.shell.scanner import Scanner
+from forgepool.workers.policy.shell.script import Arithmetic, Definition, Execution, Redirect, Word
+from forgepool.workers.policy.shell.shells import check_dialect
+from forgepool.workers.policy.shell.syntax import (
     Bare,
     Chain,
     Compound,
@@ -26,9 +26,9 @@ from workers.policy.shell.syntax import (
     Simple,
     Statement,
 )
-from workers.policy.shell.tokens import Parts, Token
-from workers.policy.shell.tree import check_agreement, find_commands
-from workers.policy.shell.words import (
+from forgepool.workers.policy.shell.tokens import Parts, Token
+from forgepool.workers.policy.shell.tree import check_agreement, find_commands
+from forgepool.workers.policy.shell.words import (
     assigned_index,
     assigned_name,
     assigned_value,

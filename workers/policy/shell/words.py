@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from workers.policy.shell.script import Word
-from workers.policy.shell.tokens import Elements, Hole, Parts, Piece, Region, Token
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.tokens import Elements, Hole, Parts, Piece, Region, Token
 
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

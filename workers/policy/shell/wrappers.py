@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from workers.policy.shell.effects import STAYS, Effect, Runs, Sets
-from workers.policy.shell.options import Option, Options, options, split_options
-from workers.policy.shell.refusal import refuse
-from workers.policy.shell.script import Word
-from workers.policy.shell.tokens import RESERVED
-from workers.policy.shell.words import is_plain_name
+from forgepool.workers.policy.shell.effects import STAYS, Effect, Runs, Sets
+from forgepool.workers.policy.shell.options import Option, Options, options, split_options
+from forgepool.workers.policy.shell.refusal import refuse
+from forgepool.workers.policy.shell.script import Word
+from forgepool.workers.policy.shell.tokens import RESERVED
+from forgepool.workers.policy.shell.words import is_plain_name
 
 Argv = tuple[Word, ...]
 Unwrap = Callable[[Argv], tuple[Effect, ...]]

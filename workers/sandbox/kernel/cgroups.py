@@ -25,9 +25,9 @@ from pathlib import Path
 
 import structlog
 
-from workers.sandbox import launch
-from workers.sandbox.confinement import Bounds
-from workers.sandbox.kernel.cgroup_places import Place, Places, find_places
+from forgepool.workers.sandbox import launch
+from forgepool.workers.sandbox.confinement import Bounds
+from forgepool.workers.sandbox.kernel.cgroup_places import Place, Places, find_places
 
 _PREFIX = "forgepool-"
 _PATIENCE_S = 5.0

@@ -8,7 +8,7 @@ Standard library only: the launcher imports this without site-packages.
 import os
 import signal
 
-from workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.kernel import calls
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
@@ -42,7 +42,7 @@ def _watch(command: int, harness: int) -> int | None:
 def _end_as(status: int | None) -> None:
     """Never returns; whatever is left below the keeper is killed first."""
     while left := _children():
-        from workers.sandbox import tree  # only now: most commands leave nobody
+        from forgepool.workers.sandbox import tree  # only now: most commands leave nobody
 
         if tree.kill_tree(left):
             break  # hanging in the kernel

@@ -18,8 +18,8 @@ import errno
 import os
 import struct
 
-from workers.sandbox.kernel import calls
-from workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN, Numbers
+from forgepool.workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN, Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would take longer to import than all of the rest.

@@ -8,22 +8,34 @@ nowhere else. Each exchange is told once, at its end.
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import struct
 from asyncio import IncompleteReadError, LimitOverrunError, StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from workers.sandbox.network.addresses import Address
-from workers.sandbox.network.head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
-from workers.sandbox.network.hosts import BadHost, Denied, HostRule, Permit, forbidden_address, permits, written_in_full
-from workers.sandbox.network.lookup import LookUp, Lookups
-from workers.sandbox.network.stream import PIECE_BYTES, pass_all, pass_body
+from forgepool.workers.sandbox.network.addresses import Address
+from forgepool.workers.sandbox.network.head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
+from forgepool.workers.sandbox.network.hosts import (
+    BadHost,
+    Denied,
+    HostRule,
+    Permit,
+    forbidden_address,
+    permits,
+    written_in_full,
+)
+from forgepool.workers.sandbox.network.lookup import LookUp, Lookups
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn
+from forgepool.workers.sandbox.network.stream import PIECE_BYTES, pass_all, pass_body
+from forgepool.workers.sandbox.network.upstream import Upstream
 
 _HEAD_BYTES = 32 * 1024
 _HEAD_END = b"\r\n\r\n"
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_ACCEPTED = re.compile(rb"HTTP/1\.[01] 2\d\d\b")
 _FLUSH_S = 60.0
 _LINGER_S = 1.0
 _BROKEN = (OSError, IncompleteReadError, LimitOverrunError, BadMessage)
@@ -71,7 +83,7 @@ class _Stream:
 class _Way:
     permit: Permit
     stream: _Stream
-    address: Address
+    at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +121,18 @@ Carry = Callable[[_Stream, _Stream, _Traffic], Awaitable[None]]
 class Exchanges:
     """The exchanges of one proxy."""
 
-    def __init__(self, rules: Sequence[HostRule], tell: Tell, limits: ProxyLimits, look_up: LookUp) -> None:
+    def __init__(
+        self,
+        rules: Sequence[HostRule],
+        tell: Tell,
+        limits: ProxyLimits,
+        look_up: LookUp,
+        access: Access | None = None,
+        stand_in: StandIn | None = None,
+    ) -> None:
         self._rules = rules
+        self._access = access or Access()
+        self._stand_in = stand_in
         self._tell = tell
         self._limits = limits
         self._lookups = Lookups(look_up)
@@ -125,8 +147,7 @@ class Exchanges:
                 await _refuse(client, HTTPStatus.BAD_REQUEST, str(bad))
                 return
             if request is not None:
-                carry = _tunnel if isinstance(request, Tunnel) else _plain(request)
-                refused = await self._exchange(client, request.host, request.port, carry)
+                refused = await self._exchange(client, request.host, request.port, self._carrying(request), request)
                 if refused is not None:
                     await _refuse(client, refused.status, refused.why)
 
@@ -134,6 +155,16 @@ class Exchanges:
         """Serves a client that believes it speaks to the host itself; a refusal ends its connection."""
         async with self._stream(connection) as client:
             await self._exchange(client, host, port, _both_ways)
+
+    def _carrying(self, request: Tunnel | Plain) -> Carry:
+        if isinstance(request, Tunnel):
+            return _tunnel
+        upstream = self._upstream(request)
+        request = self._access.with_authorization(request)
+        return _plain(request if upstream is None else replace(request, head=upstream.plain_head(request)))
+
+    def _upstream(self, request: Tunnel | Plain) -> Upstream | None:
+        return self._access.proxies.to(request.host, request.port, secure=isinstance(request, Tunnel))
 
     def turn_away(self, connection: socket.socket) -> None:
         """Answers a client that comes when there are too many, at once."""
@@ -152,8 +183,10 @@ class Exchanges:
         except (OSError, IncompleteReadError):
             return None
 
-    async def _exchange(self, client: _Stream, host: str, port: int, carry: Carry) -> _NoWay | None:
-        way = await self._way(host, port)
+    async def _exchange(
+        self, client: _Stream, host: str, port: int, carry: Carry, request: Tunnel | Plain | None = None
+    ) -> _NoWay | None:
+        way = await self._way(host, port, request)
         if isinstance(way, _NoWay):
             self._tell(Told(host=host, port=port, allowed=way.status != HTTPStatus.FORBIDDEN, why=way.why))
             return way
@@ -171,10 +204,18 @@ class Exchanges:
             finally:
                 self._tell(_carried(way, traffic))
 
-    async def _way(self, host: str, port: int) -> _Way | _NoWay:
+    async def _way(self, host: str, port: int, request: Tunnel | Plain | None) -> _Way | _NoWay:
         permit = permits(self._rules, host, port)
         if isinstance(permit, Denied):
             return _NoWay(status=HTTPStatus.FORBIDDEN, why=permit.why)
+        try:
+            if isinstance(request, Tunnel) and self._stand_in and (permit.host, port) in self._stand_in.hosts:
+                reader, writer = await asyncio.open_unix_connection(self._stand_in.socket, limit=_HEAD_BYTES)
+                return _Way(permit=permit, stream=_Stream(reader=reader, writer=writer), at="its stand-in")
+            if request is not None and (upstream := self._upstream(request)) is not None:
+                return await self._through(upstream, permit, tunnel=isinstance(request, Tunnel))
+        except (*_BROKEN, TimeoutError) as trouble:
+            return _unreachable(permit, trouble if isinstance(trouble, OSError) else OSError(str(trouble)))
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 addresses = await self._lookups.addresses(permit.host)
@@ -186,13 +227,35 @@ class Exchanges:
             return _NoWay(status=HTTPStatus.FORBIDDEN, why=refusals[0].why)
         return await self._connect(permit, addresses)
 
+    async def _through(self, upstream: Upstream, permit: Permit, *, tunnel: bool) -> _Way | _NoWay:
+        """By the host's own proxy, which looks the name up."""
+        async with asyncio.timeout(self._limits.connect_s):
+            reader, writer = await asyncio.open_connection(
+                upstream.host, upstream.port, ssl=upstream.tls or None, limit=_HEAD_BYTES
+            )
+        way = _Way(permit=permit, stream=_Stream(reader=reader, writer=writer), at=f"by {upstream.host}")
+        if not tunnel:
+            return way
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                writer.write(upstream.tunnel_head(permit.host, permit.port))
+                first, *_ = (await reader.readuntil(_HEAD_END)).split(b"\r\n")
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if _ACCEPTED.match(first):
+            return way
+        writer.transport.abort()
+        said = first[:200].decode("ascii", "replace")
+        return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=f"{permit.host}: the proxy {upstream.host} answers {said}")
+
     async def _connect(self, permit: Permit, addresses: Sequence[Address]) -> _Way | _NoWay:
         trouble = OSError("its name has no address")
         for address in addresses:
             try:
                 async with asyncio.timeout(self._limits.connect_s):
                     reader, writer = await asyncio.open_connection(str(address), permit.port, limit=_HEAD_BYTES)
-                return _Way(permit=permit, stream=_Stream(reader=reader, writer=writer), address=address)
+                return _Way(permit=permit, stream=_Stream(reader=reader, writer=writer), at=str(address))
             except OSError as failed:
                 trouble = failed
         return _unreachable(permit, trouble)
@@ -210,7 +273,7 @@ def _carried(way: _Way, traffic: _Traffic) -> Told:
         host=way.permit.host,
         port=way.permit.port,
         allowed=True,
-        why=f"at {way.address}",
+        why=f"at {way.at}",
         sent_bytes=traffic.sent_bytes,
         received_bytes=traffic.received_bytes,
     )

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.sandbox.network.hosts import host_name, split_port, written_in_full
+from forgepool.workers.sandbox.network.hosts import host_name, split_port, written_in_full
 
 Length = int | Literal["chunked", "rest"]
 """How a body's end is known: its bytes, its own marks, the end of the connection."""

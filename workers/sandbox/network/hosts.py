@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from workers.sandbox.network.addresses import Address, reach
+from forgepool.workers.sandbox.network.addresses import Address, reach
 
 _USUAL_PORTS = (80, 443)
 _NAME_CHARS = 253

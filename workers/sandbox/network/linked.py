@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from workers.sandbox.confinement import Outlet
+from forgepool.workers.sandbox.confinement import Outlet
 
 _SERVED = b"served"
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from workers.sandbox.network.addresses import Address
-from workers.sandbox.network.hosts import literal
+from forgepool.workers.sandbox.network.addresses import Address
+from forgepool.workers.sandbox.network.hosts import literal
 
 _MOST = 32
 

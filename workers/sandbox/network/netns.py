@@ -19,13 +19,15 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 
+from forgepool.workers.sandbox.bare import HOUSE, START
+
 _NEW_USER = 0x10000000
 _NEW_NET = 0x40000000
 _BACKLOG = 128
 _SAY_BYTES = 512
 _FD_BYTES = struct.calcsize("i")
 _OPENED = b"opened"
-_START = "import sys; sys.path.append(sys.argv[1]); from workers.sandbox.network.netns import main; main()"
+_START = f"{START}from forgepool.workers.sandbox.network.netns import main; main()"
 
 
 class NoListener(OSError):
@@ -51,11 +53,10 @@ def listeners_in(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     """
     import subprocess  # the helper, which imports this module too, has no use for it
 
-    above = os.path.realpath(os.path.join(__file__, *[os.pardir] * 4))  # noqa: PTH118 - as above
     ours, theirs = _channel()
     with ours:
         with theirs:
-            argv = (sys.executable, "-I", "-S", "-c", _START, above, str(theirs.fileno()), str(pid), *map(str, ports))
+            argv = (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(theirs.fileno()), str(pid), *map(str, ports))
             helper = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env={})
         with helper:
             return _receive(ours, pid, ports)

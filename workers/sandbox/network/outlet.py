@@ -6,14 +6,20 @@ loopback. What it lets through, and what not, is logged.
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import structlog
 
-from workers.sandbox.network.exchange import Told
-from workers.sandbox.network.hosts import HostRule, literal, read_rules
-from workers.sandbox.network.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.exchange import Told
+from forgepool.workers.sandbox.network.hosts import HostRule, literal, read_rules
+from forgepool.workers.sandbox.network.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn, standing_in
 
 _PORT = 3128
+_TRUST = (
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_CAFILE"),
+    *("CARGO_HTTP_CAINFO", "GIT_SSL_CAINFO"),
+)
 log = structlog.get_logger()
 
 
@@ -44,9 +50,13 @@ class Outlet:
 
 
 @contextmanager
-def way_out(hosts: Sequence[str]) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+def way_out(
+    hosts: Sequence[str], access: Access | None = None, tmp: Path | None = None
+) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
     """
     The outlet, and the variables by which programs find it; without hosts there is none.
+
+    With an `access` it is found as this host finds it, and certificates are put into `tmp` for the commands.
 
     Raises:
         BadHost: one of them is no host.
@@ -55,8 +65,22 @@ def way_out(hosts: Sequence[str]) -> Iterator[tuple[Outlet | None, dict[str, str
     if not rules:
         yield None, {}
         return
-    with Proxy(rules, told=_tell) as proxy:
-        yield Outlet(proxy, rules), proxy_variables(_PORT)
+    if access is None:
+        with Proxy(rules, told=_tell) as proxy:
+            yield Outlet(proxy, rules), proxy_variables(_PORT)
+        return
+    with standing_in(access) as stand_in, Proxy(rules, told=_tell, access=access, stand_in=stand_in) as proxy:
+        yield Outlet(proxy, rules), proxy_variables(_PORT) | _trust(access, stand_in, tmp)
+
+
+def _trust(access: Access, stand_in: StandIn | None, tmp: Path | None) -> dict[str, str]:
+    """Whom commands trust, by the variables of the programs that ask."""
+    roots = access.roots + (stand_in.authority if stand_in is not None else "")
+    if tmp is None or not roots:
+        return {}
+    bundle = tmp / "authorities.pem"
+    bundle.write_text(roots)
+    return dict.fromkeys(_TRUST, str(bundle))
 
 
 def _is_loopback(rule: HostRule) -> bool:

@@ -20,9 +20,10 @@ from typing import Any, Self
 
 import structlog
 
-from workers.sandbox.network.exchange import Exchanges, ProxyLimits, Tell
-from workers.sandbox.network.hosts import Denied, HostRule, permits
-from workers.sandbox.network.lookup import LookUp, ask_system
+from forgepool.workers.sandbox.network.exchange import Exchanges, ProxyLimits, Tell
+from forgepool.workers.sandbox.network.hosts import Denied, HostRule, permits
+from forgepool.workers.sandbox.network.lookup import LookUp, ask_system
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn
 
 _PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPROTO, errno.EPERM}
 _PAUSE_S = 0.05
@@ -50,6 +51,8 @@ class Proxy:
         told: Tell,
         limits: ProxyLimits | None = None,
         look_up: LookUp = ask_system,
+        access: Access | None = None,
+        stand_in: StandIn | None = None,
     ) -> None:
         """
         `told` is called in the proxy's thread, once for each decision, at the end of its connection; it must not wait
@@ -57,7 +60,7 @@ class Proxy:
         """
         self._rules = rules
         self._limits = limits or ProxyLimits()
-        self._exchanges = Exchanges(rules, told, self._limits, look_up)
+        self._exchanges = Exchanges(rules, told, self._limits, look_up, access, stand_in)
         self._served: dict[socket.socket, asyncio.Task[None]] = {}
         self._open = 0
         self._loop = asyncio.new_event_loop()

@@ -5,7 +5,7 @@ import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 
-from workers.sandbox.network.head import BadMessage, Length
+from forgepool.workers.sandbox.network.head import BadMessage, Length
 
 PIECE_BYTES = 64 * 1024
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,15})(?:[ \t]*;[^\r\n]*)?\r\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.policy.shell import (
+from forgepool.workers.policy.shell import (
     Assignment,
     Definition,
     Execution,

@@ -8,10 +8,11 @@ import json
 import os
 import resource
 import sys
+import types
 
 
 def main(what: "dict[str, object]", argv: "list[str]") -> None:
-    from workers.sandbox.kernel import landlock, seccomp
+    from forgepool.workers.sandbox.kernel import landlock, seccomp
 
     limits: dict[str, int] = what.get("limits", {})  # type: ignore[assignment]  # as written by the harness
     for name, most in limits.items():
@@ -26,5 +27,6 @@ def main(what: "dict[str, object]", argv: "list[str]") -> None:
 
 
 if __name__ == "__main__":
-    sys.path.append(sys.argv[1])
+    sys.modules["forgepool"] = types.ModuleType("forgepool")
+    sys.modules["forgepool"].__path__ = [sys.argv[1]]
     main(json.loads(sys.argv[2]), sys.argv[3:])

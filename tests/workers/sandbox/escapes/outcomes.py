@@ -18,11 +18,11 @@ from pathlib import Path
 from secrets import token_hex
 
 import git
+from house import TREE
 from table import ATTEMPTS
 
 HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parents[3]
-_NEEDED = "import sys; assert sys.version_info >= (3, 11); import git, workers.sandbox.process, worktrees.checkout"
+_NEEDED = "import sys; assert sys.version_info >= (3, 11); import git; import forgepool.workers.sandbox.process"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _TIMEOUT_S = 120
 
@@ -95,7 +95,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PATH": _PATH,
         "HOME": str(folder),
         "TMPDIR": str(folder),
-        "PYTHONPATH": os.pathsep.join((str(PROJECT), str(Path(git.__file__).parents[1]))),
+        "PYTHONPATH": os.pathsep.join((str(TREE), str(Path(git.__file__).parents[1]))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "FORGEPOOL_SECRET_OF_THE_HARNESS": f"environment-{token_hex(8)}",
     }
@@ -116,4 +116,4 @@ def _usable_by(uid: int) -> str:
                 check=True,
             )
             return python
-    raise NoInterpreter(f"no Python here can read {PROJECT} as an ordinary user; install one below /usr")
+    raise NoInterpreter(f"no Python here can read {TREE / 'forgepool'} as an ordinary user; install one below /usr")

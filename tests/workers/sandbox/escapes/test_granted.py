@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from workers.sandbox.confinement import Confinement
-from workers.sandbox.network.outlet import way_out
-from workers.sandbox.process import Ended
+from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.network.outlet import way_out
+from forgepool.workers.sandbox.process import Ended
 
 Sh = Callable[..., Ended]
 SECRET = "only this host says so"

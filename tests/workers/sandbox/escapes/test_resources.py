@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import tree
-from workers.sandbox.confinement import Bounds, Confinement, Level
-from workers.sandbox.process import Ended
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.confinement import Bounds, Confinement, Level
+from forgepool.workers.sandbox.process import Ended
 
 Sh = Callable[..., Ended]
 MIB = 1024**2

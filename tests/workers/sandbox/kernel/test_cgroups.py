@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from house import TREE
 
-from workers.sandbox.confinement import Bounds, Confinement
-from workers.sandbox.kernel.cgroup_places import find_places
-from workers.sandbox.kernel.cgroups import grouped
-from workers.sandbox.layers import NoSandbox, chosen, somebody
-from workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.confinement import Bounds, Confinement
+from forgepool.workers.sandbox.kernel.cgroup_places import find_places
+from forgepool.workers.sandbox.kernel.cgroups import grouped
+from forgepool.workers.sandbox.layers import NoSandbox, chosen, somebody
+from forgepool.workers.sandbox.process import Command, Ended, run, shell
 
 ROOT = os.geteuid() == 0
 _HAD = {name for place in find_places().found for name in place.controllers}
@@ -185,8 +186,8 @@ def test_what_processes_use_together_is_bounded(confined: Run) -> None:
 _HELD = """
 import os, signal, sys
 sys.path.append({above!r})
-from workers.sandbox.kernel.cgroups import grouped, why_not
-from workers.sandbox.confinement import Bounds
+from forgepool.workers.sandbox.kernel.cgroups import grouped, why_not
+from forgepool.workers.sandbox.confinement import Bounds
 why_not()
 with grouped(Bounds()) as groups:
     print(groups[0].parent, flush=True)
@@ -195,7 +196,7 @@ with grouped(Bounds()) as groups:
 
 
 def harness(then: str) -> "subprocess.Popen[str]":
-    script = _HELD.format(above=str(Path(__file__).parents[4]), then=then)
+    script = _HELD.format(above=str(TREE), then=then)
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
 
 

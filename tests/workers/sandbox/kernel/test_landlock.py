@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from house import TREE
 
-from workers.sandbox.kernel import calls, landlock
-
-PROJECT = Path(__file__).parents[4]
+from forgepool.workers.sandbox.kernel import calls, landlock
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or (landlock.abi() == 0 and os.environ.get("CI") != "true"), reason="there is no Landlock"
@@ -27,7 +26,7 @@ CHILD = """
 import contextlib, ctypes, errno, fcntl, json, os, signal, socket, sys
 project, folder = sys.argv[1:3]
 sys.path.insert(0, project)
-from workers.sandbox.kernel import landlock
+from forgepool.workers.sandbox.kernel import landlock
 
 inside, shown, outside = (os.path.join(folder, name) for name in ("inside", "shown", "outside"))
 SYSTEM = ["/usr", "/lib", "/lib64", "/bin", "/etc", "/not/there", sys.base_prefix]
@@ -67,7 +66,7 @@ class Ground:
     def confined(self, script: str, *args: str) -> dict[str, str]:
         """What came of the attempts that a script made as a process of its own."""
         script = f"{CHILD}\n{script}\nprint(json.dumps(found))"
-        argv = [sys.executable, "-I", "-S", "-c", script, str(PROJECT), str(self.folder), *args]
+        argv = [sys.executable, "-I", "-S", "-c", script, str(TREE), str(self.folder), *args]
         ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         assert ran.returncode == 0, ran.stderr
         answer: dict[str, str] = json.loads(ran.stdout)
@@ -271,7 +270,7 @@ with attempt("bind"): socket.socket().bind(("127.0.0.1", 0))
 
 
 LOOKING = """
-from workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.kernel import calls
 
 if os.getuid() == 0:
     os.setresuid(*[int(sys.argv[4])] * 3)
@@ -394,7 +393,7 @@ def test_a_process_that_may_make_no_ruleset_is_told(ground: Ground) -> None:
     """Where Landlock is missing both raise, in one sentence: nobody goes on believing to be confined."""
     found = ground.confined("""
 import ctypes, struct
-from workers.sandbox.kernel import calls, seccomp
+from forgepool.workers.sandbox.kernel import calls, seccomp
 # As a kernel without Landlock: its calls do not exist.
 number, allow, enosys = (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050026)
 filter_ = [number, (0x35, 0, 2, 444), (0x25, 1, 0, 446), enosys, allow]
@@ -417,7 +416,7 @@ for restrict in (landlock.restrict_scope, lambda: landlock.restrict_files(SYSTEM
 def test_a_process_of_another_session_is_still_ours_to_end(ground: Ground) -> None:
     """The harness, outside of the domain, ends what is inside: only the way out is closed."""
     script = f"{CHILD}\nlandlock.restrict_files(SYSTEM, [inside])\nprint('ready', flush=True)\nsignal.pause()"
-    argv = [sys.executable, "-I", "-S", "-c", script, str(PROJECT), str(ground.folder)]
+    argv = [sys.executable, "-I", "-S", "-c", script, str(TREE), str(ground.folder)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"

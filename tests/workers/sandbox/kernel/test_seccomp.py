@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from house import TREE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.sandbox.kernel import seccomp
-from workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN
+from forgepool.workers.sandbox.kernel import seccomp
+from forgepool.workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN
 
 Network = Literal["own", "none"]
 Machine = Literal["x86_64", "aarch64"]
@@ -29,7 +30,6 @@ MACHINES: tuple[Machine, ...] = ("x86_64", "aarch64")
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386, ARM = 0x40000003, 0x40000028
 ALLOW, KILL = 0x7FFF0000, 0x80000000
-PROJECT = Path(__file__).parents[4]
 
 
 def carry_out(program: bytes, nr: int, *args: int, arch: int) -> int:
@@ -353,7 +353,7 @@ on_linux = pytest.mark.skipif(
 CHILD = """
 import ctypes, json, os, sys
 sys.path.insert(0, sys.argv[1])
-from workers.sandbox.kernel import seccomp
+from forgepool.workers.sandbox.kernel import seccomp
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -369,7 +369,7 @@ NONSENSE = [2**64 - 1] * 6
 
 
 def run_child(script: str, *args: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-I", "-S", "-c", CHILD + script, str(PROJECT), *args]
+    argv = [sys.executable, "-I", "-S", "-c", CHILD + script, str(TREE), *args]
     return subprocess.run(
         argv,
         capture_output=True,

@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.sandbox.network.addresses import reach
-from workers.sandbox.network.hosts import BadHost, Denied, Permit, forbidden_address, host_name, permits, read_rules
+from forgepool.workers.sandbox.network.addresses import reach
+from forgepool.workers.sandbox.network.hosts import (
+    BadHost,
+    Denied,
+    Permit,
+    forbidden_address,
+    host_name,
+    permits,
+    read_rules,
+)
 
 LIST = (
     "packages.example.org",

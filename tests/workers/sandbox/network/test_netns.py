@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from house import TREE
 
 # Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
 sys.path.append(str(Path(__file__).parent))
 
 from proxy_kit import OK, Web
 
-from workers.sandbox.network.exchange import Told
-from workers.sandbox.network.hosts import read_rules
-from workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
-from workers.sandbox.network.proxy import Proxy
+from forgepool.workers.sandbox.network.exchange import Told
+from forgepool.workers.sandbox.network.hosts import read_rules
+from forgepool.workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
+from forgepool.workers.sandbox.network.proxy import Proxy
 
-PROJECT = Path(__file__).parents[4]
 PATIENCE_S = 20.0
 STRANGER = 42117
 """A user of no name, who owns the namespaces of what he starts."""
@@ -159,7 +159,7 @@ FROM_OUTSIDE = """
 from __future__ import annotations
 import json, os, subprocess, sys
 sys.path.append(sys.argv[1])
-from workers.sandbox.network.netns import fork_listeners
+from forgepool.workers.sandbox.network.netns import fork_listeners
 {held}
 with Held("true") as held:
     one, other = fork_listeners(held.pid, (3128, 8123))
@@ -174,7 +174,7 @@ def test_who_owns_a_command_enters_its_network_by_a_fork(python: str, another_us
     constants = f"PATIENCE_S = {PATIENCE_S}\nSelf = Sequence = None\n"
     script = FROM_OUTSIDE.format(held=constants + inspect.getsource(Held))
     told = subprocess.run(
-        (*before, python, "-I", "-S", "-B", "-c", script, str(PROJECT)),
+        (*before, python, "-I", "-S", "-B", "-c", script, str(TREE)),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

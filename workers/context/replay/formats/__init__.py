@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
-from workers.context.replay.formats.forms import File, parsed
-from workers.context.replay.recording import BadRecording, Recording
+from forgepool.workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
+from forgepool.workers.context.replay.formats.forms import File, parsed
+from forgepool.workers.context.replay.recording import BadRecording, Recording
 
 _RIGHT = (
     "a transcript of Forgepool, the normal form, a session of Claude Code (.jsonl), or a trajectory of mini-swe-agent "

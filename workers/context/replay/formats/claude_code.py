@@ -12,10 +12,10 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from workers.context.replay.assembly import Assembly
-from workers.context.replay.formats.forms import Content, File, Form, call_named, fitted, parsed, text_of
-from workers.context.replay.recording import BadRecording, Recording, numbered, project_named
-from workers.llm.messages import Part, Text, Turn, Usage
+from forgepool.workers.context.replay.assembly import Assembly
+from forgepool.workers.context.replay.formats.forms import Content, File, Form, call_named, fitted, parsed, text_of
+from forgepool.workers.context.replay.recording import BadRecording, Recording, numbered, project_named
+from forgepool.workers.llm.messages import Part, Text, Turn, Usage
 
 _TOLD = ("user", "assistant", "system", "attachment")
 _MADE_UP = "<synthetic>"

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from workers.context.replay.recording import BadRecording
-from workers.llm.messages import ToolCall
+from forgepool.workers.context.replay.recording import BadRecording
+from forgepool.workers.llm.messages import ToolCall
 
 _MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from workers.context.replay.assembly import Assembly
-from workers.context.replay.formats.forms import (
+from forgepool.workers.context.replay.assembly import Assembly
+from forgepool.workers.context.replay.formats.forms import (
     Content,
     File,
     Form,
@@ -23,8 +23,8 @@ from workers.context.replay.formats.forms import (
     moment,
     text_of,
 )
-from workers.context.replay.recording import Recording, project_named
-from workers.llm.messages import Part, Text, ToolCall, Turn, Usage
+from forgepool.workers.context.replay.recording import Recording, project_named
+from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
 
 _BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
 _STATUS = re.compile(r"\s*<returncode>(-?\d+)</returncode>")

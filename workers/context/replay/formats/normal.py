@@ -7,10 +7,10 @@ from itertools import groupby
 
 from pydantic import JsonValue
 
-from workers.context.replay.assembly import Assembly
-from workers.context.replay.formats.forms import File, Form, fitted, moment
-from workers.context.replay.recording import Recording, project_named
-from workers.llm.messages import Text, ToolCall, Turn, Usage
+from forgepool.workers.context.replay.assembly import Assembly
+from forgepool.workers.context.replay.formats.forms import File, Form, fitted, moment
+from forgepool.workers.context.replay.recording import Recording, project_named
+from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
 
 
 class _Usage(Form):

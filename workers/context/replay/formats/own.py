@@ -4,11 +4,11 @@ Our own transcripts: one recording for each conversation of an order, results as
 
 from dataclasses import replace
 
-from workers.context.replay.assembly import Assembly
-from workers.context.replay.formats.forms import File, moment
-from workers.context.replay.recording import BadRecording, Recording, numbered, project_named
-from workers.llm.messages import Text, ToolResult, Turn
-from workers.transcript import Answered, Entry, Said, Started, TranscriptWrong, parse_transcript
+from forgepool.workers.context.replay.assembly import Assembly
+from forgepool.workers.context.replay.formats.forms import File, moment
+from forgepool.workers.context.replay.recording import BadRecording, Recording, numbered, project_named
+from forgepool.workers.llm.messages import Text, ToolResult, Turn
+from forgepool.workers.transcript import Answered, Entry, Said, Started, TranscriptWrong, parse_transcript
 
 
 def read(file: File) -> list[Recording]:

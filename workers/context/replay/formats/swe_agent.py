@@ -8,10 +8,10 @@ Demonstrations are left out. Neither tokens nor times are recorded by turn, nor 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from workers.context.replay.assembly import Assembly
-from workers.context.replay.formats.forms import Content, File, Form, WireCall, called, fitted, text_of
-from workers.context.replay.recording import Recording, numbered, project_named
-from workers.llm.messages import Part, Text, ToolCall, Turn
+from forgepool.workers.context.replay.assembly import Assembly
+from forgepool.workers.context.replay.formats.forms import Content, File, Form, WireCall, called, fitted, text_of
+from forgepool.workers.context.replay.recording import Recording, numbered, project_named
+from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn
 
 _FEWEST = 0.5
 """Of the trajectory's steps, the share that a history must have to be taken for whole: requeries are never in it."""

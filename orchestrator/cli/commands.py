@@ -1,0 +1,160 @@
+"""The list of commands as a person sees it: in groups, with examples, and the nearest one where a name is unknown."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from importlib import import_module
+
+import typer
+from typer._click import Command, Context, HelpFormatter  # typer carries its own click
+from typer._click.exceptions import NoSuchOption, UsageError
+from typer.core import TyperGroup
+
+START = """\
+Forgepool runs coding tasks in parallel and lands only what passes its checks.
+
+  forgepool demo             see a batch land on a sample project
+  forgepool init             propose a forgepool.yaml for this repository
+  forgepool run plan.yaml    run a plan
+  forgepool --help           list all commands"""
+
+EXAMPLES = """\
+Examples:
+  forgepool init --write                         propose checks for a repository
+  forgepool check plan.yaml                      preview a plan
+  forgepool run plan.yaml --workers 4            run it
+  forgepool gate check --base main --head HEAD   ask whether a branch may land
+  forgepool logs RUN TASK                        read the logs of a task
+
+Exit status: 0 all landed, 1 something did not land, 2 wrong usage or plan,
+3 infrastructure, 130 interrupted and resumable.
+Documentation: README.md and docs/ in Forgepool's repository."""
+
+_GROUPS = {
+    "Start": {
+        "demo": ("demo", "See a batch land on a sample project, with a worker killed in the middle"),
+        "init": ("init", "Propose a forgepool.yaml for this repository"),
+        "check": ("checking", "Check a plan and show what would run when"),
+        "doctor": ("hosts", "Say what this machine lacks, and how to get it"),
+    },
+    "Runs": {
+        "run": ("running", "Run a plan"),
+        "resume": ("running", "Go on with a run that was interrupted"),
+        "runs": ("asking", "List the runs of this host"),
+        "status": ("asking", "Show how a run stands"),
+        "events": ("asking", "Show what happened in a run"),
+        "report": ("asking", "Show what landed, checked by what, and what did not and why"),
+        "logs": ("asking", "Print the logs of a task"),
+        "clean": ("cleaning", "List or remove what ended runs left in their repositories"),
+        "cancel": ("requesting", "Cancel a run, or one of its tasks"),
+        "retry": ("requesting", "Try a task again"),
+    },
+    "Questions and approvals": {
+        "answer": ("requesting", "Answer the question of a task"),
+        "approve": ("requesting", "Let a candidate land that waits for a person"),
+        "reject": ("requesting", "Send a candidate back with a reason"),
+    },
+    "Merge gate": {
+        "gate": ("gate", "Check whether one change may land"),
+        "queue": ("gate", "Serve a merge queue in front of a branch, submit to it, follow it"),
+    },
+    "Agents and models": {
+        "models": ("models", "List models, prices, and which can be asked"),
+        "policy": ("policy", "Show and test what agents may do"),
+        "sandbox": ("sandbox", "Run a command confined, as those of agents and checks are"),
+        "context": ("context", "Show and change how conversations are kept short"),
+        "transcript": ("conversing", "Show the conversation of an agent"),
+        "record": ("conversing", "Print a conversation as a script for the scripted model"),
+    },
+    "More hosts": {
+        "worker": ("hosts", "Work on this host for runs that share a Redis"),
+        "supervisor": ("hosts", "The same, for checks, reviews and landings only"),
+    },
+    "Planning": {
+        "simulate": ("simulating", "Try Forgepool's decisions on a virtual clock"),
+    },
+}
+"""Under each heading, for each command: the module of this package that registers it, and what the help says."""
+_MODULES = {name: module for group in _GROUPS.values() for name, (module, _) in group.items()}
+_LONGEST_HELP = 200
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that suggests the nearest one where a name is unknown."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self._names() and not ctx.resilient_parsing:
+            raise UsageError(unknown_command(args[0], self._paths(), ctx.command_path), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            shown = [(name, one) for name, one in self.commands.items() if not one.hidden]
+            formatter.write_dl([(name, one.get_short_help_str(_LONGEST_HELP)) for name, one in shown])
+
+    def _names(self) -> Collection[str]:
+        return self.commands
+
+    def _paths(self) -> dict[str, str]:
+        """The words to type for each name: commands of this group, then those of the groups in it."""
+        inner = {
+            command: f"{name} {command}"
+            for name, group in self.commands.items()
+            if isinstance(group, TyperGroup)
+            for command, one in group.commands.items()
+            if not one.hidden
+        }
+        return inner | {name: name for name in self.commands}
+
+
+class AllCommands(CommandGroup):
+    """
+    The outermost group. Its help has headings and examples, and a command's module is imported when the command is
+    chosen: a `forgepool --version` imports none of them.
+    """
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        if cmd_name not in self.commands and cmd_name in _MODULES:
+            part = typer.Typer(rich_markup_mode=None)
+            import_module(f"{__package__}.{_MODULES[cmd_name]}").register(part)
+            self.commands.update(typer.main.get_group(part).commands)
+        return self.commands.get(cmd_name)
+
+    def _names(self) -> Collection[str]:
+        return _MODULES
+
+    def _paths(self) -> dict[str, str]:
+        context = Context(self)
+        for name in _MODULES:
+            self.get_command(context, name)
+        return super()._paths()
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<10}", words) for name, (_, words) in group.items()])
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        formatter.write(f"\n{EXAMPLES}\n")
+
+
+def unknown_command(name: str, paths: dict[str, str], command_path: str) -> str:
+    """One sentence with the nearest command, or with where they all are."""
+    if near := get_close_matches(name, paths, n=1):
+        return f"unknown command '{name}'; did you mean `{command_path} {paths[near[0]]}`?"
+    return f"unknown command '{name}'; `{command_path} --help` lists what there is"
+
+
+def usage_sentence(mistake: UsageError) -> str:
+    """Return one sentence about what was wrong on the command line."""
+    command = mistake.ctx.command_path if mistake.ctx is not None else "forgepool"
+    if isinstance(mistake, NoSuchOption):
+        near = get_close_matches(mistake.option_name, mistake.possibilities or (), n=1)
+        mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists what there is"
+        return f"unknown option '{mistake.option_name}' of `{command}`; {mend}"
+    said = mistake.format_message()
+    if said.startswith("unknown command"):
+        return said
+    return f"{said[:1].lower()}{said[1:].rstrip('.')} (see `{command} --help`)"

@@ -1,0 +1,369 @@
+"""A queue and a clone of its hub, with nothing between them but the hub: what the clone sees, and what it may ask."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from kept_here import RUN, Hands, KeptHere, keep
+from tiny_hub import TinyHub, make_hub
+
+from forgepool.orchestrator.events import CheckSent, EntryHeld, EntrySubmitted, Event
+from forgepool.orchestrator.gatekeeper.board import BEAT_S, GONE_S, RENEWED_S
+from forgepool.orchestrator.gatekeeper.remote import waiting
+from forgepool.orchestrator.gatekeeper.remote.hub import HubQueue, _silent_s, explained_by, shown_by
+from forgepool.orchestrator.gatekeeper.remote.waiting import Progress, progress_of
+from forgepool.orchestrator.gatekeeper.submissions import entry_name
+from forgepool.orchestrator.gatekeeper.submitting import Submitted, Wish, hand_in
+from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.inbox import Request
+from forgepool.orchestrator.journal import Recorded, read
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import CheckRequest
+from forgepool.workers.refs import board_ref, sign_ref, submission_ref
+from forgepool.workers.settings import Settings
+from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.mirror import Mirror, open_mirror
+
+BRANCH = "feature/base"
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """The queue at work, and a clone elsewhere."""
+
+    hub: TinyHub
+    hands: Hands
+    loop: KeptHere
+    mirror: Mirror
+    queue: HubQueue
+
+    def submit(self, branch: str, path: str = "", *, on: str = "") -> Submitted:
+        name = entry_name(branch)
+        commit = CommitId(self.hub.commit({path or f"{name}-file": "one\n"}, on=on or self.hub.tip))
+        self.mirror.bring("refs/scratch/one")
+        wish = Wish(
+            what=branch,
+            repo="",
+            hub=None,
+            target=None,
+            name=None,
+            klass="normal",
+            needs=(),
+            by="Ada",
+            agent=None,
+            family=(),
+        )
+        return hand_in(self.mirror, "main", commit, name, wish)
+
+    def turn(self) -> None:
+        self.hands.now += 0.5
+        self.loop.turn()
+
+    def end(self) -> None:
+        """Every check is answered, and every landing."""
+        for _ in range(12):
+            self.turn()
+            for request in list(self.hands.mail.values()):
+                if isinstance(request, CheckRequest):
+                    self.hands.told.append(self.hands.check(request, "true"))
+                else:
+                    self.hands.told.append(self.hands.land(request))
+
+    def ask(self, do: str, entry: str = BRANCH, **more: str) -> str:
+        """Pushes a request, lets the queue look, and returns what the board then says of it."""
+        request = Request.model_validate({"do": do, "task": entry, "by": "Grace", **more})
+        assert self.queue.ask(request, wait_s=0.0) is None
+        self.turn()
+        self.turn()
+        board = self.queue.look().board
+        assert board is not None
+        return [*board.answers.values()][-1].said
+
+    def blob(self, text: str, name: str) -> None:
+        at = self.hub.git("hash-object", "-w", "--stdin", text=text)
+        self.hub.set({submission_ref("main", name): at})
+
+    def events(self, kind: type[Event]) -> list[Event]:
+        return [one.event for one in read(self.loop.folder) if isinstance(one.event, kind)]
+
+    def progress(self, mine: Submitted) -> Progress:
+        return progress_of(self.queue, self.queue.look(), mine)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    hub = make_hub(tmp_path)
+    settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache", host="here")
+    hands = Hands(hub=hub, settings=settings)
+    folder = tmp_path / "home" / "runs" / RUN
+    folder.mkdir(parents=True)
+    loop = keep(folder, hands, _unheard)
+    loop.notices.pause_s = 0.0
+    mirror = open_mirror(str(hub.path), tmp_path / "elsewhere")
+    made = Place(hub=hub, hands=hands, loop=loop, mirror=mirror, queue=HubQueue(mirror, "main"))
+    yield made
+    loop.journal.close()
+
+
+def _unheard(state: State, recorded: object) -> None:
+    assert isinstance(recorded, list | tuple) and all(isinstance(one, Recorded) for one in recorded)
+
+
+def test_the_board_shows_each_entry_by_its_branchs_own_name(place: Place) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    board, silence = shown_by(place.queue)
+    assert silence == ""
+    assert [(one.stand.entry, one.stand.by) for one in board.entries] == [(BRANCH, "Ada")]
+    assert "feature--base" not in board.model_dump_json()
+    assert explained_by(place.queue, BRANCH).explained.startswith(f"'{BRANCH}' (")
+    (taken,) = place.events(EntrySubmitted)
+    assert isinstance(taken, EntrySubmitted) and (taken.task, taken.branch) == ("feature--base", BRANCH)
+
+
+def test_a_plain_push_is_known_by_the_branchs_own_name_and_a_name_that_leads_elsewhere_is_not_taken(
+    place: Place,
+) -> None:
+    commit = place.hub.commit({"plain": "one\n"}, on=place.hub.tip)
+    tag = place.hub.tag(commit, {"Branch": "another/branch"})
+    place.hub.set({submission_ref("main", "team/plain"): commit, submission_ref("main", "mine"): tag})
+    place.turn()
+    board, _ = shown_by(place.queue)
+    assert sorted(one.stand.entry for one in board.entries) == ["mine", "team/plain"]
+
+
+def test_a_submission_is_followed_from_the_push_to_the_landing(place: Place) -> None:
+    mine = place.submit(BRANCH)
+    assert place.progress(mine).line == (
+        "queued; no queue is serving main now, and it will be picked up when one starts"
+    )
+    place.turn()
+    assert place.progress(mine).line.startswith(("queued; ", "testing; "))
+    place.end()
+    ended = place.progress(mine)
+    assert (ended.outcome, ended.line) == ("landed", f"landed as {place.hub.tip[:12]}")
+    again = place.submit("feature/late", on=place.hub.tip)
+    place.hub.git("update-ref", "refs/heads/main", again.commit)
+    place.turn()
+    assert place.progress(again).outcome == "landed", "another push has brought it into the target"
+
+
+def test_a_red_submission_is_returned_with_its_reason(place: Place) -> None:
+    mine = place.submit("team/red", "bad-one")
+    place.end()
+    ended = place.progress(mine)
+    assert ended.outcome == "returned" and "red" in ended.line
+    assert ended.entry is not None and ended.entry.reasons[-1]["log_tail"] == "red"
+
+
+def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) -> None:
+    commit = CommitId(place.hub.commit({"x": "one\n"}, on=place.hub.tip))
+    place.mirror.bring("refs/scratch/one")
+    blank = {"what": "team/needy", "repo": "", "hub": None, "target": None, "name": None, "klass": "normal"}
+    wish = Wish(**blank, needs=("nobody",), by="Ada", agent=None, family=())  # type: ignore[arg-type]
+    mine = hand_in(place.mirror, "main", commit, "team--needy", wish)
+    place.turn()
+    ended = place.progress(mine)
+    assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line
+    with pytest.raises(CannotRun, match=r"'team/needy' .* was not taken in: it needs 'nobody'"):
+        explained_by(place.queue, "team/needy")
+
+
+def test_a_board_that_says_landed_is_believed_of_nothing_that_the_target_does_not_have(place: Place) -> None:
+    """Everybody who may push to the hub can put up a board."""
+    mine = place.submit(BRANCH)
+    place.turn()
+    board = place.queue.look().board
+    assert board is not None
+    for landed_as in (mine.commit, place.hub.tip):
+        entry = board.model_dump(mode="json")["entries"][0]
+        entry["stand"] |= {"state": "landed", "code": "landed", "landed_as": landed_as}
+        faked = {**board.model_dump(mode="json"), "entries": [entry]}
+        at = place.hub.git("hash-object", "-w", "--stdin", text=json.dumps(faked))
+        place.hub.set({board_ref("main"): at})
+        progress = place.progress(mine)
+        assert progress.outcome is None and "main does not have" in progress.line
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"gate": 1}', "x" * 6_000_000, '{"gate": "g", "entries": [{}]}'])
+def test_a_board_that_cannot_be_read_is_none(place: Place, text: str) -> None:
+    mine = place.submit(BRANCH)
+    place.turn()
+    place.hub.set({board_ref("main"): place.hub.git("hash-object", "-w", "--stdin", text=text)})
+    assert "does not show here how entries stand" in place.progress(mine).line
+
+
+def test_a_request_from_a_clone_holds_releases_reorders_and_withdraws(place: Place) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    assert place.ask("hold") == f"{BRANCH}: held by Grace"
+    assert explained_by(place.queue, BRANCH).stand.code == "held"
+    assert place.ask("hold") == f"there is nothing to hold: '{BRANCH}' is testing"
+    assert place.ask("reclass", text="low") == f"{BRANCH}: priority is now low"
+    assert place.ask("release") == f"{BRANCH}: released by Grace"
+    assert place.ask("cancel") == f"{BRANCH}: withdrawn"
+    assert place.ask("retry").startswith(f"{BRANCH}: ")
+    held = [one.held for one in place.events(EntryHeld) if isinstance(one, EntryHeld)]
+    assert held == [True, False]
+    assert place.hub.git("for-each-ref", "refs/forgepool/for") == ""
+
+
+def test_a_request_about_no_entry_is_refused_where_it_is_typed(place: Place) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    with pytest.raises(CannotRun, match=f"the queue of main has no entry 'nobody'; the latest are: {BRANCH}"):
+        place.queue.ask(Request(do="cancel", task="nobody"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json",
+        "{}",
+        '{"do": "grant", "task": "feature/base", "grants": ["**"]}',
+        '{"do": "pause", "task": "feature/base"}',
+        '{"do": "approve", "task": "feature/base", "by": "Grace"}',
+        '{"do": "hold"}',
+        '{"do": "hold", "task": ""}',
+        '{"do": "hold", "task": "feature/base", "by": "' + "x" * 20_000 + '"}',
+    ],
+)
+def test_what_may_not_be_asked_by_a_push_changes_nothing_and_is_answered(place: Place, text: str) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    before = len(place.events(CheckSent))
+    place.blob(text, "request-strange")
+    place.turn()
+    state, board = place.loop.state, place.queue.look().board
+    assert board is not None and not state.paused and not state.held
+    assert state.submitted["feature--base"].grants == () and state.tasks["feature--base"].review.person is None
+    (refused,) = board.refused
+    assert refused.name == "request-strange" and "neither a commit nor a request" in refused.why
+    assert len(place.events(CheckSent)) == before
+    assert place.hub.git("for-each-ref", "refs/forgepool/for") == ""
+
+
+def test_a_request_for_another_commit_than_the_entrys_changes_nothing(place: Place) -> None:
+    place.submit("team/red", "bad-one")
+    place.end()
+    assert "is another commit by now" in place.ask("retry", "team/red", candidate="0" * 40)
+    assert place.loop.state.submitted["team--red"].revision == 1
+
+
+@pytest.mark.parametrize("do", ["cancel", "hold"])
+def test_a_request_left_for_a_sleeping_queue_is_not_about_what_was_submitted_after_it(place: Place, do: str) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    assert place.queue.ask(Request.model_validate({"do": do, "task": BRANCH}), wait_s=0.0) is None
+    mended = place.submit(BRANCH, "mended")
+    place.turn()
+    place.turn()
+    state, board = place.loop.state, place.queue.look().board
+    assert state.submitted["feature--base"].commit == mended.commit
+    assert state.tasks["feature--base"].phase in ("queued", "testing") and not state.held
+    assert board is not None
+    (answer,) = board.answers.values()
+    assert not answer.done and "is another commit by now" in answer.said
+
+
+def test_a_request_about_what_is_not_taken_in_yet_is_about_that_commit(place: Place) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    place.submit(BRANCH, "mended")
+    assert place.ask("hold") == f"{BRANCH}: held by Grace", "the commit that lies there, not the one on the board"
+
+
+def test_with_no_queue_at_work_a_withdrawal_takes_the_submission_away_and_other_requests_wait(place: Place) -> None:
+    mine = place.submit(BRANCH)
+    board, silence = shown_by(place.queue)
+    assert silence == "no queue is serving main now"
+    assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted")]
+    assert place.queue.ask(Request(do="hold", task=BRANCH)) is None
+    reply = place.queue.ask(Request(do="cancel", task=BRANCH))
+    assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue took it in")
+    assert place.hub.git("for-each-ref", mine.ref) == ""
+    place.turn()
+    assert place.loop.state.submitted == {}
+
+
+@pytest.mark.parametrize("had_queue", [False, True])
+def test_who_waits_is_told_when_somebody_withdraws_what_no_queue_has_taken_in(place: Place, had_queue: bool) -> None:
+    if had_queue:
+        place.submit("another")
+        place.turn()
+        _beat_of(place, time.time() - 2 * GONE_S)
+    mine = place.submit(BRANCH)
+    elsewhere = HubQueue(place.mirror, "main")
+    assert progress_of(elsewhere, elsewhere.look(), mine).outcome is None
+    reply = HubQueue(place.mirror, "main").ask(Request(do="cancel", task=BRANCH))
+    assert reply is not None and reply.done
+    ended = progress_of(elsewhere, elsewhere.look(), mine)
+    assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue took it in")
+
+
+def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_no_queue_has_taken_in(
+    place: Place,
+) -> None:
+    mine = place.submit(BRANCH)
+    later = place.submit(BRANCH, "mended")
+    ended = place.progress(mine)
+    assert (ended.outcome, ended.line) == ("returned", "returned; another submission was made in its place")
+    assert place.progress(later).outcome is None
+
+
+def test_a_board_that_is_late_is_no_withdrawal(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LOOK_S", 0.0)
+    mine = place.submit(BRANCH)
+    place.turn()
+    now = place.queue.look()
+    assert now.board is not None
+    late = replace(now, board=now.board.model_copy(update={"entries": (), "in_line": 0}))
+    looks = iter([late] * (waiting.LOOKS_GONE - 1) + [now] + [late] * waiting.LOOKS_GONE)
+    monkeypatch.setattr(HubQueue, "look", lambda _: next(looks))
+    told = [one.outcome for one in waiting.followed(place.queue, mine)]
+    assert told == [None, "returned"]
+
+
+def test_who_waits_behind_those_that_the_board_shows_still_waits(place: Place) -> None:
+    mine = place.submit(BRANCH)
+    place.turn()
+    look = place.queue.look()
+    assert look.board is not None
+    cut = replace(look, board=look.board.model_copy(update={"entries": ()}))
+    assert progress_of(place.queue, cut, mine).line == "queued; it stands behind those that the queue shows here"
+
+
+def test_a_queue_that_beats_no_more_is_told_apart_from_one_at_work(place: Place) -> None:
+    """By the time of the day, and by the board's date; a clock that is a little wrong is no alarm."""
+    noon = 1_800_000_000.0 // 86400 * 86400 + 43_200
+    beat = int(noon // BEAT_S) % (86400 // BEAT_S)
+    assert _silent_s(beat, noon, noon + 20) == BEAT_S
+    assert _silent_s(beat, noon, noon - 90) == 90, "the queue's clock is ahead"
+    assert _silent_s(beat, noon, noon + 3600) == 3600
+    assert _silent_s(0, noon, noon + 43_200 + 30) == 30, "over midnight"
+    assert _silent_s(beat, noon, noon + 86_400) > RENEWED_S, "the same time of another day"
+    place.submit(BRANCH)
+    place.turn()
+    assert place.queue.look().silence == ""
+    _beat_of(place, time.time() - 2 * GONE_S)
+    assert HubQueue(place.mirror, "main").look().silence.startswith("no queue is serving main now; one was last heard")
+    _beat_of(place, time.time() - GONE_S / 2)
+    assert HubQueue(place.mirror, "main").look().silence.startswith("the queue of main was last heard from at ")
+    assert place.queue.look().silence == "", "it was seen to beat"
+
+
+def _beat_of(place: Place, at: float) -> None:
+    sign = {"gate": RUN, "host": "here", "beat": int(at // BEAT_S) % (86400 // BEAT_S)}
+    place.hub.set({sign_ref("main"): place.hub.git("hash-object", "-w", "--stdin", text=json.dumps(sign))})
+
+
+def test_a_queue_pushes_its_board_only_where_something_on_it_has_changed(place: Place) -> None:
+    place.submit(BRANCH)
+    place.end()
+    at = place.hub.ref(board_ref("main"))
+    for _ in range(5):
+        place.turn()
+    assert place.hub.ref(board_ref("main")) == at

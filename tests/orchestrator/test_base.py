@@ -1,0 +1,173 @@
+"""The target is checked while the first agents work; until work on it can land, no model that costs money is called."""
+
+from typing import Any
+
+import pytest
+from plans import RUN, answered, check_sent, course, follow, intended, landing, queued, sent, task, verdict
+
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.decisions import decide
+from forgepool.orchestrator.entries import Gate, Wave
+from forgepool.orchestrator.events import (
+    CheckAnswered,
+    Event,
+    GateHalted,
+    LandingAnswered,
+    OrderSent,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    WaveSent,
+)
+from forgepool.orchestrator.reception import received
+from forgepool.orchestrator.state import State
+from forgepool.supervisor.messages import CheckFailure, CheckResult
+from forgepool.workers.messages import BuiltinAgent
+
+MODEL = BuiltinAgent()
+
+
+def of(*tasks: Any, **said: Any) -> Course:
+    return course(*tasks, review="none", **said)
+
+
+def started(course_: Course) -> State:
+    beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0", base_first=True)
+    return follow(State.blank(course_.tasks), beginning)
+
+
+def next_events(of_: Course, state: State) -> list[Event]:
+    return decide(of_, state, now=1e6, order_slots=4, draining=False)
+
+
+def onward(of_: Course, state: State) -> list[tuple[str, str]]:
+    """Take in all that is decided until an answer is waited for; what was sent and what was said."""
+    seen: list[tuple[str, str]] = []
+    while events := next_events(of_, state):
+        seen += [(event.kind, getattr(event, "task", "")) for event in events]
+        follow(state, *events)
+    return seen
+
+
+def red(**said: Any) -> CheckFailure:
+    given = {"check": "test", "how": "exit", "status": 1, "log_tail": "", "log": "", "command": "make test", **said}
+    return CheckFailure.model_validate(given)
+
+
+def told(of_: Course, state: State, kind: str, *failures: CheckFailure) -> list[Event]:
+    message = state.wave.message
+    assert message is not None
+    where = {"request_id": message.message_id, "token": message.token}
+    result = CheckResult.model_validate({**where, "verdict": kind, "failures": failures, "detail": "it is red"})
+    events = received(of_, state, result)
+    follow(state, *events)
+    return events
+
+
+def test_models_wait_for_the_target_and_commands_do_not() -> None:
+    plan = of(task("a"), task("m", agent=MODEL))
+    state = started(plan)
+    assert sorted(onward(plan, state)) == [("order.sent", "a"), ("wave.sent", "")]
+    assert told(plan, state, "green")[1:] == []
+    assert onward(plan, state) == [("order.sent", "m")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "failures", "waits"),
+    [
+        ("base_red", [red(tests=("t::a",))], False),
+        ("base_red", [red()], True),
+        ("base_red", [red(tests=("t::a",)), red(check="lint")], True),
+        ("base_red", [red(tests=("t::a",), how="timeout")], True),
+        ("not_configured", [], True),
+    ],
+)
+def test_a_red_target_is_waited_for_unless_its_failing_tests_are_known(
+    kind: str, failures: list[CheckFailure], waits: bool
+) -> None:
+    """What is known to fail on it is held against nobody."""
+    plan = of(task("a"), task("m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    assert not [one for one in told(plan, state, kind, *failures) if isinstance(one, GateHalted)]
+    assert (onward(plan, state) == []) == waits
+
+
+def test_a_task_that_has_the_red_check_among_its_own_commands_is_there_to_make_it_green() -> None:
+    plan = of(task("fix", agent=MODEL, acceptance=("make test",)), task("m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "base_red", red())
+    assert onward(plan, state) == [("order.sent", "fix")]
+
+
+def test_a_run_stops_where_nothing_but_models_is_left_and_the_target_is_red() -> None:
+    plan = of(task("a"), task("m", agent=MODEL), task("n", "m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "base_red", red())
+    assert onward(plan, state) == [], "a is still at work"
+    follow(state, answered("a", 1, "agent_failed"))
+    seen = onward(plan, state)
+    assert seen == [("task.returned", "a"), ("order.sent", "a")] and not state.halted
+    follow(state, answered("a", 2, "agent_failed"))
+    assert onward(plan, state) == [("task.failed", "a"), ("gate.halted", "")]
+    assert "no model was called for m;" in state.halted and "push a fix to t" in state.halted
+
+
+def test_a_run_does_not_stop_for_a_task_that_would_start_as_soon_as_there_is_room() -> None:
+    plan = of(task("a"), task("m", agent=MODEL))
+    state = started(plan)
+    follow(state, *[one for one in next_events(plan, state) if isinstance(one, WaveSent)])
+    told(plan, state, "base_red", red())
+    kinds = {one.kind for one in decide(plan, state, now=1e6, order_slots=0, draining=False)}
+    assert "gate.halted" not in kinds
+
+
+def test_trouble_with_the_check_of_the_target_says_nothing_of_it() -> None:
+    plan = of(task("m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "infrastructure")
+    assert state.wave.holds_models and state.wave.base_red is None
+    assert onward(plan, state) == [("wave.sent", "")], "it is asked again"
+
+
+def test_what_has_landed_was_green_and_models_wait_no_longer() -> None:
+    plan = of(task("a"), task("m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "base_red", red())
+    follow(state, answered("a"), queued("a"), check_sent("a"))
+    follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"))
+    follow(state, LandingAnswered(task="a", result=landing("a")))
+    assert ("order.sent", "m") in onward(plan, state)
+
+
+@pytest.mark.parametrize(("tip", "sent_next"), [("c0", ("order.sent", "m")), ("c9", ("wave.sent", ""))])
+def test_a_person_who_goes_on_has_read_that_it_is_red_unless_it_has_moved_since(
+    tip: str, sent_next: tuple[str, str]
+) -> None:
+    plan = of(task("m", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "base_red", red())
+    assert onward(plan, state) == [("gate.halted", "")]
+    follow(state, RunResumed(tip=tip))
+    assert onward(plan, state) == [sent_next]
+
+
+def test_who_goes_on_before_anything_was_said_of_the_target_still_waits_for_it() -> None:
+    plan = of(task("m", agent=MODEL))
+    state = started(plan)
+    follow(state, RunResumed(tip="c0"))
+    assert onward(plan, state) == [("wave.sent", "")]
+
+
+def test_a_run_without_work_for_models_ends_without_the_answer() -> None:
+    plan = of(task("a", unchanged="ok"), gate=Gate(wave=Wave()))
+    state = started(plan)
+    follow(state, sent("a"), answered("a", 1, "no_change"))
+    while events := next_events(plan, state):
+        follow(state, *events)
+    assert state.finished and not any(isinstance(one, OrderSent | RunEnded) for one in next_events(plan, state))
