@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Embedded:
     reviews: int = 0
     """At once, in a process of their own, for they take long; without any, the gate's would do them."""
     redis: Service | None = None
-    hosts: dict[str, Service] = field(default_factory=dict)
+    host: Service | None = None
     aside: Aside = field(default_factory=Aside)
     """What else this process has started, which is no orphan."""
 
@@ -61,10 +62,9 @@ class Embedded:
         if self.redis is None or not self.redis.running():
             self.redis = self._start_redis()
             mended.append("redis")
-        for name, queues, concurrency in self._posts():
-            if name not in self.hosts or not self.hosts[name].running():
-                self.hosts[name] = self._start_host(name, queues, concurrency)
-                mended.append(name)
+        if self.host is None or not self.host.running():
+            self.host = self._start_host()
+            mended.append("workers")
         with self.aside.alone() as alone:
             if alone and (orphans := tree.orphans_of_mine(self._own_pids())):
                 tree.kill_tree(orphans)
@@ -72,10 +72,8 @@ class Embedded:
 
     def stop(self) -> None:
         """Ends all parts and everything below them."""
-        for host in self.hosts.values():
-            host.signal(PARENT_DIED)
-        for host in self.hosts.values():
-            host.stop(within_s=5.0, first=PARENT_DIED)
+        if self.host is not None:
+            self.host.stop(within_s=5.0, first=PARENT_DIED)
         if self.redis is not None:
             self.redis.stop(within_s=5.0)
         tree.kill_tree(tree.orphans_of_mine(set()))
@@ -90,16 +88,20 @@ class Embedded:
         finally:
             self.redis.stop(within_s=5.0)
 
-    def _posts(self) -> tuple[tuple[str, tuple[str, ...], int], ...]:
-        orders = (("orders", (ORDERS,), self.workers),) if self.workers else ()
+    def _posts(self) -> Iterator[str]:
+        """As `workers.posted` reads them: a Celery worker each."""
+        if self.workers:
+            yield self._post("orders", (ORDERS,), self.workers)
         # One place besides the checks': a landing does not wait for the checks of those behind it.
-        at_gate = self.trials + 1
-        if not self.reviews:
-            return (*orders, ("gate", (CHECKS, LANDINGS, REVIEWS), at_gate))
-        return (*orders, ("gate", (CHECKS, LANDINGS), at_gate), ("reviews", (REVIEWS,), self.reviews))
+        yield self._post("gate", (CHECKS, LANDINGS) if self.reviews else (CHECKS, LANDINGS, REVIEWS), self.trials + 1)
+        if self.reviews:
+            yield self._post("reviews", (REVIEWS,), self.reviews)
+
+    def _post(self, name: str, queues: tuple[str, ...], concurrency: int) -> str:
+        return f"{','.join(queues)}={concurrency}={self.logs / f'worker-{name}.log'}"
 
     def _own_pids(self) -> set[int]:
-        return {part.pid for part in (self.redis, *self.hosts.values()) if part is not None}
+        return {part.pid for part in (self.redis, self.host) if part is not None}
 
     def _start_redis(self) -> Service:
         socket = self.folder / "redis.sock"
@@ -128,14 +130,10 @@ class Embedded:
                 time.sleep(0.01)
         raise NoRedis(f"the private Redis did not start; {self.logs / 'redis.log'} says why")
 
-    def _start_host(self, name: str, queues: tuple[str, ...], concurrency: int) -> Service:
+    def _start_host(self) -> Service:
         return service.start(
-            name,
-            [
-                sys.executable,
-                *("-m", "forgepool.workers.posted", ",".join(queues), str(concurrency)),
-                str(self.logs / f"worker-{name}.log"),
-            ],
+            "workers",
+            [sys.executable, "-m", "forgepool.workers.posted", *self._posts()],
             env=whole_environment()
             | {
                 "FORGEPOOL_BROKER_URL": self.url,
@@ -146,7 +144,7 @@ class Embedded:
                 "FORGEPOOL_SANDBOX": self.settings.sandbox,
                 "TMPDIR": str(self.folder),
             },
-            log=self.logs / f"host-{name}.log",
+            log=self.logs / "host.log",
             on_parent_death=PARENT_DIED,
         )
 

@@ -1,4 +1,4 @@
-"""A host that a run has started on its own machine: `python -m workers.posted QUEUES CONCURRENCY LOG`."""
+"""The host that a run has started on its own machine: `python -m workers.posted QUEUES=CONCURRENCY=LOG...`."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,12 @@ from forgepool.workers.host import Post, serve
 from forgepool.workers.logs import log_to_stderr
 from forgepool.workers.settings import Settings
 
+
+def _post(said: str) -> Post:
+    queues, concurrency, log = said.split("=", 2)
+    return Post(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log))
+
+
 if __name__ == "__main__":
     log_to_stderr()
-    queues, concurrency, log = sys.argv[1:]
-    sys.exit(serve(Post(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log)), Settings()))
+    sys.exit(serve([_post(said) for said in sys.argv[1:]], Settings()))

@@ -20,11 +20,11 @@ class Present(Message):
 
 
 def announce(client: Redis, present: Present) -> None:
-    client.set(_key(present.host, present.pid), present.encode(), px=int(TTL_S * 1000))
+    client.set(_key(present), present.encode(), px=int(TTL_S * 1000))
 
 
-def withdraw(client: Redis, host: str, pid: int) -> None:
-    client.delete(_key(host, pid))
+def withdraw(client: Redis, present: Present) -> None:
+    client.delete(_key(present))
 
 
 def present(client: Redis) -> tuple[Present, ...]:
@@ -47,5 +47,6 @@ def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None
     return sum(max(1, one) for one in free)
 
 
-def _key(host: str, pid: int) -> str:
-    return f"forgepool:worker:{host}:{pid}"
+def _key(present: Present) -> str:
+    """One host process stands over several workers, each with queues of its own."""
+    return f"forgepool:worker:{present.host}:{present.pid}:{','.join(present.queues)}"

@@ -61,7 +61,7 @@ def worker(
     if not quiet:
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
         say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C lets running work finish")
-    return serve(Post(queues=named, concurrency=slots, log=path), settings)
+    return serve([Post(queues=named, concurrency=slots, log=path)], settings)
 
 
 def supervisor(

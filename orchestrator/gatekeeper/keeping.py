@@ -88,12 +88,15 @@ class GateLoop(Loop):
             # Should this turn not come so far as to say anew what is wanted, nobody is to wait for it.
             self.places.want(self.state.run, 0)
         self._tell_of_freezes()
+        self._look()
+        # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
+        Loop._turn(self)
+
+    def _look(self) -> None:
         try:
             self._look_at_hub()
         except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
-        # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
-        Loop._turn(self)
 
     def _tell_of_freezes(self) -> None:
         until = self.state.rules.frozen_until(self.clock())
@@ -115,6 +118,8 @@ class GateLoop(Loop):
         return total if self.places is None else self.places.of(self.state.run, total)
 
     def _decide(self) -> None:
+        if not self._looked:
+            self._look()
         Loop._decide(self)
         total = Loop._check_slots(self)
         if self.places is not None and self.places.of(self.state.run, total) < total:
@@ -148,7 +153,7 @@ class GateLoop(Loop):
             self._swept = self._swept and self._swept - again
             self._meet_entries()
         if any(isinstance(one, LandingAnswered) for one in events):
-            # Others may have come in with it, or instead of it: that is found before anybody is judged on the new tip.
+            # Others may have come in with it, or instead of it: `_decide` looks before it judges them on the new tip.
             self._looked = 0.0
 
     def _meet_entries(self) -> None:

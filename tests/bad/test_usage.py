@@ -103,7 +103,7 @@ def test_a_reader_of_progress_that_goes_away_interrupts_the_run(premises: Premis
 
 
 def test_a_task_may_have_the_name_of_any_file_of_the_run(premises: Premises) -> None:
-    names = ("redis.log", "host-orders.log", "orchestrator.log", "checks", "orders")
+    names = ("redis.log", "host.log", "orchestrator.log", "checks", "orders")
     tasks: Tasks = {name: {"agent": {"command": f"echo 1 > {name}.txt"}, "files": [f"{name}.txt"]} for name in names}
     assert premises.run(premises.plan(tasks)).status == 0
     assert sorted(premises.landed()) == sorted(names)

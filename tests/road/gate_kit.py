@@ -7,6 +7,7 @@ processes behind). A file `hold/<name>` of the test's keeps each check of a tree
 that has that entry waiting, for as long as the file is there.
 """
 
+import itertools
 import json
 import shutil
 import signal
@@ -32,6 +33,7 @@ from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_state import Phase
 
 _LOOK_S = 0.03
+_TAGS = itertools.count()
 CHECK = """
 go="$1"
 may_go() {
@@ -230,7 +232,9 @@ class GateOf:
         self.feed("update-ref", "--stdin", text="".join(lines))
 
     def tagged(self, name: str, commit: str, **said: str) -> str:
-        head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> 1700000000 +0000\n\nForgepool\n\n"
+        """A tag object of its own each time: the queue drops the ref of the very object it has answered."""
+        at = 1700000000 + next(_TAGS)
+        head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> {at} +0000\n\nForgepool\n\n"
         return self.feed("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
     def asks(self, do: str, entry: str | None = None, **more: str | tuple[str, ...]) -> None:

@@ -67,13 +67,12 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
         return "redis"
     match argv[1:4]:
         case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.posted", _):
-            return "host"
+            # A worker is forked from its host, and goes by the same words.
+            above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
+            roles: tuple[Role, ...] = ("host", "main", "child", "working")
+            return roles[min(above, 3)]
         case ("-m", "forgepool.orchestrator", _):
             return "orchestrator"
-        case ("-m", "forgepool.workers", _):
-            above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
-            roles: tuple[Role, ...] = ("main", "child", "working")
-            return roles[min(above, 2)]
         case _:
             return "other"
 

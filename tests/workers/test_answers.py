@@ -110,8 +110,8 @@ def test_who_has_announced_itself_is_present_until_it_withdraws(redis: Redis) ->
     announce(redis, one)
     announce(redis, one)
     assert present(redis) == (one, other)
-    assert 0 < int(redis.pttl("forgepool:worker:a:1")) <= 15_000, "who dies is forgotten"
-    withdraw(redis, "b", 1)
+    assert 0 < int(redis.pttl("forgepool:worker:a:1:orders")) <= 15_000, "who dies is forgotten"
+    withdraw(redis, other)
     assert present(redis) == (one,)
 
 
