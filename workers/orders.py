@@ -5,8 +5,12 @@ The agent edits and the harness commits: whatever the agent did to the checkout'
 the tree of the files it left, on the base it was given. What the agent says of its work is kept as a claim.
 """
 
+import errno
+import os
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from forgepool.workers.agents.agent import AgentAnswer, Assignment, perform
@@ -29,6 +33,7 @@ from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
 Stop = Callable[[], bool]
 
 _LONGEST_WAIT_S = 35 * 86400.0
+_LEAST_DISK_BYTES = 1 << 18
 
 _UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
 """What stands in the way of holding commands as they are to be held: for the person whose host this is to mend."""
@@ -73,6 +78,8 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
     mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
     with set_up(order, settings, mirror, stop=stop) as bench:
         answer = perform(_assignment(bench), bench, stop=stop)
+        if answer.ended == "failed":
+            _require_disk(bench.checkout.path)
         told = _told(answer, bench)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
@@ -91,6 +98,12 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
             }
         )
         return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
+
+
+def _require_disk(folder: Path) -> None:
+    """Raise OSError when the disk is full: what failed on it may succeed elsewhere, and is no failure of the task."""
+    if shutil.disk_usage(folder).free < _LEAST_DISK_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _assignment(bench: Bench) -> Assignment:

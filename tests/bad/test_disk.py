@@ -67,11 +67,12 @@ def test_a_full_home_loses_nothing(premises: Premises) -> None:
 
 
 def test_a_full_cache_is_trouble_and_no_failure(premises: Premises) -> None:
+    """Be it that the command itself fails for it."""
     premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     with small_disk(premises.folder / "small", "8m") as disk:
         small = replace(premises, cache=disk / "cache")
-        plan = small.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt"}, defaults={"attempts": 1})
+        plan = small.plan({"one": f"{await_file(go_on)}; seq 9999 > one.txt"}, defaults={"attempts": 1})
         filler = fill(disk)
         small.run(plan).is_refusal(3, "No space left on device")
         filler.unlink()
