@@ -35,7 +35,7 @@ from honest import HONEST
 from semantic import BY_STATUS, Road, red_without_a_gate, stream
 
 from forgepool.supervisor.definitions import read_gate_file
-from forgepool.supervisor.scans.scanning import RULES
+from forgepool.supervisor.scan_rules import RULES
 from forgepool.workers.sandbox.private import private
 from forgepool.workers.sandbox.process import Command, run, shell
 from forgepool.workers.sandbox.shelter import Shelter

@@ -12,13 +12,11 @@ from forgepool.orchestrator.earlier_landings import work_of
 from forgepool.orchestrator.locks import may_ask
 from forgepool.orchestrator.outputs import priors
 from forgepool.orchestrator.outstanding import Outstanding
-from forgepool.orchestrator.plan import Task
-from forgepool.orchestrator.proofs import checked_words
+from forgepool.orchestrator.proofs import author_in, checked_words
 from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_state import IN_FLIGHT, TaskState
 from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.messages import (
-    Author,
     CheckRequest,
     EntryRef,
     LandedTask,
@@ -27,7 +25,7 @@ from forgepool.supervisor.messages import (
     Sibling,
     WaveOf,
 )
-from forgepool.workers.messages import Assets, CliAgent, CommandAgent, Limits, WorkOrder, WorkResult
+from forgepool.workers.messages import Assets, Limits, WorkOrder
 from forgepool.workers.refs import candidate_ref
 from forgepool.worktrees.candidate import WORK
 
@@ -255,22 +253,6 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
         branch=entry is not None,
         style=None if entry is None else entry.style,
     )
-
-
-def author_in(course: Course, state: State, task: TaskState) -> Author:
-    """Of its candidate: as it was submitted to a gate, else as a worker has told."""
-    entry = state.submitted.get(task.id)
-    if entry is not None:
-        return entry.author
-    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
-
-
-def author_of(planned: Task, result: WorkResult) -> Author:
-    """Who made the candidate. A model of which the worker tells no family may be anybody's."""
-    agent = planned.agent
-    name = agent.program if isinstance(agent, CliAgent) else agent.kind
-    unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
-    return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
 def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:

@@ -4,9 +4,14 @@ What is known of a candidate, as sentences: who made it, what its checks said, w
 
 from collections.abc import Iterator
 
+from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.plan import Task
 from forgepool.orchestrator.retries import review_finding_words
+from forgepool.orchestrator.state import State
+from forgepool.orchestrator.task_state import TaskState
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages import Author, Certificate, CheckResult, Review
+from forgepool.workers.messages import CliAgent, CommandAgent, WorkResult
 
 
 def author_words(author: Author) -> str:
@@ -67,3 +72,24 @@ def _named(tests: tuple[str, ...]) -> str:
 
 def _listed(tests: tuple[str, ...]) -> str:
     return ", ".join(tests[:10]) + (f" and {len(tests) - 10} more" if len(tests) > 10 else "")
+
+
+def author_in(course: Course, state: State, task: TaskState) -> Author:
+    """Of its candidate: as it was submitted to a gate, else as a worker has told."""
+    entry = state.submitted.get(task.id)
+    if entry is not None:
+        return entry.author
+    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
+
+
+def author_of(planned: Task, result: WorkResult) -> Author:
+    """Who made the candidate. A model of which the worker tells no family may be anybody's."""
+    agent = planned.agent
+    name = agent.program if isinstance(agent, CliAgent) else agent.kind
+    unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    return Author(agent=name, models=result.models, families=result.families or unknown)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 path`, `2 paths`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,16 +7,15 @@ from forgepool.orchestrator import events as e
 from forgepool.orchestrator.base import where_to_look
 from forgepool.orchestrator.bill import bill, bill_words, budget_words
 from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.dispatch import author_in
 from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.proofs import author_words, finding_lines, reviewer_words
+from forgepool.orchestrator.proofs import author_in, author_words, counted, finding_lines, reviewer_words
 from forgepool.orchestrator.retries import finding_words
 from forgepool.orchestrator.runs import KeptRun
 from forgepool.orchestrator.seen_flakes import flake_lines
 from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_logs import task_logs
 from forgepool.orchestrator.task_state import DONE, TaskState
-from forgepool.orchestrator.telling import answer_with, counted
+from forgepool.orchestrator.telling import answer_with
 from forgepool.orchestrator.wave_report import reviewed_as_whole, unpassed
 from forgepool.workers.error_lines import error_lines
 from forgepool.workers.sandbox.confinement import LEVEL_WORDS, Level

@@ -85,7 +85,7 @@ def check_silences(reading: Reading) -> None:
     if not any(fields.waive for _, fields in places):
         return
     # The rules read grammars, which only who waives one has to wait for.
-    from forgepool.supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scan_rules import RULES
 
     for where, fields in places:
         for at, name in enumerate(fields.waive):

@@ -7,17 +7,16 @@ from forgepool.orchestrator.base import base_words
 from forgepool.orchestrator.bill import Bill, bill
 from forgepool.orchestrator.budget import Ledger
 from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.dispatch import author_in
 from forgepool.orchestrator.gatekeeper.explaining import place_words
 from forgepool.orchestrator.locks import waits_for
-from forgepool.orchestrator.proofs import author_words, finding_lines, flaky_words
+from forgepool.orchestrator.proofs import author_in, author_words, counted, finding_lines, flaky_words
 from forgepool.orchestrator.readiness import Waiting, why_waiting
 from forgepool.orchestrator.review_state import ReviewState
 from forgepool.orchestrator.reviews import short_of_budget_for_review
 from forgepool.orchestrator.starts import held_by_base, short_of_budget
 from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_state import TERMINAL, TaskState
-from forgepool.orchestrator.telling import answer_with, clock, counted
+from forgepool.orchestrator.telling import answer_with, clock
 from forgepool.orchestrator.through.standing import gate_words
 from forgepool.orchestrator.wave_reviews import unseen
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from forgepool.orchestrator import events as e
 from forgepool.orchestrator.base import where_to_look
 from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.proofs import reviewer_words
+from forgepool.orchestrator.proofs import counted, reviewer_words
 from forgepool.supervisor.messages import CheckResult, Review
 from forgepool.workers.error_lines import error_lines
 from forgepool.workers.sandbox.confinement import LEVEL_WORDS, Level
@@ -138,11 +138,6 @@ def _budget(event: e.BudgetSet) -> str:
     usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
     tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
     return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 path`, `2 paths`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _revision(event: e.PlanRevised) -> str:

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from forgepool.orchestrator import events as e
 from forgepool.orchestrator.course import Course
 from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.proofs import finding_lines, reviewer_words
+from forgepool.orchestrator.proofs import counted, finding_lines, reviewer_words
 from forgepool.orchestrator.state import State
-from forgepool.orchestrator.telling import counted
 from forgepool.orchestrator.wave_reviews import by_hand, unseen
 from forgepool.supervisor.messages import Review
 

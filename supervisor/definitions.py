@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from forgepool.supervisor.scan_rules import RULES
 from forgepool.supervisor.scopes import Scope, Scopes, inside, outside, unknown
 from forgepool.workers.documents import Located, read, validate
 from forgepool.workers.globs import parse
@@ -38,6 +39,10 @@ def _one_or_more(value: object) -> object:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
+
+
+class NotConfigured(Exception):
+    """What is demanded is missing or proves nothing, and nobody has said that this shall be so; one sentence."""
 
 
 class _CheckBody(Message):
@@ -377,8 +382,6 @@ def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
             yield Mistake(document.line(("scans", "protect", at)), f"'protect' of 'scans' has the {wrong}")
     if not scans.waive:
         return
-    from forgepool.supervisor.scans.scanning import RULES
-
     for at, rule in enumerate(scans.waive):
         if rule not in RULES:
             meant = nearest(rule, RULES)

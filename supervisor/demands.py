@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from forgepool.supervisor.definitions import (
     CheckDefinition,
     GateFile,
+    NotConfigured,
     RegenerateDefinition,
     ScanRules,
     effective_checks,
@@ -25,10 +26,6 @@ from forgepool.worktrees.mirror import Mirror
 from forgepool.worktrees.paths import found_at
 
 GATE_FILE = "forgepool.yaml"
-
-
-class NotConfigured(Exception):
-    """What is demanded is missing or proves nothing, and nobody has said that this shall be so; one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ from forgepool.supervisor.checks.running import Place, Progress
 from forgepool.supervisor.checks.runs import Runs, Untold
 from forgepool.supervisor.checks.store import opened
 from forgepool.supervisor.checks.whole import whole_set
-from forgepool.supervisor.definitions import voting
+from forgepool.supervisor.definitions import NotConfigured, voting
 from forgepool.supervisor.demands import GATE_FILE as GATE_FILE
-from forgepool.supervisor.demands import Demands, NotConfigured, demands_of
+from forgepool.supervisor.demands import Demands, demands_of
 from forgepool.supervisor.messages import CheckRequest, CheckResult, Train
 from forgepool.supervisor.regeneration.kept import CannotKeep
 from forgepool.supervisor.regeneration.patches import own_patch_id

@@ -26,8 +26,8 @@ from typing import assert_never
 from forgepool.supervisor.approvals import unapproved
 from forgepool.supervisor.checks.certificates import Inputs, unproven
 from forgepool.supervisor.conservation import unowned
-from forgepool.supervisor.definitions import voting
-from forgepool.supervisor.demands import Demands, NotConfigured, demands_of
+from forgepool.supervisor.definitions import NotConfigured, voting
+from forgepool.supervisor.demands import Demands, demands_of
 from forgepool.supervisor.gate import entries_in, gate_changed_by, patch_ids, taken_out
 from forgepool.supervisor.messages import Landing, LandRequest
 from forgepool.supervisor.regeneration.remaking import NotKept, remaking

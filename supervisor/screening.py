@@ -3,7 +3,8 @@
 import time
 from dataclasses import replace
 
-from forgepool.supervisor.demands import NotConfigured, demands_of
+from forgepool.supervisor.definitions import NotConfigured
+from forgepool.supervisor.demands import demands_of
 from forgepool.supervisor.gate import entries_in, taken_out
 from forgepool.supervisor.messages import CheckRequest, CheckResult
 from forgepool.supervisor.regeneration.remaking import Unrun

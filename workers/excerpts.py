@@ -9,7 +9,8 @@ background changes later, or that two names lead to one file: who can look at th
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from forgepool.workers.exchanges import Exchange, exchanges, normal_path, text_argument
+from forgepool.workers.context.traces import normal_path
+from forgepool.workers.exchanges import Exchange, exchanges, text_argument
 from forgepool.workers.shell_words import reads_only
 from forgepool.workers.summary import paths_written, stretches
 from forgepool.workers.transcript import Entry

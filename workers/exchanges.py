@@ -5,7 +5,6 @@ Facts for whoever judges a conversation. Nothing here says what they mean, and n
 a model is shown may lack half of it.
 """
 
-import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,10 +60,3 @@ def text_argument(arguments: Mapping[str, object], name: str) -> str:
     """An argument as text; empty where the model sent none, or something else."""
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
-
-
-def normal_path(path: str, root: str = "") -> str:
-    """One spelling for one file: `./a//b/../c.py` and `<root>/a/c.py` are `a/c.py`. Links are not followed."""
-    plain = posixpath.normpath(path.strip()) if path.strip() else ""
-    inside = f"{root.rstrip('/')}/"
-    return plain.removeprefix(inside) if root else plain

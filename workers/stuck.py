@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from forgepool.workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
+from forgepool.workers.context.traces import normal_path
+from forgepool.workers.exchanges import Exchange, exchanges, iterations, text_argument, under_way
 from forgepool.workers.llm.messages import Text
 from forgepool.workers.messages import PhaseName
 from forgepool.workers.shell_words import reads_only

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from forgepool.workers.exchanges import Exchange, exchanges, normal_path, text_argument
+from forgepool.workers.context.traces import normal_path
+from forgepool.workers.exchanges import Exchange, exchanges, text_argument
 from forgepool.workers.messages import Message
 from forgepool.workers.shell_words import is_test
 from forgepool.workers.transcript import Committed, Entry, Said

@@ -12,7 +12,8 @@ from forgepool.orchestrator.cli.say import complain, say, say_json
 from forgepool.orchestrator.cli.terminal import out, table
 from forgepool.orchestrator.hub import CannotRun
 from forgepool.orchestrator.leftovers import Leftover, ended_runs, mirror_of, refs_left, remove_refs
-from forgepool.orchestrator.telling import counted, listed
+from forgepool.orchestrator.proofs import counted
+from forgepool.orchestrator.telling import listed
 from forgepool.workers.scalars import Duration
 from forgepool.workers.settings import Settings
 from forgepool.worktrees.git import GitFailed

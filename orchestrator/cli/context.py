@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli import switching
 from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.say import say, say_json
 from forgepool.orchestrator.cli.terminal import out, table
-from forgepool.orchestrator.telling import counted
+from forgepool.orchestrator.proofs import counted
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.formats import read_recordings

@@ -14,8 +14,8 @@ from forgepool.orchestrator.cli.say import complain, printable, say
 from forgepool.orchestrator.cli.terminal import out
 from forgepool.orchestrator.hub import CannotRun
 from forgepool.orchestrator.journal import is_being_written
+from forgepool.orchestrator.proofs import counted
 from forgepool.orchestrator.runs import KeptRun
-from forgepool.orchestrator.telling import counted
 from forgepool.workers.agents.narration import Line, lines
 from forgepool.workers.bench import TRANSCRIPT, attempt_logs
 from forgepool.workers.llm.recording import as_script

@@ -162,7 +162,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from forgepool.supervisor.scans.scanning import RULES
+    from forgepool.supervisor.scan_rules import RULES
 
     for rule in written:
         if rule not in RULES:

@@ -8,10 +8,11 @@ from forgepool.orchestrator.bill import bill_words, budget_words, usd_words
 from forgepool.orchestrator.cli.say import printable, say, say_json
 from forgepool.orchestrator.cli.terminal import print_table
 from forgepool.orchestrator.leftovers import mirror_of, refs_left
+from forgepool.orchestrator.proofs import counted
 from forgepool.orchestrator.runs import KeptRun
 from forgepool.orchestrator.standing import Standing, TaskStanding, standing
 from forgepool.orchestrator.state import State
-from forgepool.orchestrator.telling import answer_with, counted, listed
+from forgepool.orchestrator.telling import answer_with, listed
 from forgepool.orchestrator.through.standing import held_up
 from forgepool.workers.settings import Settings
 from forgepool.worktrees.git import GitFailed

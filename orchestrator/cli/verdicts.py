@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.cli.say import say
 from forgepool.orchestrator.gating import Answer, Ready
-from forgepool.orchestrator.telling import counted
+from forgepool.orchestrator.proofs import counted
 from forgepool.supervisor.checks.running import Progress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
 from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review

@@ -2,8 +2,9 @@
 
 from forgepool.orchestrator import events as e
 from forgepool.orchestrator.gatekeeper.branches import with_branches
+from forgepool.orchestrator.proofs import counted
 from forgepool.orchestrator.state import State
-from forgepool.orchestrator.telling import counted, held_words, sentence, together
+from forgepool.orchestrator.telling import held_words, sentence, together
 
 
 def gate_sentence(event: e.Event, state: State) -> str | None:

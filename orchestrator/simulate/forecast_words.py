@@ -7,11 +7,11 @@ from typing import get_args
 
 from forgepool.orchestrator.bill import usd_words
 from forgepool.orchestrator.course import Course
+from forgepool.orchestrator.proofs import counted
 from forgepool.orchestrator.simulate.bounds import Bounds, By
 from forgepool.orchestrator.simulate.fitted import Fit, Kind
 from forgepool.orchestrator.simulate.forecast import Forecast, Grounds, Spread, Wanted
 from forgepool.orchestrator.simulate.plan_world import Source
-from forgepool.orchestrator.telling import counted
 
 _FROM: dict[Source, str] = {
     "given": "as given",

@@ -6,10 +6,10 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.dispatch import author_in
 from forgepool.orchestrator.earlier_landings import work_of
 from forgepool.orchestrator.gatekeeper.submissions import entry_of, tag_text
 from forgepool.orchestrator.hub import CannotRun
+from forgepool.orchestrator.proofs import author_in
 from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_state import TaskState
 from forgepool.orchestrator.through.cards import written

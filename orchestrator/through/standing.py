@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from forgepool.orchestrator.plan import Plan
+from forgepool.orchestrator.proofs import counted
 from forgepool.orchestrator.state import State
 from forgepool.orchestrator.task_state import TERMINAL, TaskState
-from forgepool.orchestrator.telling import counted
 from forgepool.supervisor.messages import ReviewPolicy
 
 

@@ -13,8 +13,7 @@ from forgepool.supervisor.checks.failures import missing_program
 from forgepool.supervisor.checks.lines import Line, lines_of
 from forgepool.supervisor.checks.running import Tried
 from forgepool.supervisor.checks.runs import Runs, is_green
-from forgepool.supervisor.definitions import CheckDefinition, voting
-from forgepool.supervisor.demands import NotConfigured
+from forgepool.supervisor.definitions import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
 from forgepool.supervisor.results.judging import judge
 from forgepool.supervisor.verdicts import base_red

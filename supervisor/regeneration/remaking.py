@@ -19,8 +19,7 @@ from typing import NoReturn
 from forgepool.supervisor.checks.failures import missing_program, said, untold
 from forgepool.supervisor.checks.running import Place
 from forgepool.supervisor.checks.runs import Untold
-from forgepool.supervisor.definitions import RegenerateDefinition
-from forgepool.supervisor.demands import NotConfigured
+from forgepool.supervisor.definitions import NotConfigured, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure, Train
 from forgepool.supervisor.regeneration.kept import Kept
 from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files

@@ -13,7 +13,8 @@ from typing import assert_never
 
 from forgepool.supervisor.checks.running import Place
 from forgepool.supervisor.checks.runs import Untold
-from forgepool.supervisor.demands import NotConfigured, independence_of, regenerated
+from forgepool.supervisor.definitions import NotConfigured
+from forgepool.supervisor.demands import independence_of, regenerated
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate import Stop, entries_in, taken_out
 from forgepool.supervisor.messages import Review, ReviewRequest

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import one_line
-from forgepool.workers.exchanges import Exchange, exchanges, iterations, normal_path, text_argument, under_way
+from forgepool.workers.context.traces import normal_path
+from forgepool.workers.exchanges import Exchange, exchanges, iterations, text_argument, under_way
 from forgepool.workers.transcript import Entry
 
 _NUMBERED = re.compile(r" *(\d+)\t")

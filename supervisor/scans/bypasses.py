@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 RULE = "type-bypass"
-RULES = {RULE: "An added line silences a type checker or a linter: `# type: ignore`, `as any`, `@ts-ignore`, ..."}
 
 _MOST = 500
 _LOOKED_AT = 2_000

@@ -19,7 +19,6 @@ from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.worktrees.diff import FileDiff, contents
 
 _RULE = "gate-settings"
-RULES = {_RULE: "A setting is changed that says how tests or linters are run, or a hook of pytest."}
 _WHOLE = re.compile(
     r"""\.?pytest\.(ini|toml) | \.?ruff\.toml | \.?mypy\.ini | \.flake8 | \.?pylintrc(\.toml)? | \.coveragerc
     | \.?bandit(\.ya?ml)? | (based)?pyrightconfig\.json | \.importlinter | \.isort\.cfg | \.pycodestyle | \.pydocstyle

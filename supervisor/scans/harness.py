@@ -19,8 +19,6 @@ from forgepool.supervisor.scans.program import Oddity, Program, programs
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.veils import veiled
 
-RULES = {"harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it."}
-
 
 def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
     """Findings `harness`."""

@@ -18,9 +18,6 @@ from forgepool.supervisor.scans.subject import Subject, finding, lighter
 from forgepool.worktrees.diff import FileDiff, Line
 
 RULE = "reviewer-instructions"
-RULES = {
-    RULE: "Added text gives orders to a reviewer or a model: to ignore its instructions, to approve, to stay silent."
-}
 
 _WINDOW = 1_500
 _OVER = 300

@@ -25,10 +25,6 @@ from forgepool.worktrees.diff import FileDiff, Line
 
 RULE = "letters"
 UNREADABLE = "unreadable"
-RULES = {
-    RULE: "Added text or a name reads otherwise than it runs: bidirectional controls, invisible or look-alike letters.",
-    UNREADABLE: "Code that nobody sees in a diff: binary, too large, too much for its grammar, or far behind blanks.",
-}
 
 _MOST = 200
 _FAR = re.compile(r"\S[ \t]{120,}\S")

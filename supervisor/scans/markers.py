@@ -9,7 +9,6 @@ from forgepool.supervisor.scans.grammar import Source
 from forgepool.supervisor.scans.subject import Subject, finding
 
 RULE = "conflict-marker"
-RULES = {RULE: "An added line is a marker that a merge with conflicts leaves behind."}
 
 _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
 _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc", ".patch", ".diff", ".orig")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 RULE = "placeholder"
-RULES = {RULE: "Added code that stands in for work still to be done: TODO comments, 'not implemented', stub bodies."}
 
 _MOST = 200
 """Nodes of one file that are looked at; more of them are more of the same."""

@@ -50,8 +50,6 @@ _MANIFESTS = ("pyproject.toml", "package.json", "setup.py", "setup.cfg", "requir
 """One of these is that of a lock file nobody has heard of."""
 _REQUIREMENTS = re.compile(r"(.*[-_.])?(requirements|constraints)([-_.].*)?\.txt")
 
-RULES = {"protected-path": "A path is changed that runs or judges changes, or pins what is installed."}
-
 
 def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
     """Findings `protected-path`: they block, save of a lock file that is changed with its manifest."""

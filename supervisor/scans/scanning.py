@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from forgepool.supervisor.definitions import CheckDefinition, ScanRules
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scan_rules import OF_THE_GATE
 from forgepool.supervisor.scans import (
     bypasses,
     gate_settings,
@@ -33,10 +34,6 @@ from forgepool.worktrees.git import CommitId, Git, TreeId
 MOST_OF_A_RULE = 20
 """Findings that are told of one rule and weight; one more says how many there are besides."""
 
-_OF_CONTENT = (letters, secrets, markers, instructions, placeholders, bypasses)
-_OF_THE_GATE = (shape, sizes, protection, gate_settings, tampering, harness)
-RULES: dict[str, str] = {name: said for module in (*_OF_CONTENT, *_OF_THE_GATE) for name, said in module.RULES.items()}
-"""Every rule's name, and in one sentence what it finds."""
 OF_PATHS = ("protected-path", "outside-lock")
 """Rules about files as such, whatever is in them."""
 LIMITS = ("empty-change", sizes.RULE)
@@ -47,10 +44,9 @@ _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
 def leave_for(findings: Iterable[ScanFinding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What a person would have to say to let these through: paths that may be changed, and rules to be waived."""
-    of_paths = {name for module in _OF_THE_GATE for name in module.RULES}
     paths, rules = dict[str, None](), dict[str, None]()
     for each in findings:
-        if each.rule in of_paths and each.path:
+        if each.rule in OF_THE_GATE and each.path:
             paths[each.path] = None
         else:
             rules[each.rule] = None

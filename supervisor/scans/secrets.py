@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
 
 RULE = "secret"
-RULES = {RULE: "An added line holds what looks like a key, a token or a password. It is told without showing it."}
 
 HIDDEN = "[secret hidden]"
 

@@ -29,17 +29,6 @@ _WHOLE = "."
 """The path of what concerns the change as a whole."""
 
 
-RULES = {
-    "shrinkage": "The tree lost a twentieth of its files, or they were emptied.",
-    "outside-lock": "A path is changed that the task does not hold.",
-    "mode-change": "A file became executable, a link or a submodule, or a link leads out of the tree.",
-    "claimed-unchanged": "A path that was to be changed is not.",
-    "empty-change": "Nothing differs from the target.",
-    "claimed-commit": "The agent names a commit that is not there.",
-    "claimed-work": "A commit's message says that a plan's task has landed with it.",
-}
-
-
 def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
     """
     Findings `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change`, `claimed-commit`,

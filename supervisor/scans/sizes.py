@@ -12,7 +12,6 @@ from forgepool.supervisor.scans.permits import granted
 from forgepool.supervisor.scans.subject import Subject, finding
 
 RULE = "file-size"
-RULES = {RULE: "A file is larger than `max_file_mb` allows."}
 _MEGABYTE = 1_000_000
 _SUBMODULE = "160000"
 

@@ -24,15 +24,6 @@ from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.vanishing import scan_gone
 from forgepool.worktrees.diff import FileDiff, contents
 
-RULES = {
-    "test-removed": "A test is gone: deleted, emptied of its name, or moved to where no runner finds it.",
-    "test-skipped": "A test is skipped, expected to fail, deselected, or others are skipped for its sake.",
-    "test-tautology": "An assertion holds in any case, or what it raises is caught, or a test has none left.",
-    "assertion-removed": "A test asserts less than before, or less exactly, or is run with fewer cases.",
-    "expected-edited": "What a test expects was changed.",
-    "test-outside": "A test that was there is edited by a task that does not declare it.",
-    "test-unread": "Tests were changed that are too large, or nested too deeply, to be compared.",
-}
 _KINDS = {
     "removed": ("assertion-removed", "the test asserts less than before; keep the assertion, or say why it must go"),
     "row_removed": ("assertion-removed", "the test is run with fewer cases than before; keep them"),

@@ -14,7 +14,7 @@ import pytest
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
-from forgepool.supervisor.scans.scanning import RULES
+from forgepool.supervisor.scan_rules import RULES
 
 GATE = """\
 version: 1

@@ -10,7 +10,7 @@ from forgepool.orchestrator.entries import Gate, Wave
 from forgepool.orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.refusals import unreviewable
 from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.supervisor.scans.scanning import RULES
+from forgepool.supervisor.scan_rules import RULES
 from forgepool.workers.messages import Limits
 from forgepool.workers.mistakes import DocumentWrong
 from forgepool.workers.settings import Settings

@@ -10,7 +10,7 @@ from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.gate import examine
 from forgepool.supervisor.lander import land
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
-from forgepool.supervisor.scans.scanning import RULES
+from forgepool.supervisor.scan_rules import RULES
 from forgepool.workers.settings import Settings
 from forgepool.worktrees.mirror import Mirror, open_mirror
 

@@ -4,8 +4,8 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.checks.certificates import counted
-from forgepool.supervisor.definitions import CheckDefinition, read_gate_file
-from forgepool.supervisor.demands import NotConfigured, demands_of
+from forgepool.supervisor.definitions import CheckDefinition, NotConfigured, read_gate_file
+from forgepool.supervisor.demands import demands_of
 from forgepool.supervisor.lanes import Lanes, TargetLanes
 from forgepool.workers.mistakes import DocumentWrong
 

@@ -16,8 +16,7 @@ from forgepool.workers.context.shell.programs import COMPARING, MATCHING, action
 from forgepool.workers.context.shell.reading import reads
 from forgepool.workers.context.shell.snippets import patch_writes, python_writes
 from forgepool.workers.context.shell.writing import carried_out, changes, redirected, writes
-from forgepool.workers.context.traces import Action, Read, Write
-from forgepool.workers.exchanges import normal_path
+from forgepool.workers.context.traces import Action, Read, Write, normal_path
 from forgepool.workers.policy.shell.refusal import Refusal
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")

@@ -1,6 +1,7 @@
 """What an exchange leaves behind: which lines of which files were shown, which files were written."""
 
 import fnmatch
+import posixpath
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,3 +50,10 @@ def touches(write: Write, path: str) -> bool:
     if write.path in (path, ".") or path.startswith(f"{write.path}/"):
         return True
     return any(mark in write.path for mark in "*?[") and fnmatch.fnmatchcase(path, write.path)
+
+
+def normal_path(path: str, root: str = "") -> str:
+    """One spelling for one file: `./a//b/../c.py` and `<root>/a/c.py` are `a/c.py`. Links are not followed."""
+    plain = posixpath.normpath(path.strip()) if path.strip() else ""
+    inside = f"{root.rstrip('/')}/"
+    return plain.removeprefix(inside) if root else plain

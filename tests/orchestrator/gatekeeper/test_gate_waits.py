@@ -7,7 +7,6 @@ from gate_world import RUN, after, commit, decided, green, landing, opened, subm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.dispatch import author_in
 from forgepool.orchestrator.events import (
     CheckAnswered,
     CheckCancelled,
@@ -28,6 +27,7 @@ from forgepool.orchestrator.gatekeeper.serving import gate_name
 from forgepool.orchestrator.gatekeeper.submissions import earlier_name, entry_name
 from forgepool.orchestrator.hub import CannotRun
 from forgepool.orchestrator.loop import Wishes
+from forgepool.orchestrator.proofs import author_in
 from forgepool.orchestrator.runs import KeptRun, Options
 from forgepool.orchestrator.session import resume_run
 from forgepool.supervisor.messages import CheckResult

@@ -8,8 +8,9 @@ import pytest
 from stories import PARTS, Stage, story
 
 from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.scan_rules import RULES
 from forgepool.supervisor.scans import secrets
-from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, RULES, kept_out, scan
+from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, kept_out, scan
 from forgepool.workers.mistakes import nearest
 
 _HERE = Path(__file__).parent
