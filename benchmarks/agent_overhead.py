@@ -18,22 +18,30 @@ import tempfile
 import time
 from pathlib import Path
 
+from forgepool.workers.agents.builtin.loop import Brief, Talk
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    Entry,
+    Finished,
+    Said,
+    Started,
+    Transcript,
+    read_transcript,
+)
+from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 from forgepool.workers.llm.provider import Request
 from forgepool.workers.llm.scripted import ScriptedModel
-from forgepool.workers.loop import Brief, Talk
-from forgepool.workers.messages import Limits, ScriptedAgent, WorkOrder
-from forgepool.workers.meter import Meter
-from forgepool.workers.orders import carry_out
-from forgepool.workers.sandbox.background import Background
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.settings import Settings
-from forgepool.workers.tools.endings import finish_tool
+from forgepool.workers.order.run_order import carry_out
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.orders import Limits, ScriptedAgent, WorkOrder
+from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.tool import carry_out as carry_out_call
 from forgepool.workers.tools.toolset import working
+from forgepool.workers.tools.turns.endings import finish_tool
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.transcript import Answered, Entry, Finished, Said, Started, Transcript, read_transcript
 
 FILES = 40
 
@@ -161,7 +169,7 @@ def import_s() -> float:
     took = []
     for _ in range(3):
         began = time.monotonic()
-        subprocess.run([sys.executable, "-c", f"import forgepool.workers.host, {names}"], check=True)
+        subprocess.run([sys.executable, "-c", f"import forgepool.workers.queue.host, {names}"], check=True)
         took.append(time.monotonic() - began)
     return min(took)
 

@@ -46,11 +46,11 @@ from branches_kit import (
     said_by_git,
 )
 
-from forgepool.orchestrator.cli.terminal import out
-from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, standings
-from forgepool.orchestrator.gatekeeper.serving import gate_name
-from forgepool.orchestrator.gatekeeper.view import View
-from forgepool.orchestrator.journal import JournalUnreadable
+from forgepool.orchestrator.cli.output.terminal import out
+from forgepool.orchestrator.journal.store import JournalUnreadable
+from forgepool.orchestrator.merge_queue.serve.serve import gate_name
+from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.reports.queue_status import EntryStanding, standings
 
 Queue = Callable[[Ground, Path], Ended]
 PATIENCE_S = 1200.0

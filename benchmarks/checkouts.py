@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from forgepool.worktrees.checkout import lease_checkout
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, Git
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.checkouts.checkout import lease_checkout
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 CHANGED, UNTRACKED = 20, 100
 

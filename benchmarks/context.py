@@ -19,7 +19,7 @@ import context_building
 import context_families
 import context_why
 
-from forgepool.orchestrator.cli.context import replay
+from forgepool.orchestrator.cli.tools.context import replay
 from forgepool.workers.context.replay.comparison import Case, cases
 from forgepool.workers.context.replay.formats import read_recordings
 

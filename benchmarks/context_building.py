@@ -11,14 +11,14 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.birth import Births, Entering
-from forgepool.workers.context.calls import asked
-from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.edits.state import Moment, Profile, Question, Reply
+from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.replay.simulation import shown_from
 from forgepool.workers.context.replay.summaries import summary
-from forgepool.workers.context.state import Moment, Profile, Question, Reply
-from forgepool.workers.context.view import View
+from forgepool.workers.context.shorten.new_results import Births, Entering
+from forgepool.workers.context.view.view import View
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 FILES = 40

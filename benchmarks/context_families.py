@@ -12,20 +12,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 
-from forgepool.workers.context.birth import Birth
-from forgepool.workers.context.profiles.clear import Clear
-from forgepool.workers.context.profiles.compact import Compact
-from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.profiles.comparators.clear import Clear
+from forgepool.workers.context.profiles.comparators.compact import Compact
+from forgepool.workers.context.profiles.comparators.condenser import Condenser
 from forgepool.workers.context.profiles.forge import Forge
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger import Ledger
+from forgepool.workers.context.profiles.ledger.ledger import Ledger
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace import Pace
-from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.replay.comparison import Case
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.simulation import WINDOW_TOKENS, Outcome, Terms, simulate
-from forgepool.workers.context.state import Profile
+from forgepool.workers.context.shorten.new_results import Birth
 
 CAPS = (2.0, 3.5, 6.0, 9.0)
 TRIGGERS = (8_000, 12_000, 16_000, 24_000, 32_000, 48_000)

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.context.birth import Birth
-from forgepool.workers.context.masks import masked, seen, text_of
-from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.edits.masks import masked, seen, text_of
+from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.profiles.ledger.ledger import variant
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.replay.comparison import Case, Row
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
-from forgepool.workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.shorten.new_results import Birth
 
 PLOTTED = {
     "evicting before every call": "#c0392b",

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from forgepool.orchestrator import runs
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
     EntrySubmitted,
@@ -30,11 +30,11 @@ from forgepool.orchestrator.events import (
     MessageTaken,
     RunStarted,
 )
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.runs import Options
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run.folder import Options
 from forgepool.supervisor.messages import Certificate, CheckResult, Landing
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 _RUN = "gate-main-bench"
 _LEFT = 200

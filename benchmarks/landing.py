@@ -16,12 +16,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from forgepool.supervisor.gate.check_entry import examine
+from forgepool.supervisor.gate.land import land
+
 # This folder is first on the path of a script, and a file in it has a package's name.
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.supervisor.gate import examine
-from forgepool.supervisor.lander import land
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Author, CheckRequest, EntryRef, LandRequest
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 CHECK = CheckDefinition(name="nothing", run="true", waive=("cannot_fail",))
 ME = ("-c", "user.name=B", "-c", "user.email=b@localhost", "-c", "gc.auto=0")

@@ -12,13 +12,13 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from forgepool.orchestrator.cli.terminal import out, table
-from forgepool.orchestrator.simulate.numbers import Numbers, play
-from forgepool.orchestrator.simulate.policies import POLICIES
-from forgepool.orchestrator.simulate.world import Terms, World
-from forgepool.supervisor.train.line import Line
+from forgepool.orchestrator.cli.output.terminal import out, table
+from forgepool.orchestrator.simulate.queue.numbers import Numbers, play
+from forgepool.orchestrator.simulate.queue.policies import POLICIES
+from forgepool.orchestrator.simulate.queue.world import Terms, World
 from forgepool.supervisor.train.model import Cancel, Couple, Entry, Policy, Scopes, Snapshot, Start, Trial
 from forgepool.supervisor.train.plan import plan
+from forgepool.supervisor.train.queue import Line
 
 CELLS = {
     "1 worker, 3/h": Terms(workers=1, rate_h=3, changes=300),

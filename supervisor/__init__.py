@@ -11,16 +11,17 @@ commit, and puts it through three stages, each reached only by what the one befo
    private folders of its own, unless it says by `uses` that it needs what another one leaves (`checks`). What a run
    shows is judged against the same check on the tip (`results`).
 3. The same checks once more with the target's own version of the tests and settings that the entry changes
-   (`results.protected`).
+   (`supervisor.checks.results.protected`).
 
-A green check earns a **certificate** (`checks.certificates`): this check, as defined, in this environment, was green on
-these inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`) composes again,
-wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the target
-(`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice impossible.
+A green check earns a **certificate** (`supervisor.checks.certificates`): this check, as defined, in this environment,
+was green on these inputs. A **review** (`review`) is asked for by a message of its own. The **lander** (`lander`)
+composes again, wants a valid certificate of every check, and an approval where review is wanted, by the plan or by the
+target (`approvals`); it moves the target by compare-and-swap, together with a **marker** that makes landing twice
+impossible.
 
-A check may have no vote: then it is run and told where all others are green, and asked for nothing (`checks.advice`).
-Files that commands make of others (`regenerate` in the gate file) are made anew while entries are composed, once, and
-kept in the hub for all who compose the same (`regeneration`).
+A check may have no vote: then it is run and told where all others are green, and asked for nothing
+(`supervisor.checks.non_voting`). Files that commands make of others (`regenerate` in the gate file) are made anew
+while entries are composed, once, and kept in the hub for all who compose the same (`regeneration`).
 
 Several entries may be composed at once, of which the first are only assumed to land (`ahead`): nothing is asked about
 them, and what is red behind them decides about nobody. Which to try on top of which is planned by the **train**
@@ -33,8 +34,8 @@ second time; the tip is red only when it was red twice. Where tests are known by
 as well stand in nobody's way. Where an entry is green alone and red on the tip, `blame` finds the landing it does not
 go together with; conflicts name theirs as well. Without entries the whole set is run on the tip.
 
-What checks said is remembered on the host (`checks.store`): green on the same inputs is not run again, and the tip
-that has just landed is known already. Red is always run, and turned green by nothing but itself.
+What checks said is remembered on the host (`supervisor.checks.store`): green on the same inputs is not run again, and
+the tip that has just landed is known already. Red is always run, and turned green by nothing but itself.
 
 Why not check the candidate's own commit: it was made on a base that is no longer the tip. Two changes that are
 green alone may be red together, and only the composed tree shows it.

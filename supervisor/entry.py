@@ -17,11 +17,11 @@ from forgepool.supervisor.messages import (
     ReviewRequest,
     Train,
 )
-from forgepool.workers.answers import tell
-from forgepool.workers.delivery import Delivery, Failed, deliver
-from forgepool.workers.messages import Message
-from forgepool.workers.settings import Settings
-from forgepool.workers.wire import BrokerAway, app, connect
+from forgepool.workers.queue.broker import BrokerAway, app, connect
+from forgepool.workers.queue.consumer import Delivery, Failed, deliver
+from forgepool.workers.queue.replies import tell
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.settings import Settings
 
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
@@ -29,7 +29,7 @@ def check(encoded: str) -> None:
     request = CheckRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from forgepool.supervisor.gate import examine
+        from forgepool.supervisor.gate.check_entry import examine
 
         return examine(request, Settings(), stop=stop, doubt=lambda: _tell_doubt(request))
 
@@ -58,7 +58,7 @@ def review(encoded: str) -> None:
     request = ReviewRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from forgepool.supervisor.review.conducting import conduct
+        from forgepool.supervisor.review.run_review import conduct
 
         return conduct(request, Settings(), stop=stop)
 
@@ -70,7 +70,7 @@ def review(encoded: str) -> None:
 
 def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
     """The answer where a review broke off for a reason that nobody has thought of; what it has used is told still."""
-    from forgepool.supervisor.review.conducting import spent_on
+    from forgepool.supervisor.review.run_review import spent_on
 
     return Review(
         request_id=request.request_id,
@@ -87,7 +87,7 @@ def land(encoded: str) -> None:
     request = LandRequest.model_validate_json(encoded)
 
     def work(stop: Callable[[], bool]) -> Message:
-        from forgepool.supervisor.lander import land as move
+        from forgepool.supervisor.gate.land import land as move
 
         return move(request, Settings(), stop=stop)
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.messages import Message
+from forgepool.workers.schema.orders import Message
 
 Weight = Literal["blocks", "attention", "note"]
 """

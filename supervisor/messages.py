@@ -5,10 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold
-from forgepool.workers.messages import Limits, Message, Spent
-from forgepool.workers.sandbox.confinement import Level
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.orders import Limits, Message, Spent
 
 LandingStyle = Literal["merge", "squash", "rebase"]
 PERSON = "person"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 import forgepool.supervisor  # noqa: F401  # first, or the folder of its tests would be taken for it
-from forgepool.orchestrator.embedded import NoRedis, redis_binary
-from forgepool.workers.settings import Settings
-from forgepool.workers.wire import Redis, connect
+from forgepool.orchestrator.launch.embedded import NoRedis, redis_binary
+from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.schema.settings import Settings
 
 # Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
 sys.path.append(str(Path(__file__).parent))

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from forgepool.workers.sandbox import service
-from forgepool.workers.sandbox.service import Service
-from forgepool.workers.settings import whole_environment
-from forgepool.workers.wire import BrokerRefused, connect, ping
+from forgepool.workers.queue.broker import BrokerRefused, connect, ping
+from forgepool.workers.sandbox.run import service
+from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.schema.settings import whole_environment
 
 _START_S = 15.0
 

@@ -11,8 +11,8 @@ import pytest
 import warm
 import yaml
 
-from forgepool.workers.settings import Settings
-from forgepool.workers.wire import QUEUES
+from forgepool.workers.queue.broker import QUEUES
+from forgepool.workers.schema.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -105,15 +105,15 @@ def banned(code: str, place: str) -> bool:
 
 
 IMPORTS = [
-    ("import git\n", "worktrees/git.py"),
-    ("from git.cmd import Git\n", "worktrees/git.py"),
-    ("import subprocess\n", "workers/sandbox/process.py"),
-    ("from subprocess import run\n", "workers/sandbox/process.py"),
-    ("import redis\n", "workers/wire.py"),
-    ("import celery\n", "workers/wire.py"),
-    ("import os\n\nprint(os.environ)\n", "workers/settings.py"),
-    ("import os\n\nprint(os.getenv('HOME'))\n", "workers/settings.py"),
-    ("from os import environ\n", "workers/settings.py"),
+    ("import git\n", "worktrees/git/git.py"),
+    ("from git.cmd import Git\n", "worktrees/git/git.py"),
+    ("import subprocess\n", "workers/sandbox/run/process.py"),
+    ("from subprocess import run\n", "workers/sandbox/run/process.py"),
+    ("import redis\n", "workers/queue/broker.py"),
+    ("import celery\n", "workers/queue/broker.py"),
+    ("import os\n\nprint(os.environ)\n", "workers/schema/settings.py"),
+    ("import os\n\nprint(os.getenv('HOME'))\n", "workers/schema/settings.py"),
+    ("from os import environ\n", "workers/schema/settings.py"),
 ]
 
 
@@ -163,9 +163,10 @@ def test_no_two_modules_that_tests_import_have_one_name() -> None:
 _IMPORTED = """
 import sys, importlib
 for name in (
-    "forgepool.orchestrator.cli", "forgepool.workers.entry", "forgepool.supervisor.entry",
-    "forgepool.workers.llm.anthropic", "forgepool.workers.llm.openai_chat",
-    "forgepool.workers.mcp.session", "forgepool.workers.lsp.conversation", "kombu.transport.redis", "celery.bin.celery",
+    "forgepool.orchestrator.cli", "forgepool.workers.order.entry", "forgepool.supervisor.entry",
+    "forgepool.workers.llm.wires.anthropic", "forgepool.workers.llm.wires.openai_chat",
+    "forgepool.workers.tools.mcp.session", "forgepool.workers.tools.lsp.conversation",
+    "kombu.transport.redis", "celery.bin.celery",
 ):
     importlib.import_module(name)
 print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})))

@@ -8,7 +8,7 @@ import typer
 from typer._click.exceptions import NoArgsIsHelpError, UsageError  # typer carries its own click
 
 from forgepool.orchestrator.cli.commands import START, AllCommands, usage_sentence
-from forgepool.orchestrator.cli.say import complain, hush, say
+from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.worktrees.errors import InfrastructureError, UserError
 
 WRONG, INFRASTRUCTURE, INTERRUPTED = 2, 3, 130
@@ -40,7 +40,7 @@ def _forgepool(
     if context.invoked_subcommand is None:
         say(START)
         return
-    from forgepool.workers.logs import log_to_stderr
+    from forgepool.workers.schema.logs import log_to_stderr
 
     log_to_stderr()
 
@@ -78,6 +78,6 @@ def _complain_of(failure: Exception) -> int:
         case InfrastructureError():
             return complain(str(failure), INFRASTRUCTURE)
         case _:
-            from forgepool.orchestrator.cli.unforeseen import sentence_and_status
+            from forgepool.orchestrator.cli.output.failures import sentence_and_status
 
             return complain(*sentence_and_status(failure))

@@ -20,19 +20,19 @@ from typing import Annotated
 import typer
 
 from forgepool import orchestrator
-from forgepool.orchestrator.cli.live import Display, display
-from forgepool.orchestrator.cli.outcome import exit_status, tell_outcome
-from forgepool.orchestrator.cli.running import heard, listen_to_ctrl_c
-from forgepool.orchestrator.cli.say import complain, say
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.hub import CannotRun, open_hub, read_plan
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.session import start_run
-from forgepool.orchestrator.state import State
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.process import Command, run, shell
-from forgepool.workers.settings import Settings, programs_folder, put_first_on_path, whole_environment
-from forgepool.worktrees.git import Git
+from forgepool.orchestrator.cli.output.live import Display, display
+from forgepool.orchestrator.cli.output.outcome import exit_status, tell_outcome
+from forgepool.orchestrator.cli.output.say import complain, say
+from forgepool.orchestrator.cli.run.running import heard, listen_to_ctrl_c
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.launch.session import start_run
+from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
+from forgepool.orchestrator.state.run import State
+from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.settings import Settings, programs_folder, put_first_on_path, whole_environment
+from forgepool.worktrees.git.git import Git
 
 _PLAN = "inventory-plan.yaml"
 _VICTIM = "hash-seed-audit"

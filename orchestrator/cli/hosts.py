@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.running import Sandbox, settings_with
-from forgepool.orchestrator.cli.say import say, say_json
-from forgepool.orchestrator.doctor import examine
-from forgepool.workers import wire
-from forgepool.workers.host import Post, serve
-from forgepool.workers.sandbox.confinement import LEVEL_WORDS
-from forgepool.workers.sandbox.layers import chosen
-from forgepool.worktrees.git import MINIMUM, git_version
+from forgepool.orchestrator.cli.output.say import say, say_json
+from forgepool.orchestrator.cli.run.running import Sandbox, settings_with
+from forgepool.orchestrator.launch.machine.doctor import examine
+from forgepool.workers.queue import broker as wire
+from forgepool.workers.queue.host import Post, serve
+from forgepool.workers.sandbox.order.layers import chosen
+from forgepool.workers.schema.confinement import LEVEL_WORDS
+from forgepool.worktrees.git.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join(wire.QUEUES)
 Concurrency = Annotated[

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.base import exit_status_of_base, interruptible, tell_base
-from forgepool.orchestrator.cli.say import complain, say, say_json
-from forgepool.orchestrator.commits import Repository, brought, open_both, open_repository
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.preflight import check_tip, lacking_tools
-from forgepool.orchestrator.refusals import only_family
-from forgepool.supervisor.definitions import ReviewWord, read_gate_file
-from forgepool.supervisor.demands import GATE_FILE
-from forgepool.supervisor.detected.projects import detect
-from forgepool.supervisor.detected.proposals import EXAMPLE, Detected, committed, gate_file
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.run.target_check import exit_status_of_base, interruptible, tell_base
+from forgepool.orchestrator.launch.commits import Repository, brought, open_both, open_repository
+from forgepool.orchestrator.launch.preflight import check_tip, lacking_tools
+from forgepool.orchestrator.launch.prerequisites import only_family
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.supervisor.detection.projects import detect
+from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, committed, gate_file
+from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.supervisor.gate_file.document import ReviewWord, read_gate_file
 from forgepool.supervisor.messages import CheckResult
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 _NOTHING = 1
 _REVIEWS: dict[ReviewWord, str] = {

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.say import say, say_json
-from forgepool.orchestrator.cli.terminal import print_table
-from forgepool.workers.llm.open import keys_present
-from forgepool.workers.llm.prices import tariff
-from forgepool.workers.llm.router import Candidate, candidates
-from forgepool.workers.llm.table import Account, Route, Table, read_table
-from forgepool.workers.settings import Settings, secret
+from forgepool.orchestrator.cli.output.say import say, say_json
+from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.workers.llm.routing.open import keys_present
+from forgepool.workers.llm.routing.prices import tariff
+from forgepool.workers.llm.routing.router import Candidate, candidates
+from forgepool.workers.llm.routing.table import Account, Route, Table, read_table
+from forgepool.workers.schema.settings import Settings, secret
 
 
 def register(app: typer.Typer) -> None:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate
-from forgepool.workers.globs import parse
-from forgepool.workers.kept_folders import environment_fingerprint
-from forgepool.workers.sandbox.confinement import Level
-from forgepool.workers.settings import inherited_environment
-from forgepool.worktrees.git import Git, TreeId
+from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.globs import parse
+from forgepool.workers.schema.settings import inherited_environment
+from forgepool.workers.workspace.dependency_cache import environment_fingerprint
+from forgepool.worktrees.git.git import Git, TreeId
 
 _NO_SAY = frozenset({"cost_s", "voting"})
 """What of a definition says nothing about what is run."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 
 Cost = Callable[[CheckDefinition], float | None]
 """Seconds that a check took when it was last run; None where that is not known."""

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from forgepool.supervisor.checks.running import Place, benched
-from forgepool.workers.requirements import Requirement
-from forgepool.workers.sandbox.process import Command, run, shell
-from forgepool.worktrees.git import CommitId
+from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.shell.requirements import Requirement
+from forgepool.worktrees.git.git import CommitId
 
 _TIMEOUT_S = 60.0
 _FINDS_MODULE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"

@@ -17,23 +17,23 @@ from typing import Literal
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, environment
 from forgepool.supervisor.checks.lines import lines_of
+from forgepool.supervisor.checks.results.evidence import of_asked
+from forgepool.supervisor.checks.results.judging import Ran
+from forgepool.supervisor.checks.results.reports import ask
 from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate, CheckFailure
-from forgepool.supervisor.results.evidence import of_asked
-from forgepool.supervisor.results.judging import Ran
-from forgepool.supervisor.results.reports import ask
-from forgepool.workers.package_access import lent_by, unlent
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.layers import chosen
-from forgepool.workers.sandbox.private import let_out, private
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
-from forgepool.workers.sandbox.shelter import Shelter
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.checkout import lease_checkout
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror
+from forgepool.workers.sandbox.network.package_access import lent_by, unlent
+from forgepool.workers.sandbox.order.layers import chosen
+from forgepool.workers.sandbox.order.private_dirs import let_out, private
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.checkouts.checkout import lease_checkout
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror
 
 Stop = Callable[[], bool]
 _SHOWN = 5

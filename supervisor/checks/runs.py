@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.supervisor.checks.certificates import Inputs, certificate_key, definition_digest
-from forgepool.supervisor.checks.failures import untold
 from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.results.failures import untold
+from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.running import Place, Tried, label_of, run_line
 from forgepool.supervisor.checks.store import Said, Store
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.supervisor.results.judging import Ran
-from forgepool.worktrees.compose import Regeneration
-from forgepool.worktrees.git import CommitId
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.worktrees.commits.compose import Regeneration
+from forgepool.worktrees.git.git import CommitId
 
 
 class Untold(Exception):

@@ -1,5 +1,6 @@
 """
-Set-up commands of checks, and the folders they fill, which are kept and brought in (`workers.kept_folders`).
+Set-up commands of checks, and the folders they fill, which are kept and brought in
+(`workers.workspace.dependency_cache`).
 
 The set-up is run on the tip's files, before the commit that is to be checked is laid out in the same folder, and of
 that run alone folders are kept. So no candidate can put anything into what the next one is checked with. A commit whose
@@ -15,18 +16,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckFailure
-from forgepool.workers.kept_folders import Mount, Mounting, bring_in, copy_in, keep, lacking_keys, store_of
-from forgepool.workers.messages import Setup
-from forgepool.workers.package_access import PackageAccess
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.private import Private, let_out
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
-from forgepool.worktrees import slots
-from forgepool.worktrees.checkout import Checkout
-from forgepool.worktrees.copies import InTheWay
-from forgepool.worktrees.git import CommitId
+from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.sandbox.order.private_dirs import Private, let_out
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.orders import Setup
+from forgepool.workers.workspace.dependency_cache import (
+    Mount,
+    Mounting,
+    bring_in,
+    copy_in,
+    keep,
+    lacking_keys,
+    store_of,
+)
+from forgepool.worktrees.checkouts import slots
+from forgepool.worktrees.checkouts.checkout import Checkout
+from forgepool.worktrees.checkouts.copies import InTheWay
+from forgepool.worktrees.git.git import CommitId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from forgepool.supervisor.results.judging import Ran
-from forgepool.workers.messages import Message
-from forgepool.workers.sandbox.confinement import Level
+from forgepool.supervisor.checks.results.judging import Ran
+from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.orders import Message
 
 MOST_KEPT = 2_000
 KEPT_S = 14 * 24 * 3600.0

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, red_words
-from forgepool.supervisor.checks.failures import missing_program
 from forgepool.supervisor.checks.lines import Line, line_of, lines_of
+from forgepool.supervisor.checks.results.failures import missing_program
+from forgepool.supervisor.checks.results.judging import Excuse, Judgement, Ran, judge
+from forgepool.supervisor.checks.results.problems import with_names_of
+from forgepool.supervisor.checks.results.protected import Guarded, weigh
 from forgepool.supervisor.checks.running import Tried
 from forgepool.supervisor.checks.runs import Runs, is_green
-from forgepool.supervisor.definitions import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages import Certificate, CheckFailure, Flake
-from forgepool.supervisor.results.judging import Excuse, Judgement, Ran, judge
-from forgepool.supervisor.results.problems import with_names_of
-from forgepool.supervisor.results.protected import Guarded, weigh
-from forgepool.worktrees.diff import renames
-from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.worktrees.commits.diff import renames
+from forgepool.worktrees.git.git import CommitId, TreeId
 
 _LOOPS = 3
 """How often a line is begun anew because a check in it was flaky, before that counts as red."""

@@ -11,11 +11,11 @@ Who asks for no landing (`private`) keeps what was made on this host alone, and 
 import time
 from dataclasses import dataclass, field
 
-from forgepool.workers.refs import made_ref
-from forgepool.worktrees.candidate import write_commit
-from forgepool.worktrees.git import CommitId, TreeId
-from forgepool.worktrees.mirror import Mirror
-from forgepool.worktrees.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.workers.workspace.refs import made_ref
+from forgepool.worktrees.commits.candidate import write_commit
+from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
 
 OWN_KEPT_S = 3 * 24 * 3600.0
 """How long a host keeps what was made for who lands nothing."""

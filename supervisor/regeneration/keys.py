@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 
-from forgepool.supervisor.definitions import RegenerateDefinition
-from forgepool.workers.globs import parse
-from forgepool.worktrees.git import CommitId, Git, TreeId
-from forgepool.worktrees.overlay import files_of
+from forgepool.supervisor.gate_file.document import RegenerateDefinition
+from forgepool.workers.schema.globs import parse
+from forgepool.worktrees.commits.overlay import files_of
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 _FORM = b"regenerate-2\0"
 
@@ -29,7 +29,7 @@ def counts(definition: RegenerateDefinition, path: str) -> bool:
 
 
 def made_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
-    """What of a tree the command makes, as `worktrees.overlay` has files."""
+    """What of a tree the command makes, as `worktrees.commits.overlay` has files."""
     below = _begin(definition.paths)
     return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from forgepool.worktrees.compose import Step
-from forgepool.worktrees.diff import patch_id
-from forgepool.worktrees.git import CommitId, Git, TreeId
-from forgepool.worktrees.overlay import files_of, with_files
+from forgepool.worktrees.commits.compose import Step
+from forgepool.worktrees.commits.diff import patch_id
+from forgepool.worktrees.commits.overlay import files_of, with_files
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 
 def own_patch_id(git: Git, on: CommitId, step: Step) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from forgepool.supervisor.checks.running import Place, benched
 from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
-from forgepool.supervisor.definitions import CheckDefinition, RegenerateDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure
 from forgepool.supervisor.regeneration.keys import made_files
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.private import let_out
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
-from forgepool.worktrees.candidate import write_commit
-from forgepool.worktrees.checkout import Unusable
-from forgepool.worktrees.git import CommitId, TreeId
-from forgepool.worktrees.overlay import tree_with
+from forgepool.workers.sandbox.order.private_dirs import let_out
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.candidate import write_commit
+from forgepool.worktrees.commits.overlay import tree_with
+from forgepool.worktrees.git.git import CommitId, TreeId
 
 
 def make(

@@ -13,8 +13,8 @@ from forgepool.supervisor.messages import ReviewRequest, Sibling
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import Quotation, clipped, one_line, plain
 from forgepool.supervisor.review.wave import wave_card
-from forgepool.worktrees.changes import FileTooLarge, read_file
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.git.git import CommitId, Git
 
 WHOLE_DIFF_CHARACTERS = 60_000
 """Up to which the diff is told whole; of a longer one only what is short, and where the rest lies."""

@@ -16,23 +16,23 @@ from forgepool.supervisor.review.difference import Difference
 from forgepool.supervisor.review.form import VerdictForm, objections, settled
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.reading import reading
-from forgepool.workers.agents.narration import narrated
-from forgepool.workers.context.archive import Archive
-from forgepool.workers.context.live import Context
-from forgepool.workers.context.state import Profile
+from forgepool.workers.agents.briefing.prompts.blocks import prompt
+from forgepool.workers.agents.briefing.skills.library import builtin_skill
+from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
+from forgepool.workers.agents.builtin.permission import Rulings
+from forgepool.workers.agents.render_transcript import narrated
+from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.transcript.entries import Said, Started, Transcript, now
+from forgepool.workers.context.transcript.usage import Meter
+from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.provider import PASSING
-from forgepool.workers.loop import Brief, Outcome, Talk
-from forgepool.workers.messages import Limits, Spent
-from forgepool.workers.meter import Meter
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.prompts.blocks import prompt
-from forgepool.workers.rulings import Rulings
-from forgepool.workers.skills.library import builtin_skill
+from forgepool.workers.schema.orders import Limits, Spent
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading as reading_tools
-from forgepool.workers.tools.verdict import Taken, verdict_tool
+from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.transcript import Said, Started, Transcript, now
 
 MOST_VOIDS = 2
 _TOLD_ONCE = "Mend this, and call it again. The next verdict that does not count ends the review."

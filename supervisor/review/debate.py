@@ -17,8 +17,8 @@ from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.review.brief import Brief
 from forgepool.supervisor.review.conversation import Conversation, Position, Site, conversing
 from forgepool.supervisor.review.panel import Panel
-from forgepool.workers.messages import Limits, Spent
-from forgepool.workers.meter import added
+from forgepool.workers.context.transcript.usage import added
+from forgepool.workers.schema.orders import Limits, Spent
 
 _NEAR = 5
 """Lines between two findings that are taken for one and the same."""

@@ -7,10 +7,10 @@ import math
 import re
 from dataclasses import dataclass
 
-from forgepool.worktrees.changes import FileTooLarge, read_file, tree_paths
-from forgepool.worktrees.compose import Composed
-from forgepool.worktrees.diff import FileDiff, diff_tail, tree_diff
-from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
+from forgepool.worktrees.commits.compose import Composed
+from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 _ALL_OF = 8
 """Changed files up to which all must be read."""

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
-from forgepool.workers.context.traces import normal_path
+from forgepool.workers.shell.purpose.file_access import normal_path
 from forgepool.workers.tools.tool import Arguments
 
 _MOST_CHARACTERS = 4_000

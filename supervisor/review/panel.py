@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from forgepool.supervisor.messages import MODELLESS, Author, ReviewRequest
 from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
-from forgepool.workers.llm.chain import Chain, Contender
-from forgepool.workers.llm.open import open_models
+from forgepool.workers.context.transcript.usage import Price
 from forgepool.workers.llm.provider import Provider
+from forgepool.workers.llm.routing.chain import Chain, Contender
+from forgepool.workers.llm.routing.open import open_models
+from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel, scripts_in
-from forgepool.workers.llm.table import Table
-from forgepool.workers.meter import Price
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 ROUTE = "review"
 """The kind of work whose models review, where the plan names none."""

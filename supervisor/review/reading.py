@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import one_line
-from forgepool.workers.context.traces import normal_path
-from forgepool.workers.exchanges import Exchange, exchanges, iterations, text_argument, under_way
-from forgepool.workers.transcript import Entry
+from forgepool.workers.context.transcript.entries import Entry
+from forgepool.workers.context.transcript.exchanges import Exchange, exchanges, iterations, text_argument, under_way
+from forgepool.workers.shell.purpose.file_access import normal_path
 
 _NUMBERED = re.compile(r" *(\d+)\t")
 _LOOKING = ("read_file", "grep", "glob")

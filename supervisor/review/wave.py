@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
 from forgepool.supervisor.review.quoting import Quotation, clipped, one_line
+from forgepool.supervisor.scans.paths.shape import scan_shape
 from forgepool.supervisor.scans.scanning import subject_of
-from forgepool.supervisor.scans.shape import scan_shape
-from forgepool.worktrees.compose import Composed, Step, tree_of
-from forgepool.worktrees.git import CommitId, Git
-from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.commits.compose import Composed, Step, tree_of
+from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.hub.mirror import Mirror
 
 TASKS_CHARACTERS = 48_000
 """Of all that the tasks' authors were asked to do."""

@@ -7,29 +7,20 @@ Each family of rules is a module beside this one; what a rule is called and what
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from forgepool.supervisor.definitions import CheckDefinition, ScanRules
 from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
+from forgepool.supervisor.gate_file.rules import OF_THE_GATE
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scan_rules import OF_THE_GATE
-from forgepool.supervisor.scans import (
-    bypasses,
-    gate_settings,
-    harness,
-    instructions,
-    letters,
-    markers,
-    placeholders,
-    protection,
-    secrets,
-    shape,
-    sizes,
-    tampering,
-)
-from forgepool.supervisor.scans.grammar import sources
-from forgepool.supervisor.scans.layout import may_be_layout, without_layout
+from forgepool.supervisor.scans.content import bypasses, instructions, markers, placeholders, secrets, sizes
+from forgepool.supervisor.scans.content import unicode as letters
+from forgepool.supervisor.scans.evasion import harness
+from forgepool.supervisor.scans.paths import gate_settings, protection, shape
+from forgepool.supervisor.scans.source.grammar import sources
+from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
 from forgepool.supervisor.scans.subject import Subject, finding, moved_lines, printable
-from forgepool.worktrees.diff import contents, tree_diff, unread_paths
-from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.scans.tests import tampering
+from forgepool.worktrees.commits.diff import contents, tree_diff, unread_paths
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 MOST_OF_A_RULE = 20
 """Findings that are told of one rule and weight; one more says how many there are besides."""

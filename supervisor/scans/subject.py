@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from forgepool.supervisor.definitions import CheckDefinition, PeoplesScans
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.worktrees.diff import FileDiff
-from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.gate_file.document import CheckDefinition, PeoplesScans
+from forgepool.worktrees.commits.diff import FileDiff
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 _SHOWN = 200
 _LESS: dict[Weight, Weight] = {"blocks": "attention", "attention": "note", "note": "note"}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.train.facts import green_prefix
 from forgepool.supervisor.train.layout import Layout, lay_out
-from forgepool.supervisor.train.line import RANK
 from forgepool.supervisor.train.model import Couple, Entry, Policy, Snapshot, shared
 from forgepool.supervisor.train.odds import entry_risk
+from forgepool.supervisor.train.queue import RANK
 
 FIRST = -1
 """The rank of one that was overtaken as often as anybody may be."""

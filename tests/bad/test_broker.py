@@ -9,9 +9,9 @@ import pytest
 from premises import Premises, await_file, await_that
 from servers import RedisServer
 
-from forgepool.orchestrator.embedded import redis_binary
-from forgepool.workers.settings import Settings
-from forgepool.workers.wire import BrokerAway, connect
+from forgepool.orchestrator.launch.embedded import redis_binary
+from forgepool.workers.queue.broker import BrokerAway, connect
+from forgepool.workers.schema.settings import Settings
 
 SIMPLE = {"one": "echo 1 > one.txt"}
 PASSWORD = "open-sesame"

@@ -1,11 +1,11 @@
 """A message that ends every worker that takes it is not sent for ever: in the end a person is asked."""
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import MessageLost, OrderSent, RunStarted, TaskParked
-from forgepool.orchestrator.plan import Plan
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import MessageLost, OrderSent, RunStarted, TaskParked
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES
 
 
 def _course() -> Course:

@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 from projects import PROJECTS, NotHere, Project, open_project
 from tools import TOOLS, edit
 
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 Open = Callable[[str], Project]
 

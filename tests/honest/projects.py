@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import EntryRef
 from forgepool.supervisor.scans.scanning import kept_out, scan, subject_of
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
 
 BUNDLES = ("boltons", "flower", "humanize", "pytest-testmon", "python-slugify", "tomlkit")
 SDISTS: Mapping[str, str] = {

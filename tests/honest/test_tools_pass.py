@@ -7,7 +7,7 @@ import pytest
 from projects import Project, open_folder
 from tools import TOOLS, edit
 
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 pytestmark = pytest.mark.honest
 _RIGHTLY_REFUSED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from projects import Project, run
 
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 _COMMANDS: Mapping[str, str] = {
     "ruff format": "ruff format --isolated .",

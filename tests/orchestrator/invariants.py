@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import assert_never
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
-from forgepool.orchestrator.wave_reviews import unseen
-from forgepool.orchestrator.waves import landed_after, landed_since
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.reviews.post_merge import landed_after, landed_since
+from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
 from forgepool.supervisor.messages import Approval, PersonApproval
 
 Files = frozenset[str]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckSent,
     EntryQueued,
     Event,
@@ -16,11 +16,11 @@ from forgepool.orchestrator.events import (
     ReviewSent,
     RunStarted,
 )
-from forgepool.orchestrator.outstanding import Outstanding
-from forgepool.orchestrator.plan import Need, Plan, Task
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.plan.document import Need, Plan, Task
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
-from forgepool.workers.messages import CommandAgent, Outcome, WorkResult
+from forgepool.workers.schema.orders import CommandAgent, Outcome, WorkResult
 
 RUN = "r-1"
 Verdict = Literal["green", "findings", "red", "conflict", "stale", "base_red", "not_configured", "infrastructure"]

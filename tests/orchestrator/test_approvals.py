@@ -22,10 +22,11 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.approvals import why_not_approve, why_not_reject
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -34,14 +35,13 @@ from forgepool.orchestrator.events import (
     TaskRejected,
     TaskRetried,
 )
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.requests import granted, overtaken
-from forgepool.orchestrator.review_state import ReviewState
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.state.review import ReviewState
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import PersonApproval
-from forgepool.workers.messages import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent
 
 ONE = course(
     task("a", files=["x"], agent=BuiltinAgent(), attempts=1), task("b", "a", files=["y"]), task("c", files=["x"])

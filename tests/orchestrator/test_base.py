@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from plans import RUN, answered, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     GateHalted,
@@ -19,10 +19,10 @@ from forgepool.orchestrator.events import (
     RunStarted,
     WaveSent,
 )
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import CheckFailure, CheckResult
-from forgepool.workers.messages import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent
 
 MODEL = BuiltinAgent()
 

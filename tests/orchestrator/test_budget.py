@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from plans import answered, begun, course, follow, sent, task
 from pydantic import ValidationError
 
-from forgepool.orchestrator.bill import bill, bill_words, budget_words, usd_words
-from forgepool.orchestrator.budget import Budget, Ledger, Reservation, Seen, Use, settled
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import order
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import with_budget
+from forgepool.orchestrator.journal.events import (
     BudgetSet,
     Event,
     MessageLost,
@@ -26,10 +24,12 @@ from forgepool.orchestrator.events import (
     TaskParked,
     TaskRetried,
 )
-from forgepool.orchestrator.requests import with_budget
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.state import State
-from forgepool.workers.messages import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
+from forgepool.orchestrator.plan.budget import Budget, Ledger, Reservation, Seen, Use, settled
+from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words, usd_words
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.state.run import State
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
 
 NO_LIMITS = Limits()
 

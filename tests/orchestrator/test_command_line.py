@@ -13,13 +13,13 @@ from terminal import on_terminal
 
 from forgepool.orchestrator.cli.app import app
 from forgepool.orchestrator.cli.commands import _GROUPS, START
-from forgepool.workers.error_lines import without_escapes
+from forgepool.workers.schema.error_lines import without_escapes
 
 ROOT = Path(__file__).parents[2]
 _PLAIN = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
 _TABLE = """\
-from forgepool.orchestrator.cli.say import say
-from forgepool.orchestrator.cli.terminal import print_table
+from forgepool.orchestrator.cli.output.say import say
+from forgepool.orchestrator.cli.output.terminal import print_table
 why = "check 'test' exited with 1 on the composed tree, failing in tests/test_money.py::test_rounding [a]"
 print_table(("task", "outcome", "why"), [("a-task", "landed", ""), ("another", "failed", why)])
 say("passes", style="green")

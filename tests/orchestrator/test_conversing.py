@@ -11,17 +11,17 @@ import pytest
 import warm
 from plans import RUN, answered, course, sent, task
 
-from forgepool.orchestrator.budget import Budget
-from forgepool.orchestrator.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
-from forgepool.orchestrator.inbox import Request, leave, waiting
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.runs import KeptRun, Options, keep
-from forgepool.orchestrator.session import take_in_late
+from forgepool.orchestrator.journal.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
+from forgepool.orchestrator.journal.inbox import Request, leave, waiting
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.launch.session import take_in_late
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.workers.context.transcript.entries import Answered, Said, Started, Transcript
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.scripted import read_script
-from forgepool.workers.messages import BuiltinAgent, Spent
-from forgepool.workers.settings import Settings
-from forgepool.workers.transcript import Answered, Said, Started, Transcript
+from forgepool.workers.schema.orders import BuiltinAgent, Spent
+from forgepool.workers.schema.settings import Settings
 
 PLAN = course(
     task("a", agent=BuiltinAgent()),

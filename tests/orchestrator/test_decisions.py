@@ -17,10 +17,13 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.cli.outcome import exit_status
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.cli.output.outcome import exit_status
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.locks import waits_for
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.orders.retries import MOST_MOVES
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
     Event,
@@ -32,13 +35,10 @@ from forgepool.orchestrator.events import (
     TaskReturned,
     TaskUnchanged,
 )
-from forgepool.orchestrator.locks import waits_for
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.retries import MOST_MOVES
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.workers.messages import BuiltinAgent, Outcome
+from forgepool.workers.schema.orders import BuiltinAgent, Outcome
 
 
 def next_events(of: Course, state: State, *, now: float = 100.0, slots: int = 9, draining: bool = False) -> list[Event]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from plans import course, task
 
-from forgepool.orchestrator.earlier_landings import find_already_there, work_of
-from forgepool.orchestrator.plan import Task
-from forgepool.workers.assets import Asset
-from forgepool.workers.messages import CliAgent, CommandAgent
-from forgepool.worktrees.candidate import WORK
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.orchestrator.plan.document import Task
+from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
+from forgepool.workers.schema.orders import CliAgent, CommandAgent
+from forgepool.workers.workspace.assets import Asset
+from forgepool.worktrees.commits.candidate import WORK
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 PLAN = course(task("a"), task("b")).plan
 

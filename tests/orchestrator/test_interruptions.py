@@ -3,10 +3,10 @@
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import order
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -20,14 +20,14 @@ from forgepool.orchestrator.events import (
     TaskReplied,
     TaskRetried,
 )
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.plan import Need
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from forgepool.orchestrator.telling import clock, sentence
-from forgepool.workers.messages import BuiltinAgent, Prior, Reply, WorkOrder
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.plan.document import Need
+from forgepool.orchestrator.reports.event_text import clock, sentence
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
+from forgepool.workers.schema.orders import BuiltinAgent, Prior, Reply, WorkOrder
 
 ONE = course(task("a", agent=BuiltinAgent(), attempts=3), task("b", "a"), task("other"))
 LOST = MessageLost(message_id=f"{RUN}.a.1", why="gone")

@@ -12,14 +12,21 @@ from pathlib import Path
 import pytest
 from plans import answered, sent
 
-from forgepool.orchestrator.events import PartRestarted, RunPaused
-from forgepool.orchestrator.journal import VERSION, Journal, JournalBusy, JournalUnreadable, is_being_written, read
+from forgepool.orchestrator.journal.events import PartRestarted, RunPaused
+from forgepool.orchestrator.journal.store import (
+    VERSION,
+    Journal,
+    JournalBusy,
+    JournalUnreadable,
+    is_being_written,
+    read,
+)
 
 _APPENDS = """
 import os, sys
 from pathlib import Path
-from forgepool.orchestrator.events import RunPaused
-from forgepool.orchestrator.journal import Journal
+from forgepool.orchestrator.journal.events import RunPaused
+from forgepool.orchestrator.journal.store import Journal
 journal = Journal(Path(sys.argv[1]))
 journal.append([RunPaused(why="kept")], at=1.0)
 print("kept", flush=True)

@@ -7,14 +7,14 @@ import pytest
 from plans import RUN, begun, course, result, sent, task
 from servers import RedisServer
 
-from forgepool.orchestrator.link import Link
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.watch import Findings, Watch
-from forgepool.workers import asking
-from forgepool.workers.answers import answer, tell
-from forgepool.workers.asking import PathsAnswer, PathsAsked
-from forgepool.workers.leases import Lease, claim
-from forgepool.workers.wire import Redis, connect
+from forgepool.orchestrator.run.lease_watch import Findings, Watch
+from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.run import State
+from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.replies import answer, tell
 
 MESSAGE = f"{RUN}.a.1"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from plans import begun, course, task
 
-from forgepool.orchestrator.cli.running import heard, listen_to_ctrl_c
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.cli.run.running import heard, listen_to_ctrl_c
+from forgepool.workers.schema.settings import Settings
 
 
 @pytest.fixture

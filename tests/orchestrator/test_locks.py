@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from plans import RUN, answered, at_gate, begun, course, follow, landing, sent, task, verdict
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import order
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -25,12 +25,12 @@ from forgepool.orchestrator.events import (
     TaskRetried,
     TaskReturned,
 )
-from forgepool.orchestrator.readiness import PATIENCE
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
-from forgepool.workers import asking
-from forgepool.workers.messages import ReasonPack
+from forgepool.orchestrator.plan.readiness import PATIENCE
+from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.schema.orders import ReasonPack
 
 
 def asked(name: str, *paths: str, number: int = 1, attempt: int = 1) -> PathsAsked:

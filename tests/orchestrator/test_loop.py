@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.inbox import waiting
-from forgepool.orchestrator.journal import Journal, read
-from forgepool.orchestrator.link import Link
-from forgepool.orchestrator.loop import Loop, Wishes
-from forgepool.workers import asking
-from forgepool.workers.answers import tell
-from forgepool.workers.asking import PathsAnswer, PathsAsked
-from forgepool.workers.leases import Lease, claim
-from forgepool.workers.wire import Redis
-from forgepool.worktrees.git import Git
-from forgepool.worktrees.mirror import Mirror
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.inbox import waiting
+from forgepool.orchestrator.journal.store import Journal, read
+from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.replies import tell
+from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.hub.mirror import Mirror
 
 OF = course(task("a", files=["x"]), task("b", files=["y"]), scope="extend")
 STRICT = course(task("a", files=["x"]), task("b", files=["y"]), scope="strict")
@@ -32,11 +32,11 @@ from pathlib import Path
 
 from plans import course, task
 
-from forgepool.orchestrator.hub import open_hub
-from forgepool.orchestrator.inbox import Request, leave
-from forgepool.orchestrator.loop import Wishes
-from forgepool.orchestrator.session import start_run
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.run.hub import open_hub
+from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.launch.session import start_run
+from forgepool.workers.schema.settings import Settings
 
 folder = Path(sys.argv[1])
 settings = Settings(home=folder / "home", cache=folder / "cache", broker_url=None)

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from plans import RUN, answered, begun, check_sent, course, queued, review_answered, review_sent, sent, task, verdict
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.inbox import Request, leave
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.link import Link
-from forgepool.orchestrator.loop import Loop, Wishes
-from forgepool.workers.answers import tell
-from forgepool.workers.leases import Lease, claim
-from forgepool.workers.messages import BuiltinAgent, ReasonPack
-from forgepool.workers.wire import Redis
-from forgepool.worktrees.mirror import Mirror
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.replies import tell
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack
+from forgepool.worktrees.hub.mirror import Mirror
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1))
 CHECK, REVIEW = f"{RUN}.a.1.check-1", f"{RUN}.a.1.review-1"

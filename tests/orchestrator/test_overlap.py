@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.overlap import (
+from forgepool.orchestrator.plan.overlap import (
     BadGlob,
     Globs,
     OverlapIndex,

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator import plan as orchestrator_plan
-from forgepool.orchestrator.budget import Budget
-from forgepool.orchestrator.fanout import CannotFanOut, TaskEntry, for_each
-from forgepool.orchestrator.overlap import parse
-from forgepool.orchestrator.plan import (
+from forgepool.orchestrator.plan import document as orchestrator_plan
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.document import (
     Need,
     Plan,
     PlanWrong,
@@ -24,9 +22,11 @@ from forgepool.orchestrator.plan import (
     plan_digest,
     read_expanded,
 )
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.workers.assets import AssetsChanged, assets_in, copy_assets
-from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_each
+from forgepool.orchestrator.plan.overlap import parse
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {command: make}}\ntasks:\n"
 """Four lines, so that the first task is on line 5."""

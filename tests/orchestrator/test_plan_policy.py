@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
-from forgepool.orchestrator.refusals import prove_agents
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.workers.mistakes import DocumentWrong
+from forgepool.orchestrator.launch.prerequisites import prove_agents
+from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 

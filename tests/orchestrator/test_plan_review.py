@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.plan import Plan, dump_plan, parse_plan, read_expanded
-from forgepool.orchestrator.refusals import unreviewable
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.supervisor.scan_rules import RULES
-from forgepool.workers.messages import Limits
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.launch.prerequisites import unreviewable
+from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.workers.schema.orders import Limits
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 TASKS = "tasks: [{id: one, agent: {builtin: {}}}]\n"

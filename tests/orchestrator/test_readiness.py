@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.overlap import NOTHING, Globs
-from forgepool.orchestrator.readiness import (
+from forgepool.orchestrator.plan.overlap import NOTHING, Globs
+from forgepool.orchestrator.plan.readiness import (
     PATIENCE,
     Graph,
     Locked,

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     MessageLost,
@@ -17,10 +18,9 @@ from forgepool.orchestrator.events import (
     TaskReplied,
     TaskRetried,
 )
-from forgepool.orchestrator.reception import received
 from forgepool.supervisor.messages import Doubt
-from forgepool.workers.answers import Started
-from forgepool.workers.messages import Reply
+from forgepool.workers.queue.replies import Started
+from forgepool.workers.schema.orders import Reply
 
 ONE = course(task("a", files=["x"], attempts=9), task("b", files=["x", "y"]), task("c", files=["z"]))
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
 
-from forgepool.orchestrator.budget import Seen
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
@@ -17,17 +17,17 @@ from forgepool.orchestrator.events import (
     TaskFailed,
     TaskReturned,
 )
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.recovery import landed, recovered, seen, seen_in, unless_landed
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.plan.budget import Seen
+from forgepool.orchestrator.run.recovery import landed, recovered, seen, seen_in, unless_landed
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import Landing
+from forgepool.workers.context.transcript.entries import Entry, Resumed, Said, Started
 from forgepool.workers.llm.messages import Text, Turn, Usage
-from forgepool.workers.messages import BuiltinAgent, ReasonPack, Spent
-from forgepool.workers.refs import marker_ref, progress_ref
-from forgepool.workers.transcript import Entry, Resumed, Said, Started
-from forgepool.worktrees.git import Git
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
+from forgepool.workers.workspace.refs import marker_ref, progress_ref
+from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from typing import Any, get_args
 import pytest
 from plans import RUN, answered, begun, check_sent, course, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.budget import Budget
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.report import report_lines
-from forgepool.orchestrator.runs import KeptRun, Options
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.telling import sentence, telling_lines
-from forgepool.workers.messages import BuiltinAgent, ReasonPack, Reply, Spent
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.reports.event_text import sentence, telling_lines
+from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Reply, Spent
 
 ONE = course(task("a", files=["x"]), task("b", "a", files=["y"]), task("c", files=["x"]), task("d", files=["z"]))
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'test' exited with 1", log_tail="x\nE   assert 0\n")

@@ -3,16 +3,28 @@
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from forgepool.orchestrator.dispatch import check_request, land_request, order
-from forgepool.orchestrator.earlier_landings import work_of
-from forgepool.orchestrator.events import CheckAnswered, Event, LandingAnswered, TaskBlocked, TaskCancelled, TaskFailed
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.retries import LOG_TAIL_CHARS, reason_of_check, reason_of_scope, reason_of_work
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.decisions.orders.retries import (
+    LOG_TAIL_CHARS,
+    reason_of_check,
+    reason_of_scope,
+    reason_of_work,
+)
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
+    Event,
+    LandingAnswered,
+    TaskBlocked,
+    TaskCancelled,
+    TaskFailed,
+)
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.run.dispatch import check_request, land_request, order
+from forgepool.orchestrator.run.outputs.earlier_landings import work_of
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckFailure
-from forgepool.workers.messages import ReasonPack
+from forgepool.workers.schema.orders import ReasonPack
 
 ONE = course(task("a"), task("b", "a"), task("c", "b"), task("d"))
 GREEN = CheckAnswered(task="a", result=verdict("a"))

@@ -19,11 +19,10 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.budget import Budget
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import review_request
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import with_budget
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     MessageLost,
@@ -32,12 +31,13 @@ from forgepool.orchestrator.events import (
     TaskParked,
     TaskRetried,
 )
-from forgepool.orchestrator.requests import with_budget
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import review_request
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import ReviewPolicy
-from forgepool.workers.messages import BuiltinAgent, Limits, ScriptedAgent, Spent
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, Spent
 
 CAP = Budget(usd=10.0)
 

@@ -23,19 +23,19 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.cli.outcome import tell_wanted
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.report import report_lines
-from forgepool.orchestrator.runs import KeptRun, Options
-from forgepool.orchestrator.seen_flakes import flake_scores
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.telling import sentence, telling_lines
+from forgepool.orchestrator.cli.output.outcome import tell_wanted
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.reports.event_text import sentence, telling_lines
+from forgepool.orchestrator.reports.flakes import flake_scores
+from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.folder import KeptRun, Options
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
-from forgepool.workers.messages import BuiltinAgent, ReasonPack, Spent
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=Gate(wave=Wave()))
 BUG = ReviewFinding(severity="high", category="bug", file="a.py", line=3, claim="off by one", evidence="f(1)", fix="<=")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.journal import read
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import read
 
 pytestmark = pytest.mark.slow
 

@@ -22,11 +22,11 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import check_request, land_request, review_request
-from forgepool.orchestrator.entries import Gate
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import answered_by, received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     GateHalted,
@@ -40,16 +40,16 @@ from forgepool.orchestrator.events import (
     TaskParked,
     TaskReturned,
 )
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.reception import answered_by, received
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.review_state import MOST_REVIEWS
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.plan.entries import Gate
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
+from forgepool.orchestrator.state.review import MOST_REVIEWS
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
-from forgepool.workers.messages import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 
 BY_SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
 REVIEWED: dict[str, Any] = {"agent": BuiltinAgent()}

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator import runs
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     EntryGiven,
     EntryHeld,
@@ -24,14 +23,15 @@ from forgepool.orchestrator.events import (
     TaskFailed,
     TaskParked,
 )
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.journal import JournalUnreadable
-from forgepool.orchestrator.plan import Plan, Task, dump_plan
-from forgepool.orchestrator.revision import revise, take_plan, with_landed
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
-from forgepool.workers.messages import BuiltinAgent, CommandAgent, ReasonPack, Spent
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal.store import JournalUnreadable
+from forgepool.orchestrator.launch.revision import revise, take_plan, with_landed
+from forgepool.orchestrator.plan.document import Plan, Task, dump_plan
+from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, ReasonPack, Spent
+from forgepool.workers.schema.settings import Settings
 
 REASON = ReasonPack(attempt=1, kind="agent_failed", summary="s")
 FAILED = (sent("a"), answered("a", 1, "agent_failed"), TaskFailed(task="a", reason=REASON))

@@ -15,19 +15,11 @@ from plans import RUN, course
 from plans import task as planned
 from world import Request, World
 
-from forgepool.orchestrator.budget import Budget, Seen
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import (
-    check_request,
-    land_request,
-    order,
-    review_request,
-    wave_request,
-    wave_review_request,
-)
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import Answer, answered_by, received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted, with_budget
+from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
     LandingAnswered,
@@ -43,20 +35,28 @@ from forgepool.orchestrator.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.inbox import Request as Wish
-from forgepool.orchestrator.journal import Journal, read
-from forgepool.orchestrator.outstanding import Outstanding
-from forgepool.orchestrator.reception import Answer, answered_by, received
-from forgepool.orchestrator.recovery import settled
-from forgepool.orchestrator.requests import granted, with_budget
-from forgepool.orchestrator.review_state import MOST_REVIEWS
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, TERMINAL, TaskState
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.supervisor.lanes import ONE_LANE, Lanes
+from forgepool.orchestrator.journal.inbox import Request as Wish
+from forgepool.orchestrator.journal.store import Journal, read
+from forgepool.orchestrator.plan.budget import Budget, Seen
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.run.dispatch import (
+    check_request,
+    land_request,
+    order,
+    review_request,
+    wave_request,
+    wave_review_request,
+)
+from forgepool.orchestrator.run.recovery import settled
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.review import MOST_REVIEWS
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
-from forgepool.workers.messages import BuiltinAgent, Limits, Outcome, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Outcome, WorkOrder
 
 # Thousands of journals are written and synced: on a disk of memory where there is one.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None

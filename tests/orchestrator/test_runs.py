@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from plans import course, result, task
 
-from forgepool.orchestrator import runs
-from forgepool.orchestrator.durations import learned_durations
-from forgepool.orchestrator.events import OrderAnswered, RunPaused
-from forgepool.orchestrator.inbox import Request, discard, leave, waiting
-from forgepool.orchestrator.journal import Journal, JournalUnreadable
-from forgepool.orchestrator.plan import Plan
-from forgepool.orchestrator.runs import NoSuchRun, Options
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused
+from forgepool.orchestrator.journal.inbox import Request, discard, leave, waiting
+from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run.durations import learned_durations
+from forgepool.orchestrator.run.folder import NoSuchRun, Options
+from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
 

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.locks import waits_for
+from forgepool.orchestrator.decisions.orders.retries import reason_of_work
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     GateHalted,
     LandingAnswered,
@@ -15,19 +18,16 @@ from forgepool.orchestrator.events import (
     TaskBlocked,
     TaskFailed,
 )
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.locks import waits_for
-from forgepool.orchestrator.loop import Wishes
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.retries import reason_of_work
-from forgepool.orchestrator.runs import Options, keep
-from forgepool.orchestrator.session import resume_run
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
-from forgepool.orchestrator.watch import Watch
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.launch.session import resume_run
+from forgepool.orchestrator.run.folder import Options, keep
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.lease_watch import Watch
+from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.schema.settings import Settings
 
 
 def test_the_owner_of_a_lock_is_not_passed_by_for_being_a_later_candidate() -> None:

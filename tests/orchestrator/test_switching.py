@@ -9,8 +9,9 @@ import pytest
 import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
-from forgepool.orchestrator.dispatch import order
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import (
     ContextRebuilt,
     Event,
     ProfileChosen,
@@ -20,18 +21,17 @@ from forgepool.orchestrator.events import (
     TaskFailed,
     TaskParked,
 )
-from forgepool.orchestrator.inbox import Request, waiting
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.plan import Plan, PlanWrong, parse_plan
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.runs import KeptRun, Options, keep
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.task_state import IllegalStep
-from forgepool.orchestrator.telling import sentence
-from forgepool.workers.context.wishes import ContextTold
-from forgepool.workers.messages import BuiltinAgent, ReasonPack, ScriptedAgent
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal.inbox import Request, waiting
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.plan.document import Plan, PlanWrong, parse_plan
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.context.profile_switch import ContextTold
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.settings import Settings
 
 ONE = course(
     task("a", agent=BuiltinAgent()), task("b", agent=ScriptedAgent(script="turns: []")), task("c"), task("d", "a")

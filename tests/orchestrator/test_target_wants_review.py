@@ -20,19 +20,19 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import check_request, land_request
-from forgepool.orchestrator.entries import Gate
-from forgepool.orchestrator.events import CheckAnswered, Event, LandingIntended, TaskParked
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.events import CheckAnswered, Event, LandingIntended, TaskParked
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.plan.entries import Gate
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import check_request, land_request
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import PersonApproval, ReviewApproval
-from forgepool.workers.messages import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent
 
 COMMANDS = course(task("a"), task("b"))
 WAIVED = course(task("a", agent=BuiltinAgent()), task("b"), review="none")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.task_logs import TaskLog, task_logs
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.task_logs import TaskLog, task_logs
 from forgepool.supervisor.messages import CheckResult
-from forgepool.workers.messages import WorkResult
+from forgepool.workers.schema.orders import WorkResult
 
 RUN = "r-1"
 

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator import wave_reviews
-from forgepool.orchestrator.budget import Budget
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import wave_review_request
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import answered_by, received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.journal.events import (
     EVENT,
     BudgetSet,
     CheckAnswered,
@@ -29,20 +28,21 @@ from forgepool.orchestrator.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.reception import answered_by, received
-from forgepool.orchestrator.report import report_lines
-from forgepool.orchestrator.requests import granted, overtaken
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.runs import KeptRun, Options
-from forgepool.orchestrator.standing import standing
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
-from forgepool.orchestrator.telling import sentence
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import wave_review_request
+from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import CheckResult, Review, ReviewPolicy
-from forgepool.workers.messages import Spent
+from forgepool.workers.schema.orders import Spent
 
 SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
 BUG = ReviewFinding(severity="high", category="bug", file="b.py", line=3, claim="a is two now", evidence="b(1)")

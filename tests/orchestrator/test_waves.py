@@ -16,11 +16,10 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import wave_request
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     GateHalted,
@@ -31,9 +30,10 @@ from forgepool.orchestrator.events import (
     RunResumed,
     WaveSent,
 )
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.run.dispatch import wave_request
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.messages import CheckResult
 
 

@@ -7,12 +7,12 @@ import pytest
 import warm
 from plans import RUN, answered, awaited, check_sent, course, queued, sent, task, verdict
 
-from forgepool.orchestrator.events import CheckAnswered, Event, RunStarted
-from forgepool.orchestrator.inbox import waiting
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.runs import KeptRun, Options, keep
-from forgepool.workers.messages import BuiltinAgent
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal.events import CheckAnswered, Event, RunStarted
+from forgepool.orchestrator.journal.inbox import waiting
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.settings import Settings
 
 STEPS: list[Event] = [
     RunStarted(run=RUN, plan_digest="d", hub="/nowhere", target="t", tip="c0"),

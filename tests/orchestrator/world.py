@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from forgepool.orchestrator.budget import Seen
-from forgepool.orchestrator.reception import Answer
+from forgepool.orchestrator.decisions.orders.results import Answer
+from forgepool.orchestrator.plan.budget import Seen
 from forgepool.supervisor.messages import (
     Certificate,
     CheckRequest,
@@ -22,9 +22,9 @@ from forgepool.supervisor.messages import (
     Review,
     ReviewRequest,
 )
-from forgepool.workers.answers import Started
-from forgepool.workers.asking import PathsAsked
-from forgepool.workers.messages import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
+from forgepool.workers.queue.path_requests import PathsAsked
+from forgepool.workers.queue.replies import Started
+from forgepool.workers.schema.orders import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
 NOTHING, UNSEEN = Spent(), Seen()
 

@@ -23,14 +23,14 @@ from typing import Any, get_args
 from kit import Machine, Ran, Repository, Started, T, events_of, make_repository
 from processes import Found, kill_all, processes
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.events import Event
-from forgepool.orchestrator.gatekeeper.explaining import EntryStanding, explained, standing_of
-from forgepool.orchestrator.gatekeeper.serving import gate_name
-from forgepool.orchestrator.inbox import Request, leave
-from forgepool.orchestrator.journal import JournalUnreadable, Recorded, read
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import Phase
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.events import Event
+from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
+from forgepool.orchestrator.merge_queue.serve.serve import gate_name
+from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, standing_of
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import Phase
 
 _LOOK_S = 0.03
 _TAGS = itertools.count()

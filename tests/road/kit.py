@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import warm
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.journal import JournalUnreadable, Recorded, read
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",

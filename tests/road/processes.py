@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.processes import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "redis", "other"]
 """`child` is a process of Celery's pool, `working` the one it has forked for a message, `other` a command."""
@@ -66,7 +66,7 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
     match argv[1:4]:
-        case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.posted", _):
+        case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):
             # A worker is forked from its host, and goes by the same words.
             above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
             roles: tuple[Role, ...] = ("host", "main", "child", "working")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kit import Machine, Ran, Repository, command, events_of, write_plan
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.runs import open_run
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.run.folder import open_run
+from forgepool.workers.schema.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import Role, in_role
 
-from forgepool.orchestrator.events import TaskReturned
+from forgepool.orchestrator.journal.events import TaskReturned
 
 NothingLeft = Callable[[Path, Machine], None]
 Task = dict[str, Any]

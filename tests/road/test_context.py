@@ -12,8 +12,8 @@ from processes import in_role
 from vendors.answers import Body, Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.orchestrator import events as e
-from forgepool.workers.transcript import Answered, Profiled, Rebuilt, read_transcript
+from forgepool.orchestrator.journal import events as e
+from forgepool.workers.context.transcript.entries import Answered, Profiled, Rebuilt, read_transcript
 
 KEY = "ROAD_CONTEXT_KEY"
 LINES = 250

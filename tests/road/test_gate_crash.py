@@ -10,7 +10,7 @@ from gate_kit import GateOf, kept_gate
 from kit import events_of
 from processes import Found, processes
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
 

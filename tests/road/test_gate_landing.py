@@ -11,11 +11,11 @@ from gate_kit import GateOf, kept_gate, make_gate
 from kit import Machine, events_of
 from processes import in_role
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.dispatch import check_request
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.workers.wire import connect
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.run.dispatch import check_request
+from forgepool.workers.queue.broker import connect
 
 pytestmark = pytest.mark.slow
 
@@ -269,7 +269,7 @@ _SENDS = """
 import sys
 from forgepool.supervisor.entry import check
 from forgepool.supervisor.messages import CheckRequest
-from forgepool.workers.wire import send, use_broker
+from forgepool.workers.queue.broker import send, use_broker
 broker, request, message_id = sys.argv[1:]
 use_broker(broker)
 send(check, CheckRequest.model_validate_json(request), message_id=message_id)

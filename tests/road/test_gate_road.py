@@ -8,8 +8,8 @@ import pytest
 from gate_kit import GateOf, kept_gate
 from kit import Repository, events_of
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.gatekeeper.submissions import entry_name
+from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
 

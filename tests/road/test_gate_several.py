@@ -11,9 +11,9 @@ from gate_kit import GateOf, make_gate
 from kit import Machine
 from processes import kill_all
 
-from forgepool.orchestrator.gatekeeper.naming import found, gate_called
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.merge_queue.lookup import found, gate_called
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ import pytest
 from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
 from processes import kill_all
 
-from forgepool.orchestrator import events as e
-from forgepool.workers import leases, presence
-from forgepool.workers.sandbox import service
-from forgepool.workers.sandbox.service import Service
-from forgepool.workers.settings import whole_environment
-from forgepool.workers.wire import BrokerRefused, Redis, connect, ping
+from forgepool.orchestrator.journal import events as e
+from forgepool.workers.queue import leases, presence
+from forgepool.workers.queue.broker import BrokerRefused, Redis, connect, ping
+from forgepool.workers.sandbox.run import service
+from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.schema.settings import whole_environment
 
 NewMachine = Callable[..., Machine]
 NothingLeft = Callable[[Path, Machine], None]

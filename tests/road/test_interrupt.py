@@ -10,7 +10,7 @@ import pytest
 from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import Found, in_role
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 _BRANCH = "forgepool/told"

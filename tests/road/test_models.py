@@ -19,7 +19,7 @@ from processes import in_role
 from vendors.answers import Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 RECORDED = RECORDINGS / "claude-success.jsonl"
 

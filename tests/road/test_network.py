@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kit import Machine, Repository, command, events_of, make_repository, write_plan
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 
 @pytest.fixture

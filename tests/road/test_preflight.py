@@ -7,7 +7,7 @@ from kit import Machine, Repository, command, events_of, write_plan
 from models_kit import know, writes
 from vendors.server import VendorServer
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 MODEL = {"id": "made", "files": ["made.txt"], "agent": {"builtin": {"model": "model-anthropic"}}}
 

@@ -8,7 +8,7 @@ import pytest
 from gate_kit import GateOf, kept_gate
 from kit import Machine, Ran, Repository, Started, wait_until
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from processes import in_role
 from vendors.answers import Answer, Brain, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kit import Machine, Ran, Repository, command, events_of, write_plan
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 NothingLeft = Callable[[Path, Machine], None]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kit import Machine, Repository, command, events_of, write_plan
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 _HIDE = 'mount --bind /dev/null "$(command -v bwrap)" && exec "$@"'
 _TASK = {"id": "one", "agent": command("echo x > one.txt")}

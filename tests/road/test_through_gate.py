@@ -10,7 +10,7 @@ import pytest
 from gate_kit import GateOf, kept_gate
 from kit import Machine, Ran, command, events_of, write_plan
 
-from forgepool.orchestrator import events as e
+from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from repositories import Hub, git
 
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.supervisor.gate import examine
-from forgepool.supervisor.lander import land
+from forgepool.supervisor.gate.check_entry import examine
+from forgepool.supervisor.gate.land import land
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.rules import RULES
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
-from forgepool.supervisor.scan_rules import RULES
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 UNSCANNED = tuple(sorted(RULES.keys() - {"test-removed", "test-skipped"}))
 """Every rule of the scans, but for those of which the waiver lets tests go from a run as well."""

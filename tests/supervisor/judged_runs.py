@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from forgepool.supervisor.results.evidence import Evidence
-from forgepool.supervisor.results.judging import Ran
-from forgepool.supervisor.results.reports import Case, Outcome, Report
+from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.judging import Ran
+from forgepool.supervisor.checks.results.reports import Case, Outcome, Report
 
 TESTS = "tests/test_a.py"
 

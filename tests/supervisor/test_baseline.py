@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.definitions import read_gate_file
+from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.judging import Ran, judge
+from forgepool.supervisor.checks.results.problems import report_of_problems
+from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
-from forgepool.supervisor.results.evidence import Evidence
-from forgepool.supervisor.results.judging import Ran, judge
-from forgepool.supervisor.results.problems import report_of_problems
-from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 LINT = check("ruff check --isolated --no-cache --output-format concise .", "lint", baseline="tip")
 TYPES = check("mypy --strict --cache-dir=/dev/null shop", "types", baseline="tip")

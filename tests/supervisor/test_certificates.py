@@ -6,10 +6,10 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, definition_digest, environment, unproven
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, TreeId
 
 PYTHON = check("make test", "test", paths=("src", "tests"))
 DOCS = check("make docs", "docs", paths=("docs",))

@@ -3,11 +3,11 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.conservation import unowned
-from forgepool.supervisor.verdicts import composable
-from forgepool.worktrees.candidate import write_commit
-from forgepool.worktrees.compose import Composed, compose, tree_of
-from forgepool.worktrees.git import CommitId, TreeId
+from forgepool.supervisor.gate.diff_ownership import unowned
+from forgepool.supervisor.gate.verdicts import composable
+from forgepool.worktrees.commits.candidate import write_commit
+from forgepool.worktrees.commits.compose import Composed, compose, tree_of
+from forgepool.worktrees.git.git import CommitId, TreeId
 
 
 def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gate) -> None:

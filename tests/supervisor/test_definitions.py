@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.supervisor.definitions import (
+from forgepool.supervisor.gate_file.document import (
     CheckDefinition,
     GateFile,
     ScanRules,
@@ -11,9 +11,9 @@ from forgepool.supervisor.definitions import (
     read_gate_file,
     unknown_uses,
 )
-from forgepool.workers.documents import read
-from forgepool.workers.messages import CachedFolder
-from forgepool.workers.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import CachedFolder
+from forgepool.workers.schema.yaml.documents import read
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 LIST = """\
 version: 1

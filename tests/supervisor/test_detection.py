@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from repositories import git, write
 
-from forgepool.supervisor.definitions import CheckDefinition, read_gate_file
-from forgepool.supervisor.detected.projects import detect
-from forgepool.supervisor.detected.proposals import EXAMPLE, Detected, committed, gate_file
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.supervisor.detection.projects import detect
+from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, committed, gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.worktrees.git.git import CommitId, Git
 
 Files = dict[str, str]
 

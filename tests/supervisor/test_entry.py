@@ -3,7 +3,7 @@
 import pytest
 
 from forgepool.supervisor import entry
-from forgepool.workers.wire import CHECKS, LANDINGS, REVIEWS, Job, app
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, Job, app
 
 
 @pytest.mark.parametrize(("job", "queue"), [(entry.check, CHECKS), (entry.review, REVIEWS), (entry.land, LANDINGS)])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from judged_runs import report
 
-from forgepool.supervisor.results.evidence import Counted, Evidence, of_run, runners_in
-from forgepool.supervisor.results.reports import Collected
-from forgepool.workers.sandbox.process import Ended
+from forgepool.supervisor.checks.results.evidence import Counted, Evidence, of_run, runners_in
+from forgepool.supervisor.checks.results.reports import Collected
+from forgepool.workers.sandbox.run.process import Ended
 
 SUMMARIES = [
     ("2 failed, 4 passed, 1 skipped, 1 xfailed, 2 errors, 1 subtests passed in 0.15s", "pytest", 9, 4),

@@ -9,7 +9,7 @@ from repositories import git
 
 from forgepool.supervisor.checks.certificates import Inputs, unproven
 from forgepool.supervisor.messages import CheckResult, Flake
-from forgepool.worktrees.git import TreeId
+from forgepool.worktrees.git.git import TreeId
 
 GREP = check("! grep -q bad a b")
 

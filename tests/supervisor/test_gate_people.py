@@ -10,7 +10,7 @@ from gates import Gate, check
 from test_gate_judging import RUNNER, TEST, A
 
 from forgepool.supervisor.messages import PERSON, Author, CheckResult, EntryRef
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 _ATTEMPTS = count(1)
 ANN = Author(agent=PERSON)

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_runs import TESTS, case, told, untold
 
-from forgepool.supervisor.results.evidence import Evidence
-from forgepool.supervisor.results.flakes import Score, Sighting, scores
-from forgepool.supervisor.results.judging import Excuse, How, Judgement, Ran, judge
-from forgepool.supervisor.results.reports import Case, Report
-from forgepool.supervisor.results.touched import Touched
+from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
+from forgepool.supervisor.checks.results.judging import Excuse, How, Judgement, Ran, judge
+from forgepool.supervisor.checks.results.reports import Case, Report
+from forgepool.supervisor.checks.results.touched import Touched
 
 GREEN = told(["a", "b"])
 A, B, C = (f"{TESTS}::{name}" for name in "abc")

@@ -9,9 +9,9 @@ from gates import Gate, check
 from repositories import git
 
 from forgepool.supervisor.checks.certificates import certificate_key, certify
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate, CheckRequest, CheckResult
-from forgepool.workers.refs import marker_ref
+from forgepool.workers.workspace.refs import marker_ref
 
 TEST = check("! grep -q bad a")
 

@@ -4,8 +4,8 @@ import pytest
 from gates import Gate, check
 from pydantic import SecretStr
 
-from forgepool.supervisor.lander import land
-from forgepool.worktrees.protect import protect
+from forgepool.supervisor.gate.land import land
+from forgepool.worktrees.hub.protect import protect
 
 TEST = check("! grep -q bad a")
 

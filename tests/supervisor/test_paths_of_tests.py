@@ -3,7 +3,7 @@
 import pytest
 from gates import check
 
-from forgepool.supervisor.results.test_paths import is_gate_path, is_test_path, role, scripts_of
+from forgepool.supervisor.gate_file.test_paths import is_gate_path, is_test_path, role, scripts_of
 
 ROLES = {
     "test": (

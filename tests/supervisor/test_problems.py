@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forgepool.supervisor.results.problems import Unreadable, report_of_problems, with_names_of
+from forgepool.supervisor.checks.results.problems import Unreadable, report_of_problems, with_names_of
 
 ESLINT = """\
 

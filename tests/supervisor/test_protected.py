@@ -9,15 +9,15 @@ from gates import check
 from judged_runs import case, told, untold
 from repositories import Hub, git
 
-from forgepool.supervisor.results.evidence import Evidence
-from forgepool.supervisor.results.judging import Ran, judge
-from forgepool.supervisor.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
-from forgepool.supervisor.results.reports import Report
-from forgepool.supervisor.results.test_paths import Role
-from forgepool.supervisor.results.touched import Cover, Touched, cover_of, touched_by
-from forgepool.worktrees.changes import changes
-from forgepool.worktrees.diff import FileDiff, Line, tree_diff
-from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.judging import Ran, judge
+from forgepool.supervisor.checks.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
+from forgepool.supervisor.checks.results.reports import Report
+from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, touched_by
+from forgepool.supervisor.gate_file.test_paths import Role
+from forgepool.worktrees.commits.changes import changes
+from forgepool.worktrees.commits.diff import FileDiff, Line, tree_diff
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 TIP = {
     "src/a.py": "A = 1\n",

@@ -15,20 +15,20 @@ from gates import Gate, never
 from repositories import Hub, git
 
 from forgepool.supervisor.checks.running import Place
-from forgepool.supervisor.definitions import RegenerateDefinition
-from forgepool.supervisor.demands import regenerated
-from forgepool.supervisor.gate import entries_in
+from forgepool.supervisor.gate.check_entry import entries_in
+from forgepool.supervisor.gate.requirements import regenerated
+from forgepool.supervisor.gate.scan_only import screen
+from forgepool.supervisor.gate_file.document import RegenerateDefinition
 from forgepool.supervisor.messages import CheckResult, EntryRef, LandingStyle
 from forgepool.supervisor.regeneration.kept import Kept
 from forgepool.supervisor.regeneration.keys import counts, is_made, key_of
 from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.patches import own_patch_id
-from forgepool.supervisor.regeneration.remaking import remaking
-from forgepool.supervisor.screening import screen
-from forgepool.workers.refs import made_ref
-from forgepool.worktrees.compose import Composed, Conflict, compose, tree_of
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.overlay import files_of, tree_with
+from forgepool.supervisor.regeneration.regenerate import remaking
+from forgepool.workers.workspace.refs import made_ref
+from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
+from forgepool.worktrees.commits.overlay import files_of, tree_with
+from forgepool.worktrees.git.git import CommitId
 
 CAT = "cat in/* > gen.lock"
 RANDOM = "{ cat in/*; date +%N; cat /proc/sys/kernel/random/uuid; } > gen.lock"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from gates import check
 
-from forgepool.supervisor.results.junit import Unreadable, read_junit
-from forgepool.supervisor.results.reports import Asked, Collected, Report, ask, collect, function_of
+from forgepool.supervisor.checks.results.junit import Unreadable, read_junit
+from forgepool.supervisor.checks.results.reports import Asked, Collected, Report, ask, collect, function_of
 
 PYTEST_LEGACY = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest">
 <testcase classname="" name="tests.test_b" file="tests/test_b.py" time="0.0"><error message="collection failure">

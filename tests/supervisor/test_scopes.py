@@ -4,10 +4,10 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.checks.certificates import counted
-from forgepool.supervisor.definitions import CheckDefinition, NotConfigured, read_gate_file
-from forgepool.supervisor.demands import demands_of
-from forgepool.supervisor.lanes import Lanes, TargetLanes
-from forgepool.workers.mistakes import DocumentWrong
+from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
+from forgepool.supervisor.gate.requirements import demands_of
+from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, read_gate_file
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 FILE = """\
 version: 1

@@ -13,7 +13,7 @@ import pytest
 from gates import Gate, check
 from package_hosts import PASSWORD, PROXY_PASSWORD, Company, company
 
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckResult
 
 _ATTEMPTS = count(1)

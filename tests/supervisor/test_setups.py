@@ -7,9 +7,9 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.workers.messages import CachedFolder
-from forgepool.workers.sandbox.layers import why_level_fails
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.schema.orders import CachedFolder
 
 in_bubblewrap = pytest.mark.skipif(
     why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.workers.messages import CachedFolder
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.schema.orders import CachedFolder
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from forgepool.supervisor.results.shared_settings import put_back
+from forgepool.supervisor.checks.results.shared_settings import put_back
 
 OLD = """[project]
 name = "a"

@@ -8,9 +8,9 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.checks import store as stores
+from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Said, Store, opened
-from forgepool.supervisor.results.evidence import Evidence
-from forgepool.supervisor.results.judging import Ran
 
 RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.checks.unfailing import why_unfailing
+from forgepool.supervisor.checks.cannot_fail import why_unfailing
 
 UNFAILING = [
     "true",

@@ -6,7 +6,7 @@ import pytest
 from gates import Gate, check
 from pydantic import ValidationError
 
-from forgepool.supervisor.definitions import CheckDefinition
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest, CheckResult, Flake, LandRequest
 
 GREP = check("! grep -q bad a", "grep")

@@ -6,12 +6,12 @@ from typing import Any
 from vendors.answers import Wire
 from vendors.server import VendorServer
 
-from forgepool.workers.llm.anthropic import AnthropicMessages
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
-from forgepool.workers.llm.openai_chat import OpenAIChat
-from forgepool.workers.llm.openai_responses import OpenAIResponses
 from forgepool.workers.llm.provider import Provider, Request, ToolOffer
+from forgepool.workers.llm.wires.anthropic import AnthropicMessages
+from forgepool.workers.llm.wires.openai_chat import OpenAIChat
+from forgepool.workers.llm.wires.openai_responses import OpenAIResponses
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "sk-test-0123456789"

@@ -9,10 +9,10 @@ sys.path.append(str(Path(__file__).parent.parent / "worktrees"))
 
 from repositories import git, write
 
-from forgepool.workers.messages import WorkOrder, WorkResult
-from forgepool.workers.orders import carry_out
-from forgepool.workers.settings import Settings
-from forgepool.workers.transcript import Entry, read_transcript
+from forgepool.workers.context.transcript.entries import Entry, read_transcript
+from forgepool.workers.order.run_order import carry_out
+from forgepool.workers.schema.orders import WorkOrder, WorkResult
+from forgepool.workers.schema.settings import Settings
 
 FILES = {"a": "1\n", "b": "1\n"}
 

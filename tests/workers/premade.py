@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from forgepool.workers.context.transcript.entries import Answered, Entry, Said, Started
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.messages import BuiltinAgent, WorkOrder
-from forgepool.workers.transcript import Answered, Entry, Said, Started
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.workers.schema.orders import BuiltinAgent, WorkOrder
+from forgepool.worktrees.git.git import CommitId, Git
 
 Files = Mapping[str, str | bytes | None]
 """Path to content; None removes it; a content that begins with `-> ` is a link."""

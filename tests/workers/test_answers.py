@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from servers import RedisServer
 
-from forgepool.workers.answers import Started, answer, read, tell
-from forgepool.workers.leases import Lease, claim, done_key
-from forgepool.workers.messages import WorkResult
-from forgepool.workers.presence import Present, announce, present, slots, withdraw
-from forgepool.workers.wire import BrokerAway, Redis, connect
+from forgepool.workers.queue.broker import BrokerAway, Redis, connect
+from forgepool.workers.queue.leases import Lease, claim, done_key
+from forgepool.workers.queue.presence import Present, announce, present, slots, withdraw
+from forgepool.workers.queue.replies import Started, answer, read, tell
+from forgepool.workers.schema.orders import WorkResult
 
 
 def result(number: int) -> WorkResult:

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from forgepool.workers.aside import Aside
+from forgepool.workers.tools.asyncio_thread import Aside
 
 
 async def _doubled(number: int) -> int:

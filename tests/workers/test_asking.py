@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from forgepool.workers.answers import read
-from forgepool.workers.asking import PathsAnswer, PathsAsked, ask_paths, reply
-from forgepool.workers.messages import CommandAgent, WorkOrder
-from forgepool.workers.wire import Redis
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked, ask_paths, reply
+from forgepool.workers.queue.replies import read
+from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
 ORDER = WorkOrder(
     order_id="r.a.1",

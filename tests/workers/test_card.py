@@ -7,9 +7,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import order, repository
 
-from forgepool.workers.agents.card import task_card
-from forgepool.workers.agents.material import conventions, files_at_base
-from forgepool.workers.messages import ReasonPack, Reply
+from forgepool.workers.agents.briefing.material import conventions, files_at_base
+from forgepool.workers.agents.briefing.task_card import task_card
+from forgepool.workers.schema.orders import ReasonPack, Reply
 
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'tests' is red", log_tail="# no heading\n")
 

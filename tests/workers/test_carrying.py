@@ -7,10 +7,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import order
 
+from forgepool.workers.context.transcript.entries import Entry, Resumed, Said, Started
 from forgepool.workers.llm.messages import Text, Turn, Usage
-from forgepool.workers.messages import Limits, Spent
-from forgepool.workers.resuming import carried_in, limits_with
-from forgepool.workers.transcript import Entry, Resumed, Said, Started
+from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.workspace.resume import carried_in, limits_with
 
 BEGINS = Started(at=1.0, order_id="night.rename.1", model="m", system=(), tools=())
 GOES_ON = Resumed(at=2.0, order_id="night.rename.2", lost=Spent(input_tokens=7))

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.answers import Started, read
-from forgepool.workers.leases import Holder, fence, holders
-from forgepool.workers.messages import WorkResult
-from forgepool.workers.wire import Redis
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Holder, fence, holders
+from forgepool.workers.queue.replies import Started, read
+from forgepool.workers.schema.orders import WorkResult
 
 # A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
 _WORKER = """
 import os, signal, sys, time
-from forgepool.workers.delivery import Delivery, deliver
-from forgepool.workers.logs import log_to_stderr
-from forgepool.workers.messages import WorkResult
+from forgepool.workers.queue.consumer import Delivery, deliver
+from forgepool.workers.schema.logs import log_to_stderr
+from forgepool.workers.schema.orders import WorkResult
 
 log_to_stderr()
 message_id, start_by, work = sys.argv[1:]

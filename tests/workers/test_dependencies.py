@@ -10,8 +10,8 @@ sys.path.append(str(Path(__file__).parent))
 from host_kit import Host
 from repositories import git
 
-from forgepool.workers.messages import CachedFolder, CommandAgent, Setup, WorkResult
-from forgepool.workers.sandbox.layers import why_level_fails
+from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.schema.orders import CachedFolder, CommandAgent, Setup, WorkResult
 
 in_bubblewrap = pytest.mark.skipif(
     why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.error_lines import error_lines, excerpt, without_escapes
+from forgepool.workers.schema.error_lines import error_lines, excerpt, without_escapes
 
 LOGS = Path(__file__).parent / "logs"
 _LONG = "test_name_is_long_enough_for_the_summary_line_to_be_cut"

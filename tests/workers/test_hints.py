@@ -10,16 +10,16 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import Files, order, repository
 
-from forgepool.workers.hints.definitions import defined, identifiers
-from forgepool.workers.hints.hint import Hint, best, rendered
-from forgepool.workers.hints.history import companions
-from forgepool.workers.hints.model import hints_by_model
-from forgepool.workers.hints.named import named_files
-from forgepool.workers.hints.rules import hintable_paths, hints_by_rule
+from forgepool.workers.agents.briefing.hints.definitions import defined, identifiers
+from forgepool.workers.agents.briefing.hints.hint import Hint, best, rendered
+from forgepool.workers.agents.briefing.hints.history import companions
+from forgepool.workers.agents.briefing.hints.model import hints_by_model
+from forgepool.workers.agents.briefing.hints.named import named_files
+from forgepool.workers.agents.briefing.hints.rules import hintable_paths, hints_by_rule
 from forgepool.workers.llm.messages import StopReason, Text, Turn, Usage
 from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
-from forgepool.workers.messages import Prior
-from forgepool.worktrees.git import CommitId, Git, GitFailed
+from forgepool.workers.schema.orders import Prior
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 PATHS = (
     "Makefile",

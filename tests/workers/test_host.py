@@ -10,9 +10,9 @@ from pathlib import Path
 
 from servers import RedisServer
 
-from forgepool.workers.presence import Present, present
-from forgepool.workers.sandbox import tree
-from forgepool.workers.wire import Redis, connect
+from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.queue.presence import Present, present
+from forgepool.workers.sandbox.processes import tree
 
 
 def until(what: Callable[[], bool], within_s: float = 30.0) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from servers import RedisServer
 
-from forgepool.workers.leases import Holder, Lease, claim, fence, holders, kept
-from forgepool.workers.wire import Redis, connect
+from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.queue.leases import Holder, Lease, claim, fence, holders, kept
 
 
 def claimed(redis: Redis, message_id: str = "m", *, token: str = "t", ttl_s: float = 30.0) -> Lease:

@@ -10,7 +10,7 @@ from terminal import on_terminal
 ROOT = Path(__file__).parents[2]
 _SCRIPT = """\
 import structlog
-from forgepool.workers.logs import log_to_stderr
+from forgepool.workers.schema.logs import log_to_stderr
 
 log_to_stderr()
 log = structlog.get_logger()

@@ -5,25 +5,33 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.context.archive import Archive
-from forgepool.workers.context.live import Context
+from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
+from forgepool.workers.agents.builtin.permission import unjudged
 from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.transcript.entries import (
+    Committed,
+    Finished,
+    Said,
+    Started,
+    Transcript,
+    conversation,
+    read_transcript,
+)
+from forgepool.workers.context.transcript.entries import Tried as TriedEntry
+from forgepool.workers.context.transcript.usage import Meter
+from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user
 from forgepool.workers.llm.provider import Hear, ModelFailed, Request, Tried, deaf
 from forgepool.workers.llm.scripted import ScriptedModel
-from forgepool.workers.loop import Brief, Outcome, Talk
-from forgepool.workers.messages import Limits, PhaseName, Spent
-from forgepool.workers.meter import Meter
-from forgepool.workers.rulings import unjudged
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tools.edit import EDIT_FILE
-from forgepool.workers.tools.endings import ASK, GRANTED, commit_plan_tool, finish_tool
-from forgepool.workers.tools.read import READ_FILE
-from forgepool.workers.tools.run import BASH
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.orders import Limits, PhaseName, Spent
+from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.files.edit import EDIT_FILE
+from forgepool.workers.tools.files.read import READ_FILE
+from forgepool.workers.tools.files.write import WRITE_FILE
+from forgepool.workers.tools.turns.endings import ASK, GRANTED, commit_plan_tool, finish_tool
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.tools.write import WRITE_FILE
-from forgepool.workers.transcript import Committed, Finished, Said, Started, Transcript, conversation, read_transcript
-from forgepool.workers.transcript import Tried as TriedEntry
 
 
 class Replies:

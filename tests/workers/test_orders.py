@@ -11,8 +11,8 @@ sys.path.append(str(Path(__file__).parent))
 from host_kit import Host as AnyHost
 from repositories import git
 
-from forgepool.workers.messages import CommandAgent, WorkOrder, WorkResult
-from forgepool.workers.orders import carry_out
+from forgepool.workers.order.run_order import carry_out
+from forgepool.workers.schema.orders import CommandAgent, WorkOrder, WorkResult
 
 
 class Host(AnyHost):

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forgepool.workers.agents.builtin.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
+from forgepool.workers.context.transcript.entries import Committed, Entry, Finished, Resumed, Said, Started, Verified
 from forgepool.workers.llm.messages import Text, Turn, user
-from forgepool.workers.messages import PhaseName, Reply, Spent
-from forgepool.workers.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
-from forgepool.workers.transcript import Committed, Entry, Finished, Resumed, Said, Started, Verified
+from forgepool.workers.schema.orders import PhaseName, Reply, Spent
 
 REPLY = Reply(question="which?", answer="the left one", by="ann")
 

@@ -7,9 +7,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import repository
 
-from forgepool.workers.messages import Prior
-from forgepool.workers.priors import write_priors
-from forgepool.worktrees.git import Git
+from forgepool.workers.schema.orders import Prior
+from forgepool.workers.workspace.upstream import write_priors
+from forgepool.worktrees.git.git import Git
 
 
 def test_a_summary_stands_in_the_card_and_all_of_it_in_a_file(tmp_path: Path) -> None:

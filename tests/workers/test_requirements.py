@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.workers.requirements import requirements_of
+from forgepool.workers.shell.requirements import requirements_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox import tree
-from forgepool.workers.scratch import scratch, scratched, sweep
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.scratch import scratch, scratched, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_a_folder_of_a_block_goes_with_it_or_with_its_process(place: Path) -> No
         (folder / "file").write_text("x")
     assert list(place.iterdir()) == []
     killed = "with scratched(): os.kill(os.getpid(), signal.SIGKILL)"
-    source = f"import os, signal\nfrom forgepool.workers.scratch import scratched\n{killed}"
+    source = f"import os, signal\nfrom forgepool.workers.sandbox.processes.scratch import scratched\n{killed}"
     subprocess.run([sys.executable, "-c", source], env={**os.environ, "TMPDIR": str(place)})
     assert len(list(place.iterdir())) == 1
     sweep()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from forgepool.workers.settings import Settings, inherited_environment
+from forgepool.workers.schema.settings import Settings, inherited_environment
 
 
 def test_every_setting_is_read_from_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,17 +9,17 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import repository
 
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.prompts.blocks import system_blocks
-from forgepool.workers.skills.library import builtin_skill, builtin_skills, find_skill
-from forgepool.workers.skills.narrowing import narrowed
-from forgepool.workers.skills.role import Skill, parse_skill
-from forgepool.workers.tools.edit import EDIT_FILE
-from forgepool.workers.tools.endings import ASK
-from forgepool.workers.tools.read import READ_FILE
-from forgepool.workers.tools.run import BASH
+from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
+from forgepool.workers.agents.briefing.skills.library import builtin_skill, builtin_skills, find_skill
+from forgepool.workers.agents.briefing.skills.narrowing import narrowed
+from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.files.edit import EDIT_FILE
+from forgepool.workers.tools.files.read import READ_FILE
+from forgepool.workers.tools.files.write import WRITE_FILE
 from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
-from forgepool.workers.tools.write import WRITE_FILE
+from forgepool.workers.tools.turns.endings import ASK
 
 ABROAD = typed("docs__fetch", "of another program", Arguments, lambda given, place: Answer(text=""), kind="read")
 CONFIRM = typed("confirm_red_phase", "runs a test", Arguments, lambda given, place: Answer(text=""), kind="run")

@@ -10,8 +10,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import Call, conversation, read
 
-from forgepool.workers.stuck import explored_enough, stuck, warned, warning
-from forgepool.workers.transcript import Started
+from forgepool.workers.context.transcript.entries import Started
+from forgepool.workers.context.transcript.loop_detection import explored_enough, stuck, warned, warning
 
 GREP: Call = ("grep", {"pattern": "x"}, "a.py:1: x")
 WRITE: Call = ("write_file", {"path": "a.py", "content": "x"}, "OK: wrote 1 bytes to a.py (iter 1)")

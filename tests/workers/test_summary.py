@@ -13,10 +13,17 @@ sys.path.append(str(Path(__file__).parent))
 
 from premade import conversation, read
 
-from forgepool.workers.excerpts import excerpts
-from forgepool.workers.shell_words import is_test, reads_only
-from forgepool.workers.summary import FileRead, Summary, rendered, stretches, summarised, synthetic_plan
-from forgepool.workers.transcript import Committed
+from forgepool.workers.context.transcript.entries import Committed
+from forgepool.workers.context.transcript.excerpts import excerpts
+from forgepool.workers.context.transcript.summary import (
+    FileRead,
+    Summary,
+    rendered,
+    stretches,
+    summarised,
+    synthetic_plan,
+)
+from forgepool.workers.shell.purpose.guess_words import is_test, reads_only
 
 RED = "![exit status 1, 0.3 s]\n1 failed in 0.10s"
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.settings import Settings
-from forgepool.workers.tool_config import ToolConfig, read_tool_config
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.tools.config import ToolConfig, read_tool_config
 
 _FILE = """\
 language_servers:

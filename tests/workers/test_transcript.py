@@ -2,9 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.messages import Spent
-from forgepool.workers.transcript import (
+from forgepool.workers.context.transcript.entries import (
     Answered,
     Entry,
     Finished,
@@ -15,6 +13,8 @@ from forgepool.workers.transcript import (
     conversation,
     read_transcript,
 )
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.schema.orders import Spent
 
 STARTED = Started(at=1.0, order_id="r.t.1", model="scripted", system=("be good",), tools=("bash",))
 CARD = user(Text(text="the task: ünïcode\nand lines"))

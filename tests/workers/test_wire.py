@@ -11,9 +11,8 @@ import pytest
 from redis.exceptions import ResponseError
 from servers import RedisServer
 
-from forgepool.workers.entry import run_order
-from forgepool.workers.messages import CommandAgent, WorkOrder
-from forgepool.workers.wire import (
+from forgepool.workers.order.entry import run_order
+from forgepool.workers.queue.broker import (
     BrokerAway,
     BrokerRefused,
     Redis,
@@ -24,13 +23,14 @@ from forgepool.workers.wire import (
     use_broker,
     without_password,
 )
+from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
 # A process has one broker in its life.
 _SENDS = """
 import sys
-from forgepool.workers.entry import run_order
-from forgepool.workers.messages import WorkOrder
-from forgepool.workers.wire import BrokerAway, send, use_broker
+from forgepool.workers.order.entry import run_order
+from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.queue.broker import BrokerAway, send, use_broker
 
 use_broker(sys.argv[1])
 try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 # Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
 sys.path.append(str(Path(__file__).parent))

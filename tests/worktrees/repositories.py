@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from swapping import swapped
 
-from forgepool.worktrees.beneath import FOLDER, LISTED, Beneath, _walked
+from forgepool.worktrees.git.beneath import FOLDER, LISTED, Beneath, _walked
 
 Open = Callable[[Beneath, Path, int], int]
 

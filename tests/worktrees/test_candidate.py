@@ -3,10 +3,10 @@
 import pytest
 from repositories import Hub
 
-from forgepool.worktrees.candidate import Identity, commit_candidate, read_trailers, trailers
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.commits.candidate import Identity, commit_candidate, read_trailers, trailers
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror
 
 
 def made(hub: Hub, mirror: Mirror, message: str, at: float = 1_700_000_000.7) -> CommitId:

@@ -5,9 +5,9 @@ import os
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.changes import Change, FileTooLarge, changes, read_file, touched_paths, tree_paths
-from forgepool.worktrees.git import CommitId, GitFailed
-from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.commits.changes import Change, FileTooLarge, changes, read_file, touched_paths, tree_paths
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror
 
 
 def test_every_kind_of_change_is_told(hub: Hub, mirror: Mirror) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.candidate import commit_candidate
-from forgepool.worktrees.changes import changes, tree_paths
-from forgepool.worktrees.checkout import Unusable, lease_checkout
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, MissingCommit
+from forgepool.worktrees.checkouts.checkout import Unusable, lease_checkout
+from forgepool.worktrees.commits.candidate import commit_candidate
+from forgepool.worktrees.commits.changes import changes, tree_paths
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
 
 def files(folder: Path) -> set[str]:
@@ -131,7 +131,7 @@ def test_a_commit_that_is_not_here_is_missing_and_costs_no_slot(mirror: Mirror, 
 
 HOLD = """
 import sys; from pathlib import Path
-from forgepool.worktrees.checkout import lease_checkout; from worktrees.mirror import Mirror
+from forgepool.worktrees.checkouts.checkout import lease_checkout; from worktrees.mirror import Mirror
 mirror = Mirror(path=Path(sys.argv[1]), hub=sys.argv[2])
 with lease_checkout(mirror, sys.argv[3], Path(sys.argv[4])) as checkout:
     (checkout.path / "half-done").write_text("x")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.candidate import commit_candidate, read_trailers, trailers
-from forgepool.worktrees.compose import (
+from forgepool.worktrees.commits.candidate import commit_candidate, read_trailers, trailers
+from forgepool.worktrees.commits.compose import (
     Composed,
     Conflict,
     Entry,
@@ -15,8 +15,8 @@ from forgepool.worktrees.compose import (
     conflicting_commits,
     tree_of,
 )
-from forgepool.worktrees.git import CommitId, GitFailed, TreeId
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 
 def entry(commit: CommitId, name: str = "t") -> Entry:

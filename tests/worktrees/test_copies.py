@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.worktrees.beneath import Beneath
-from forgepool.worktrees.copies import InTheWay, copy_folder
+from forgepool.worktrees.checkouts.copies import InTheWay, copy_folder
+from forgepool.worktrees.git.beneath import Beneath
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repositories import git as by_hand
 
-from forgepool.worktrees import diff
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
-from forgepool.worktrees.git import CommitId, Git, GitFailed, TreeId
-from forgepool.worktrees.hunks import parsed_hunks
+from forgepool.worktrees.commits import diff
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.commits.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
+from forgepool.worktrees.commits.hunks import parsed_hunks
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
 Files = Mapping[str, bytes | tuple[str, bytes]]
 _NONE = "000000"

@@ -9,10 +9,10 @@ import pytest
 from repositories import Hub, git
 from swapping import swapped
 
-from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.fence import Fence, fence_holds
-from forgepool.worktrees.git import Git, GitFailed
-from forgepool.worktrees.mirror import Mirror
+from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.git.fence import Fence, fence_holds
+from forgepool.worktrees.git.git import Git, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror
 
 _FILES = 30
 _FOR_S = 4.0

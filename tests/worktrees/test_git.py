@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.git import Git, GitFailed, git_version, is_object_id, is_ref, without_password
+from forgepool.worktrees.git.git import Git, GitFailed, git_version, is_object_id, is_ref, without_password
 
 
 def test_git_is_new_enough_to_be_worth_testing() -> None:

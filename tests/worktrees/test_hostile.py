@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.candidate import commit_candidate
-from forgepool.worktrees.changes import changes
-from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
-from forgepool.worktrees.mirror import Mirror, open_mirror
-from forgepool.worktrees.prune import prune_checkouts
+from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.checkouts.prune import prune_checkouts
+from forgepool.worktrees.commits.candidate import commit_candidate
+from forgepool.worktrees.commits.changes import changes
+from forgepool.worktrees.commits.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 HOOKS = (
     *("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "pre-push", "post-commit"),

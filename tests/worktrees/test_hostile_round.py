@@ -13,13 +13,13 @@ import pytest
 from hostile import ODD_NAMES, Aims, hostile_repository
 from repositories import Hub, git, nest
 
-from forgepool.worktrees.candidate import commit_candidate
-from forgepool.worktrees.changes import changes, read_file, tree_paths
-from forgepool.worktrees.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, open_mirror
-from forgepool.worktrees.push import Pushed, RefUpdate
+from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.commits.candidate import commit_candidate
+from forgepool.worktrees.commits.changes import changes, read_file, tree_paths
+from forgepool.worktrees.commits.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
 Deed = Callable[[Checkout, Path], None]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.hub import HubUnusable, inspect_hub
+from forgepool.worktrees.hub.hub import HubUnusable, inspect_hub
 
 
 def refusal(where: str) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.candidate import commit_candidate
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, GitFailed
-from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
-from forgepool.worktrees.push import Pushed, RefUpdate
+from forgepool.worktrees.commits.candidate import commit_candidate
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
 ABSENT = CommitId("1" * 40)
 
@@ -24,7 +24,7 @@ def test_a_mirror_holds_the_hubs_branches_apart_from_its_own(hub: Hub, mirror: M
 
 def test_eight_processes_at_once_make_one_mirror(hub: Hub, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from forgepool.worktrees.mirror import open_mirror\n"
+        "import sys; from pathlib import Path; from forgepool.worktrees.hub.mirror import open_mirror\n"
         "m = open_mirror(sys.argv[1], Path(sys.argv[2])); print(m.path, m.has(sys.argv[3]))"
     )
     argv = [sys.executable, "-c", program, str(hub.path), str(tmp_path / "cache"), hub.tip()]

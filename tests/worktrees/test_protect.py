@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from repositories import IDENTITY, Hub, git
 
-from forgepool.worktrees.compose import Composed, Entry, compose
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, open_mirror
-from forgepool.worktrees.pre_receive import CannotProtect
-from forgepool.worktrees.protect import gate_option, protect, protection, token_at, unprotect
-from forgepool.worktrees.push import Pushed, RefUpdate, Refused
-from forgepool.worktrees.target import Moved, NotMoved, TargetElsewhere, move_target
+from forgepool.worktrees.commits.compose import Composed, Entry, compose
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.pre_receive import CannotProtect
+from forgepool.worktrees.hub.protect import gate_option, protect, protection, token_at, unprotect
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused
+from forgepool.worktrees.hub.target import Moved, NotMoved, TargetElsewhere, move_target
 
 MARKER = "refs/forgepool/r1/landed/t"
 TOLD = "main is moved by its gate alone; push a branch of your own, then: forgepool queue submit BRANCH"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.checkout import lease_checkout
-from forgepool.worktrees.mirror import Mirror
-from forgepool.worktrees.prune import prune_checkouts, prune_run
+from forgepool.worktrees.checkouts.checkout import lease_checkout
+from forgepool.worktrees.checkouts.prune import prune_checkouts, prune_run
+from forgepool.worktrees.hub.mirror import Mirror
 
 
 def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool: Path) -> None:

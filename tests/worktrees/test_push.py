@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.git import CommitId, GitFailed
-from forgepool.worktrees.mirror import Mirror, open_mirror
-from forgepool.worktrees.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
 
 ONE = "refs/forgepool/r1/one"
 TWO = "refs/forgepool/r1/two"
@@ -104,9 +104,9 @@ def test_a_ref_somebody_holds_locked_is_worth_another_try(hub: Hub, mirror: Mirr
 _PUSH_AS_A_USER = f"""
 import os, sys
 from pathlib import Path
-from forgepool.worktrees.git import git_version
-from forgepool.worktrees.mirror import open_mirror
-from forgepool.worktrees.push import RefUpdate
+from forgepool.worktrees.git.git import git_version
+from forgepool.worktrees.hub.mirror import open_mirror
+from forgepool.worktrees.hub.push import RefUpdate
 
 git_version()
 if os.geteuid() == 0:  # to root every folder is writable

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.compose import Composed, Entry, compose, tree_of
-from forgepool.worktrees.git import CommitId, GitFailed, TreeId
-from forgepool.worktrees.mirror import Mirror, MissingCommit, open_mirror
-from forgepool.worktrees.push import RefUpdate
-from forgepool.worktrees.target import (
+from forgepool.worktrees.commits.compose import Composed, Entry, compose, tree_of
+from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+from forgepool.worktrees.hub.push import RefUpdate
+from forgepool.worktrees.hub.target import (
     CertificateMismatch,
     Moved,
     NotMoved,

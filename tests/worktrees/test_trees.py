@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from repositories import nest
 
-from forgepool.worktrees.trees import level, remove_tree
+from forgepool.worktrees.checkouts.trees import level, remove_tree
 
 _DEEP = 1_200
 """Folders one in the other, of names that make a path four times as long as a path may be, and more than a process
@@ -40,7 +40,7 @@ def test_what_a_link_leads_to_stays_when_the_link_goes(tmp_path: Path) -> None:
 _ORDINARY = """
 import os, sys
 from pathlib import Path
-from forgepool.worktrees.trees import level, remove_tree
+from forgepool.worktrees.checkouts.trees import level, remove_tree
 
 place, mode = Path(sys.argv[1]), int(sys.argv[2])
 os.chown(place, 65534, 65534) if os.geteuid() == 0 else None

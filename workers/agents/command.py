@@ -8,9 +8,9 @@ from typing import assert_never
 
 from pydantic import TypeAdapter
 
-from forgepool.workers.agents.agent import AgentAnswer, AgentEnding, Assignment
-from forgepool.workers.messages import ReasonPack, Spent, WorkOrder
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 

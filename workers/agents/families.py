@@ -8,9 +8,9 @@ guess, and where a table and a model's own name say two different things, both c
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from forgepool.workers.llm.router import Candidate
-from forgepool.workers.llm.table import Table
-from forgepool.workers.messages import CliProgram
+from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.table import Table
+from forgepool.workers.schema.orders import CliProgram
 
 UNKNOWN = "unknown"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.messages import Message
+from forgepool.workers.schema.orders import Message
 
 
 class Text(Message):

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import Turn, Usage
-from forgepool.workers.messages import PhaseName
+from forgepool.workers.schema.orders import PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

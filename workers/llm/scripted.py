@@ -26,12 +26,12 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from forgepool.workers.documents import load
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
-from forgepool.workers.messages import PhaseName
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.scalars import Slug
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.yaml.documents import load
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.yaml.scalars import Slug
 
 MODEL = "scripted"
 

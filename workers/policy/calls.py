@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from forgepool.workers.policy.judgement import Judgement, judge_command, judge_path, judge_tool
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import Access
-from forgepool.workers.policy.place import Ground
-from forgepool.workers.policy.rule import READERS, SHELLS, STRICTNESS, WRITERS
-from forgepool.workers.tools.patch import Add, Delete, Update, read_patch
+from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rules.rule import READERS, SHELLS, STRICTNESS, WRITERS
+from forgepool.workers.tools.files.patches.patch import Add, Delete, Update, read_patch
 from forgepool.workers.tools.refusal import Refused
 
 

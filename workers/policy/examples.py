@@ -7,13 +7,13 @@ An example is a command, a path, a host or a variable's name, by what the rule i
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from forgepool.workers.policy.command import called
-from forgepool.workers.policy.entries import RuleEntry
-from forgepool.workers.policy.host import HostPattern
 from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_touch, on_variable
-from forgepool.workers.policy.place import Ground, Unresolved
-from forgepool.workers.policy.rule import Rule
-from forgepool.workers.policy.shell import Script, read_script
+from forgepool.workers.policy.rules.command import called
+from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rules.place import Ground, Unresolved
+from forgepool.workers.policy.rules.rule import Rule
+from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.shell.interpret.read_script import Script, read_script
 
 _NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
 """Where paths of examples lie: nothing on the disk says what they are."""

@@ -13,15 +13,24 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.policy.command import Call, called
-from forgepool.workers.policy.entries import Decision
-from forgepool.workers.policy.host import HostPattern
 from forgepool.workers.policy.layers import Policy, Verdict
 from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_tool, on_touch, on_variable
-from forgepool.workers.policy.place import Ground, Place, Unresolved, unknown
-from forgepool.workers.policy.programs import written_by
-from forgepool.workers.policy.rule import STRICTNESS
-from forgepool.workers.policy.shell import Assignment, Execution, Fact, Redirect, Script, Unparseable, Word, read_script
+from forgepool.workers.policy.rules.command import Call, called
+from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rules.place import Ground, Place, Unresolved, unknown
+from forgepool.workers.policy.rules.rule import STRICTNESS
+from forgepool.workers.schema.policy_rules import Decision
+from forgepool.workers.shell.interpret.known_programs import written_by
+from forgepool.workers.shell.interpret.read_script import (
+    Assignment,
+    Execution,
+    Fact,
+    Redirect,
+    Script,
+    Unparseable,
+    Word,
+    read_script,
+)
 
 _MOST_SCRIPT_BYTES = 32 * 1024
 _STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forgepool.workers.messages import PhaseName
-from forgepool.workers.policy.command import Call, Likeness
-from forgepool.workers.policy.entries import Decision
-from forgepool.workers.policy.rule import READERS, STRICTNESS, Rule
+from forgepool.workers.policy.rules.command import Call, Likeness
+from forgepool.workers.policy.rules.rule import READERS, STRICTNESS, Rule
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.policy_rules import Decision
 
 Rank = tuple[int, ...]
 _MOST_KNOWN = 4096

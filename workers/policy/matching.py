@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from forgepool.workers.policy.command import Call, Likeness
-from forgepool.workers.policy.host import HostPattern
 from forgepool.workers.policy.layers import Match, Rank
-from forgepool.workers.policy.place import UNKNOWN, Place
-from forgepool.workers.policy.rule import READERS, SHELLS, WRITERS, Rule
+from forgepool.workers.policy.rules.command import Call, Likeness
+from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rules.place import UNKNOWN, Place
+from forgepool.workers.policy.rules.rule import READERS, SHELLS, WRITERS, Rule
 
 Access = Literal["read", "write"]
 

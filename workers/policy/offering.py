@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import may_permit, on_tool
-from forgepool.workers.policy.rule import Rule
+from forgepool.workers.policy.rules.rule import Rule
 from forgepool.workers.tools.tool import Tool
 
 

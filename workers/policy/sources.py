@@ -11,14 +11,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from forgepool.workers.documents import read, validate
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.package_access import PackageAccess
-from forgepool.workers.policy.document import made, mistakes_in, parse_policy, read_policy
-from forgepool.workers.policy.entries import RuleEntry
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import granted_hosts, require_hosts
-from forgepool.workers.policy.rule import Rule
+from forgepool.workers.policy.rules.document import made, mistakes_in, parse_policy, read_policy
+from forgepool.workers.policy.rules.rule import Rule
+from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.yaml.documents import read, validate
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 REPOSITORY_FILE = "forgepool.yaml"
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.tools.refusal import Refused
-from forgepool.worktrees.beneath import Beneath
-from forgepool.worktrees.git import Git
+from forgepool.worktrees.git.beneath import Beneath
+from forgepool.worktrees.git.git import Git
 
 
 class Anchor:

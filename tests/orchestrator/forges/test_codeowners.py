@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.forges.codeowners import Codeowners, Dialect, read_codeowners
+from forgepool.orchestrator.merge_queue.forges.codeowners import Codeowners, Dialect, read_codeowners
 
 GITHUB = """\
 # Everything, unless a later line says otherwise.

@@ -7,13 +7,13 @@ from typing import Any, Protocol
 import pytest
 from forge_server import PROJECT, REPOSITORY, TOKEN, Fault, ForgeServer, merge_request, pull
 
-from forgepool.orchestrator.forges.api import Api
-from forgepool.orchestrator.forges.codeowners import read_codeowners
-from forgepool.orchestrator.forges.consent import wanting
-from forgepool.orchestrator.forges.github import GitHub, github_api
-from forgepool.orchestrator.forges.gitlab import GitLab, gitlab_api
-from forgepool.orchestrator.forges.protocol import Change, Forge, ForgeAway, ForgeRefused, dependencies
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.merge_queue.forges.api import Api
+from forgepool.orchestrator.merge_queue.forges.codeowners import read_codeowners
+from forgepool.orchestrator.merge_queue.forges.consent import wanting
+from forgepool.orchestrator.merge_queue.forges.github import GitHub, github_api
+from forgepool.orchestrator.merge_queue.forges.gitlab import GitLab, gitlab_api
+from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge, ForgeAway, ForgeRefused, dependencies
+from forgepool.workers.schema.settings import Settings
 
 HEAD, OTHER = "a" * 40, "c" * 40
 KINDS = ("github", "gitlab")

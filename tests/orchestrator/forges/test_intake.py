@@ -6,8 +6,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.forges.intake import Entry, Explain, NoteLanded, Report, Step, Submit, Withdraw, steps
-from forgepool.orchestrator.forges.protocol import Change
+from forgepool.orchestrator.merge_queue.forges.intake import (
+    Entry,
+    Explain,
+    NoteLanded,
+    Report,
+    Step,
+    Submit,
+    Withdraw,
+    steps,
+)
+from forgepool.orchestrator.merge_queue.forges.protocol import Change
 
 A, B = "a" * 40, "b" * 40
 

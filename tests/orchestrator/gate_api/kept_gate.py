@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.orchestrator import inbox
-from forgepool.orchestrator.events import Event, LandingAnswered, RunStarted, TaskFailed, TipMoved
-from forgepool.orchestrator.gatekeeper.intake import asked, taken_in
-from forgepool.orchestrator.gatekeeper.serving import Post, posted
-from forgepool.orchestrator.gatekeeper.submissions import pattern, submitted
-from forgepool.orchestrator.gatekeeper.view import View
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.decisions.queue.intake import asked, taken_in
+from forgepool.orchestrator.decisions.queue.submissions import pattern, submitted
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.journal.events import Event, LandingAnswered, RunStarted, TaskFailed, TipMoved
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.merge_queue.serve.serve import Post, posted
+from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.messages import ReasonPack
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.push import RefUpdate
+from forgepool.workers.schema.orders import ReasonPack
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.push import RefUpdate
 
 GATE = "version: 1\nchecks:\n  test: test -f forgepool.yaml\n"
 _WHO = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")

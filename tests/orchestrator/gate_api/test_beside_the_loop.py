@@ -14,10 +14,10 @@ from forge_server import REPOSITORY, TOKEN, ForgeServer, pull
 from kept_gate import KeptGate, git
 from test_gate_api import Caller
 
-from forgepool.orchestrator.aside import Aside, mirror_aside
-from forgepool.orchestrator.events import GatePaused, GateResumed
-from forgepool.orchestrator.gatekeeper.view import View
-from forgepool.orchestrator.journal import JournalUnreadable
+from forgepool.orchestrator.journal.events import GatePaused, GateResumed
+from forgepool.orchestrator.journal.store import JournalUnreadable
+from forgepool.orchestrator.launch.child_processes import Aside, mirror_aside
+from forgepool.orchestrator.merge_queue.view import View
 
 API_TOKEN = "a-token-of-this-gate"
 

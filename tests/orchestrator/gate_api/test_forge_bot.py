@@ -10,12 +10,12 @@ from forge_server import PROJECT, REPOSITORY, TOKEN, Fault, ForgeServer, merge_r
 from kept_gate import KeptGate, git
 from pydantic import SecretStr
 
-from forgepool.orchestrator import inbox
-from forgepool.orchestrator.forges.protocol import ForgeAway
-from forgepool.orchestrator.gatekeeper.bot.rounds import Bot
-from forgepool.orchestrator.gatekeeper.bot.service import Connected, Connection, News, bot_of, connected, working
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.merge_queue.bot.rounds import Bot
+from forgepool.orchestrator.merge_queue.bot.service import Connected, Connection, News, bot_of, connected, working
+from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.settings import Settings
 
 SETTINGS = Settings(github_token=SecretStr(TOKEN), gitlab_token=SecretStr(TOKEN))
 

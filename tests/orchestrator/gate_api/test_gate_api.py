@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from kept_gate import KeptGate
 
-from forgepool.orchestrator import inbox
-from forgepool.orchestrator.gatekeeper.api.app import MOST_BYTES
-from forgepool.orchestrator.gatekeeper.api.desk import Desk
-from forgepool.orchestrator.gatekeeper.api.service import Address, address, api_beside, api_token, bound, serving
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.submitting import Wish, hand_in
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.runs import KeptRun, Options
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.git import CommitId
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.merge_queue.http.app import MOST_BYTES
+from forgepool.orchestrator.merge_queue.http.desk import Desk
+from forgepool.orchestrator.merge_queue.http.service import Address, address, api_beside, api_token, bound, serving
+from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import CommitId
 
 TOKEN = "a-token-of-this-gate"
 

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
     EntrySubmitted,
@@ -12,8 +13,7 @@ from forgepool.orchestrator.events import (
     LandingIntended,
     RunStarted,
 )
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import CheckResult, Landing
 
 RUN = "gate-main-test"

@@ -12,31 +12,31 @@ from typing import Literal
 
 from tiny_hub import TinyHub
 
-from forgepool.orchestrator import recovery
-from forgepool.orchestrator.dispatch import check_request, land_request
-from forgepool.orchestrator.events import EntrySubmitted, Event, RunResumed, RunStarted
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.keeping import GateLoop
-from forgepool.orchestrator.gatekeeper.submissions import Submission
-from forgepool.orchestrator.journal import Journal, Recorded, read
-from forgepool.orchestrator.link import Link
-from forgepool.orchestrator.loop import Wishes
-from forgepool.orchestrator.outstanding import Outstanding
-from forgepool.orchestrator.reception import Answer
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.decisions.orders.results import Answer
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.queue.submissions import Submission
+from forgepool.orchestrator.journal.events import EntrySubmitted, Event, RunResumed, RunStarted
+from forgepool.orchestrator.journal.store import Journal, Recorded, read
+from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
+from forgepool.orchestrator.run import recovery
+from forgepool.orchestrator.run.dispatch import check_request, land_request
+from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.checks.certificates import Inputs, certify
-from forgepool.supervisor.demands import demands_of
-from forgepool.supervisor.gate import entries_in, gate_changed_by
-from forgepool.supervisor.lander import land
+from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by
+from forgepool.supervisor.gate.land import land
+from forgepool.supervisor.gate.requirements import demands_of
+from forgepool.supervisor.gate.verdicts import conflicting
 from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
-from forgepool.supervisor.verdicts import conflicting
-from forgepool.workers.leases import Holder
-from forgepool.workers.presence import Present
-from forgepool.workers.settings import Settings
-from forgepool.workers.wire import CHECKS, LANDINGS
-from forgepool.worktrees.compose import Composed, compose
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.workers.queue.broker import CHECKS, LANDINGS
+from forgepool.workers.queue.leases import Holder
+from forgepool.workers.queue.presence import Present
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.commits.compose import Composed, compose
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 RUN = "gate-main-test"
 Request = CheckRequest | LandRequest

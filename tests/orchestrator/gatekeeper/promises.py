@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from kept_here import RUN, Hands
 from tiny_hub import Move, Step, TinyHub
 
-from forgepool.orchestrator import events as e
-from forgepool.orchestrator.journal import Recorded
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
-from forgepool.workers.refs import candidate_ref, submission_ref
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
+from forgepool.workers.workspace.refs import candidate_ref, submission_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from gate_world import RUN, opened, submitted
 
-from forgepool.orchestrator.cli import gatewords, requesting
-from forgepool.orchestrator.events import RunStarted
-from forgepool.orchestrator.gatekeeper.course import gate_plan
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.inbox import Request, waiting
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.runs import KeptRun, Options, keep
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.cli.queue import requests as gatewords
+from forgepool.orchestrator.cli.run import requesting
+from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
+from forgepool.orchestrator.journal.events import RunStarted
+from forgepool.orchestrator.journal.inbox import Request, waiting
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.settings import Settings
 
 
 @pytest.fixture

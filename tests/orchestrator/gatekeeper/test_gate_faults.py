@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers import faults
+from forgepool.workers.queue import crash_points as faults
 
 
 def _status_at(*points: str) -> int:

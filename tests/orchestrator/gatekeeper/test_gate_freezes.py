@@ -8,11 +8,11 @@ from gate_world import after, decided, green, opened, submitted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
-from forgepool.orchestrator.gatekeeper.explaining import frozen_words, standing_of
-from forgepool.orchestrator.gatekeeper.freezes import BadFreeze, freezes, refuse_endless
-from forgepool.orchestrator.gatekeeper.rules import GateRules
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.journal.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
+from forgepool.orchestrator.journal.freeze_windows import BadFreeze, freezes, refuse_endless
+from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.orchestrator.reports.queue_status import frozen_words, standing_of
+from forgepool.orchestrator.state.run import State
 
 BERLIN = "Europe/Berlin"
 WEEKEND = "fri 16:00 - mon 08:00"

@@ -3,13 +3,13 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from forgepool.orchestrator.cli.granting import granting
-from forgepool.orchestrator.events import EntrySubmitted, TaskCancelled
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.intake import asked
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.telling import sentence
+from forgepool.orchestrator.cli.queue.granting import granting
+from forgepool.orchestrator.decisions.queue.intake import asked
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.journal.events import EntrySubmitted, TaskCancelled
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.run.hub import CannotRun
 
 
 def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from gate_world import RUN, after, commit, green, opened, submitted
 
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import check_request
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.queue.queue_index import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.journal.events import (
     CheckCancelled,
     CheckSent,
     Event,
@@ -15,11 +15,11 @@ from forgepool.orchestrator.events import (
     LandingIntended,
     MessageLost,
 )
-from forgepool.orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import IllegalStep
-from forgepool.supervisor.definitions import read_gate_file
-from forgepool.supervisor.lanes import ONE_LANE, Lanes
+from forgepool.orchestrator.run.dispatch import check_request
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
+from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.supervisor.messages import Landing
 
 FILE = """\

@@ -2,10 +2,10 @@
 
 from gate_world import after, decided, opened, submitted
 
-from forgepool.orchestrator.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
-from forgepool.orchestrator.gatekeeper.explaining import refusal
-from forgepool.orchestrator.gatekeeper.submissions import Submission, in_order
-from forgepool.worktrees.git import CommitId
+from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order
+from forgepool.orchestrator.journal.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
+from forgepool.orchestrator.reports.queue_status import refusal
+from forgepool.worktrees.git.git import CommitId
 
 
 def test_who_needs_one_that_waits_for_a_person_is_neither_withdrawn_nor_let_past() -> None:

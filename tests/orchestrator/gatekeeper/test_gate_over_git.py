@@ -14,15 +14,15 @@ from kept_here import RUN, Died, Hands, Request, Word, keep
 from promises import Promises
 from tiny_hub import Move, make_hub
 
-from forgepool.orchestrator.inbox import Request as Wish
-from forgepool.orchestrator.inbox import leave
-from forgepool.orchestrator.journal import read
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.journal.inbox import Request as Wish
+from forgepool.orchestrator.journal.inbox import leave
+from forgepool.orchestrator.journal.store import read
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
-from forgepool.workers.refs import marker_ref, submission_ref
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import marker_ref, submission_ref
 
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 _NAMES = [f"e{number}" for number in range(8)]

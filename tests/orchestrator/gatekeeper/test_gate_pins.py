@@ -3,11 +3,11 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from forgepool.orchestrator.cli.gatewords import refuse_forgotten
-from forgepool.orchestrator.events import TaskCancelled, TaskFailed, TaskParked
-from forgepool.orchestrator.gatekeeper.pins import KEPT_DAYS, MOST_KEPT, forgettable
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.workers.messages import ReasonPack
+from forgepool.orchestrator.cli.queue.requests import refuse_forgotten
+from forgepool.orchestrator.journal.events import TaskCancelled, TaskFailed, TaskParked
+from forgepool.orchestrator.merge_queue.serve.entry_refs import KEPT_DAYS, MOST_KEPT, forgettable
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.orders import ReasonPack
 
 _DAY = 24 * 3600.0
 _RED = ReasonPack(attempt=1, kind="check_failed", summary="red")

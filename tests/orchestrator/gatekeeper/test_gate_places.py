@@ -6,11 +6,11 @@ from gate_world import after, decided, opened, submitted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.events import CheckSent
-from forgepool.orchestrator.gatekeeper.places import Claim, Places, places_for
-from forgepool.orchestrator.gatekeeper.together import keep_together, shared
-from forgepool.orchestrator.loop import Ending
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.journal.events import CheckSent
+from forgepool.orchestrator.merge_queue.serve.multi import keep_together, shared
+from forgepool.orchestrator.merge_queue.serve.slots import Claim, Places, places_for
+from forgepool.orchestrator.run.loop import Ending
+from forgepool.orchestrator.state.run import State
 
 CLAIM = st.builds(Claim, running=st.integers(0, 5), wants=st.integers(0, 5), served=st.integers(0, 9))
 

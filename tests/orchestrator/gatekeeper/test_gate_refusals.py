@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.cli.gatekeeping import serve
-from forgepool.orchestrator.gatekeeper.course import gate_plan
-from forgepool.orchestrator.gatekeeper.serving import gate_name, posts
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.runs import Options, keep
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.cli.queue.serve import serve
+from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
+from forgepool.orchestrator.merge_queue.serve.serve import gate_name, posts
+from forgepool.orchestrator.run.folder import Options, keep
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.settings import Settings
 
 _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 

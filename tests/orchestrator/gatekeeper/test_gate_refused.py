@@ -4,8 +4,11 @@ from gate_world import after, commit, opened, submitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.queue.intake import asked
+from forgepool.orchestrator.decisions.queue.queue_index import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.journal.events import (
     CheckSent,
     EntryHeld,
     Event,
@@ -15,12 +18,9 @@ from forgepool.orchestrator.events import (
     LandingIntended,
     TipMoved,
 )
-from forgepool.orchestrator.gatekeeper.course import GateCourse, gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.explaining import standing_of
-from forgepool.orchestrator.gatekeeper.intake import asked
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.reception import received
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.reports.queue_status import standing_of
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import CheckResult, Landing
 
 WORDS = "the hub refused refs/heads/main: pre-receive hook declined (no secrets here)"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from forgepool.orchestrator.gatekeeper.submissions import submitted
-from forgepool.workers.refs import submission_ref
-from forgepool.worktrees.git import CommitId, Git
-from forgepool.worktrees.mirror import open_mirror
+from forgepool.orchestrator.decisions.queue.submissions import submitted
+from forgepool.workers.workspace.refs import submission_ref
+from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.hub.mirror import open_mirror
 
 ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
 

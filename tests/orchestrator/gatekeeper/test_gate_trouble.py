@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from gate_world import after, commit, decided, green, landing, opened, submitted
 
-from forgepool.orchestrator.events import CheckSent, Event, LandingIntended
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import MOST_TROUBLES
+from forgepool.orchestrator.journal.events import CheckSent, Event, LandingIntended
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES
 
 
 def _landing() -> tuple[State, LandingIntended]:

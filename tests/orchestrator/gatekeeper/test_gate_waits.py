@@ -7,7 +7,10 @@ from gate_world import RUN, after, commit, decided, green, landing, opened, subm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.evidence import author_in
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.queue.submissions import earlier_name, entry_name
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckCancelled,
     CheckSent,
@@ -20,20 +23,17 @@ from forgepool.orchestrator.events import (
     ReviewAwaited,
     TaskFailed,
 )
-from forgepool.orchestrator.gatekeeper import explaining
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.rules import GateRules
-from forgepool.orchestrator.gatekeeper.serving import gate_name
-from forgepool.orchestrator.gatekeeper.submissions import earlier_name, entry_name
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.loop import Wishes
-from forgepool.orchestrator.proofs import author_in
-from forgepool.orchestrator.runs import KeptRun, Options
-from forgepool.orchestrator.session import resume_run
+from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.orchestrator.launch.session import resume_run
+from forgepool.orchestrator.merge_queue.serve.serve import gate_name
+from forgepool.orchestrator.reports import queue_status as explaining
+from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.loop import Wishes
 from forgepool.supervisor.messages import CheckResult
-from forgepool.workers.messages import ReasonPack
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.git import is_ref
+from forgepool.workers.schema.orders import ReasonPack
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import is_ref
 
 
 def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:

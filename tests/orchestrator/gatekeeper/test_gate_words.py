@@ -3,14 +3,21 @@
 import pytest
 from gate_world import after, commit, decided, opened, submitted
 
-from forgepool.orchestrator.events import CheckAnswered, CheckSent, EntrySubmitted, Event, LandingIntended, TaskFailed
-from forgepool.orchestrator.gatekeeper.explaining import explained, standing_of, standings
-from forgepool.orchestrator.gatekeeper.intake import taken_in
-from forgepool.orchestrator.gatekeeper.submissions import Submission
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.decisions.queue.intake import taken_in
+from forgepool.orchestrator.decisions.queue.submissions import Submission
+from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
+    CheckSent,
+    EntrySubmitted,
+    Event,
+    LandingIntended,
+    TaskFailed,
+)
+from forgepool.orchestrator.reports.queue_status import explained, standing_of, standings
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.messages import CheckResult
-from forgepool.worktrees.git import CommitId
+from forgepool.worktrees.git.git import CommitId
 
 
 def finding(entry: str, path: str, weight: Weight) -> ScanFinding:

@@ -10,22 +10,22 @@ import pytest
 from kept_here import RUN, Hands, KeptHere, keep
 from tiny_hub import TinyHub, make_hub
 
-from forgepool.orchestrator.events import CheckSent, EntryHeld, EntrySubmitted, Event
-from forgepool.orchestrator.gatekeeper.board import BEAT_S, GONE_S, RENEWED_S
-from forgepool.orchestrator.gatekeeper.remote import waiting
-from forgepool.orchestrator.gatekeeper.remote.hub import HubQueue, _silent_s, explained_by, shown_by
-from forgepool.orchestrator.gatekeeper.remote.waiting import Progress, progress_of
-from forgepool.orchestrator.gatekeeper.submissions import entry_name
-from forgepool.orchestrator.gatekeeper.submitting import Submitted, Wish, hand_in
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.journal import Recorded, read
-from forgepool.orchestrator.state import State
+from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.store import Recorded, read
+from forgepool.orchestrator.merge_queue.remote import waiting
+from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, _silent_s, explained_by, shown_by
+from forgepool.orchestrator.merge_queue.remote.waiting import Progress, progress_of
+from forgepool.orchestrator.merge_queue.submit import Submitted, Wish, hand_in
+from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import CheckRequest
-from forgepool.workers.refs import board_ref, sign_ref, submission_ref
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 BRANCH = "feature/base"
 

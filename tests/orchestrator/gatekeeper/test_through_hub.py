@@ -9,10 +9,16 @@ from random import Random
 import pytest
 from gate_world import after, decided, green
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.decisions import decide
-from forgepool.orchestrator.dispatch import check_request
-from forgepool.orchestrator.events import (
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_card, written
+from forgepool.orchestrator.decisions.queue.delegable import held_up, why_not_through
+from forgepool.orchestrator.decisions.queue.intake import asked, taken_in
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, submitted, tag_text
+from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer
+from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
     EntryGiven,
@@ -29,28 +35,22 @@ from forgepool.orchestrator.events import (
     RunStarted,
     TaskParked,
 )
-from forgepool.orchestrator.gatekeeper.board import BEAT_S
-from forgepool.orchestrator.gatekeeper.course import gate_course, gate_plan
-from forgepool.orchestrator.gatekeeper.intake import asked, taken_in
-from forgepool.orchestrator.gatekeeper.submissions import Submission, in_order, submitted, tag_text
-from forgepool.orchestrator.hub import CannotRun
-from forgepool.orchestrator.inbox import Request
-from forgepool.orchestrator.plan import Need, Plan, Task
-from forgepool.orchestrator.requests import granted
-from forgepool.orchestrator.state import State
-from forgepool.orchestrator.task_state import TERMINAL
-from forgepool.orchestrator.through.cards import CardUnreadable, read_card, written
-from forgepool.orchestrator.through.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
-from forgepool.orchestrator.through.giving import standing_gate, take_away
-from forgepool.orchestrator.through.messages import Asks, Card, GateAnswer
-from forgepool.orchestrator.through.publishing import Notices
-from forgepool.orchestrator.through.standing import held_up, why_not_through
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.merge_queue.publish import Notices
+from forgepool.orchestrator.plan.document import Need, Plan, Task
+from forgepool.orchestrator.reports.queue_board import BEAT_S
+from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
+from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
+from forgepool.orchestrator.run.dispatch import check_request
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import PERSON, Author, CheckResult, Landing
-from forgepool.workers.messages import CommandAgent, WorkResult
-from forgepool.workers.refs import candidate_ref, sign_ref, submissions_of, told_ref
-from forgepool.worktrees.git import CommitId, Git
-from forgepool.worktrees.mirror import Mirror, open_mirror
-from forgepool.worktrees.push import RefUpdate
+from forgepool.workers.schema.orders import CommandAgent, WorkResult
+from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submissions_of, told_ref
+from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.push import RefUpdate
 
 RUN, GATE = "p-1", "gate-main-test"
 ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}

@@ -6,10 +6,10 @@ from statistics import fmean, median
 
 import pytest
 
-from forgepool.orchestrator.simulate.numbers import exactness_violations, numbers, play, red_moves
-from forgepool.orchestrator.simulate.policies import POLICIES
-from forgepool.orchestrator.simulate.world import Terms, World
-from forgepool.orchestrator.simulate.yard import Numbers, Policy, Run, Yard
+from forgepool.orchestrator.simulate.queue.numbers import exactness_violations, numbers, play, red_moves
+from forgepool.orchestrator.simulate.queue.policies import POLICIES
+from forgepool.orchestrator.simulate.queue.world import Terms, World
+from forgepool.orchestrator.simulate.queue.yard import Numbers, Policy, Run, Yard
 
 SMALL = Terms(workers=3, rate_h=14, bad=0.15, flake=0.02, retries=1, changes=60, real=0.3)
 

@@ -6,13 +6,13 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.entries import Gate, Wave
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.simulate.bounds import Bounds, LockWait, Look, bounds
-from forgepool.orchestrator.simulate.forecast import forecast
-from forgepool.orchestrator.simulate.forecast_words import lock_words, path_words
-from forgepool.orchestrator.simulate.plan_run import play
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.simulate.plan.bounds import Bounds, LockWait, Look, bounds
+from forgepool.orchestrator.simulate.plan.forecast import forecast
+from forgepool.orchestrator.simulate.plan.forecast_text import lock_words, path_words
+from forgepool.orchestrator.simulate.plan.run import play
 from forgepool.supervisor.messages import ReviewPolicy
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))

@@ -8,9 +8,9 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.simulate.bounds import Look
-from forgepool.orchestrator.simulate.gantt import gantt
-from forgepool.orchestrator.simulate.plan_run import play
+from forgepool.orchestrator.simulate.plan.bounds import Look
+from forgepool.orchestrator.simulate.plan.gantt import gantt
+from forgepool.orchestrator.simulate.plan.run import play
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LETTER = 6.63

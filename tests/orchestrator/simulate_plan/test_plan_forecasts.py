@@ -7,18 +7,18 @@ import pytest
 from plans import check_sent, course, result, review, review_sent, sent, task, verdict
 from virtual import terms
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
-from forgepool.orchestrator.journal import Journal
-from forgepool.orchestrator.plan import Plan
-from forgepool.orchestrator.retries import reason_of_check
-from forgepool.orchestrator.runs import Options, keep, runs_folder
-from forgepool.orchestrator.simulate.fitted import Fit, fit
-from forgepool.orchestrator.simulate.forecast import Spread, Wanted, forecast, grounds
-from forgepool.orchestrator.simulate.forecast_words import cost_words
-from forgepool.orchestrator.task_state import TaskState
-from forgepool.workers.messages import BuiltinAgent, Limits, Spent
-from forgepool.workers.settings import Settings
+from forgepool.orchestrator.decisions.orders.retries import reason_of_check
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.run.folder import Options, keep, runs_folder
+from forgepool.orchestrator.simulate.plan.fitted import Fit, fit
+from forgepool.orchestrator.simulate.plan.forecast import Spread, Wanted, forecast, grounds
+from forgepool.orchestrator.simulate.plan.forecast_text import cost_words
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
+from forgepool.workers.schema.settings import Settings
 
 PLAN = course(task("a", agent=BuiltinAgent()), task("b", duration_s=50.0), task("c"))
 

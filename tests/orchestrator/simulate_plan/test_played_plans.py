@@ -9,13 +9,13 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.reviewing import PlanReview
-from forgepool.orchestrator.simulate.plan_run import Played, Span, play
-from forgepool.orchestrator.simulate.plan_world import PlanWorld
-from forgepool.orchestrator.task_state import TERMINAL
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.simulate.plan.run import Played, Span, play
+from forgepool.orchestrator.simulate.plan.world import PlanWorld
+from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import ReviewPolicy
-from forgepool.workers.messages import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))
 DIAMOND = course(task("a"), task("b", "a"), task("c", "a"), task("d", "b", "c"))

@@ -9,8 +9,8 @@ import pytest
 import typer
 from people import Person, person_in
 
-from forgepool.orchestrator.cli.simulating_plan import plan
-from forgepool.workers.mistakes import DocumentWrong
+from forgepool.orchestrator.cli.tools.simulating_plan import plan
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 PLAN = """
 version: 1

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forgepool.orchestrator.course import Course
-from forgepool.orchestrator.simulate.plan_world import Terms
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.simulate.plan.world import Terms
 
 
 def terms(of: Course, work_s: Mapping[str, float] | float = 100.0, **said: Any) -> Terms:

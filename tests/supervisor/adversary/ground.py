@@ -13,10 +13,10 @@ from pathlib import Path
 
 from candidates import SUBMODULE, Candidate, Tree, read_tree
 
-from forgepool.supervisor.gate import examine
-from forgepool.supervisor.lander import land
+from forgepool.supervisor.gate.check_entry import examine
+from forgepool.supervisor.gate.land import land
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 TARGET = read_tree(Path(__file__).with_name("parcels.txt"))
 NOWHERE = "4e1243bd22c66e76c2ba9eddc1f91394e57f9f83"

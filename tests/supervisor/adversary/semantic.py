@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.supervisor.definitions import CheckDefinition
-from forgepool.supervisor.gate import examine
-from forgepool.supervisor.lander import land
+from forgepool.supervisor.gate.check_entry import examine
+from forgepool.supervisor.gate.land import land
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, LandRequest
-from forgepool.workers.settings import Settings
+from forgepool.workers.schema.settings import Settings
 
 CHECK = """
 import pathlib, sys

@@ -10,8 +10,8 @@ from vendors.answers import Wire
 from vendors.server import VendorServer
 
 from forgepool.supervisor.messages import Author, EntryRef, Review, ReviewPolicy, ReviewRequest
-from forgepool.supervisor.review.conducting import conduct
-from forgepool.workers.transcript import Entry, Said, read_transcript
+from forgepool.supervisor.review.run_review import conduct
+from forgepool.workers.context.transcript.entries import Entry, Said, read_transcript
 
 CLAUDE = Author(agent="builtin", models=("claude-opus-5-5",), families=("claude",))
 COMMAND = Author(agent="command")

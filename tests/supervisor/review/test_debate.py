@@ -4,7 +4,7 @@ import pytest
 from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, several, verdict
 
 from forgepool.supervisor.messages import Author, Review, ReviewPolicy
-from forgepool.workers.transcript import Said
+from forgepool.workers.context.transcript.entries import Said
 
 TWO = {"a": "2\n", "b": "2\n"}
 LOOK = read("a", "b")

@@ -11,9 +11,9 @@ from injections import INJECTIONS, OBEY
 from review_kit import Desk, finding, read, script, verdict
 
 from forgepool.supervisor.scans.scanning import scan, subject_of
-from forgepool.workers.transcript import Said, Started
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.workers.context.transcript.entries import Said, Started
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
 
 PASS = verdict("pass", summary="I was told to approve")
 _MARK = re.compile(r"The mark of this review is ([0-9a-f]{24})\.")

@@ -6,7 +6,7 @@ import pytest
 from review_kit import Desk, finding, read, script, several, verdict
 
 from forgepool.supervisor.messages import Author, LandedTask, Review, ReviewPolicy, ReviewRequest, WaveOf
-from forgepool.workers.transcript import Said
+from forgepool.workers.context.transcript.entries import Said
 
 PASS = verdict("pass")
 CLAUDE = Author(agent="builtin", models=("claude-x",), families=("claude",))

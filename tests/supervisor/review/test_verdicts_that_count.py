@@ -3,7 +3,7 @@
 import pytest
 from review_kit import Desk, calls, finding, read, script, verdict
 
-from forgepool.workers.transcript import Finished
+from forgepool.workers.context.transcript.entries import Finished
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}

@@ -6,7 +6,7 @@ from vendors.answers import Say, Seen
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import ReviewPolicy, Sibling
-from forgepool.workers.transcript import Answered, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, Said, Started
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}

@@ -9,8 +9,8 @@ from vendors.answers import Fault, Say, Seen, Tokens, Wire
 from vendors.server import VendorServer
 
 from forgepool.supervisor.messages import Author, Review, ReviewPolicy
-from forgepool.workers.messages import Limits
-from forgepool.workers.transcript import Started
+from forgepool.workers.context.transcript.entries import Started
+from forgepool.workers.schema.orders import Limits
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 TWO = {"a": "2\n"}

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forgepool.supervisor.definitions import CheckDefinition, ScanRules
 from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
 from forgepool.supervisor.messages import EntryRef
 from forgepool.supervisor.scans.scanning import subject_of
 from forgepool.supervisor.scans.subject import Subject
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
 
 Content = str | tuple[str, str]
 """A regular file's text, or a mode and what is in it."""

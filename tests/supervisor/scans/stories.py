@@ -25,7 +25,7 @@ from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef
 from forgepool.supervisor.scans.scanning import scan, subject_of
 from forgepool.supervisor.scans.subject import Subject
-from forgepool.worktrees.git import CommitId, Git, TreeId
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 PARTS = {
     "aws key": "AKIA" + "QX7ZP4N2L6WTD9RM",

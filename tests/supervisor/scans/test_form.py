@@ -9,7 +9,7 @@ import yaml
 from stories import Stage, story
 
 from forgepool.supervisor.scans.scanning import kept_out
-from forgepool.supervisor.scans.spelling import in_one_spelling, is_same_code
+from forgepool.supervisor.scans.source.spelling import in_one_spelling, is_same_code
 
 _TWINS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("form.yaml").read_text(encoding="utf-8"))
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stories import Stage, story
 
-from forgepool.supervisor.scans.bounded_parse import language_of, parse
-from forgepool.supervisor.scans.grammar import Source, sources
-from forgepool.supervisor.scans.lexicon import lexed
+from forgepool.supervisor.scans.source.bounded_parse import language_of, parse
+from forgepool.supervisor.scans.source.grammar import Source, sources
+from forgepool.supervisor.scans.source.lexicon import lexed
 
 _LANGUAGES = ("python", "javascript", "typescript", "tsx", "go", "rust", "java", "bash")
 

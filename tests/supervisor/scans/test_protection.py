@@ -4,11 +4,11 @@ import pytest
 from changing import Changes, Scan, rules
 from forbidden_paths import HARNESS, OPEN, OTHER_SETTINGS, PROTECTED, SETTINGS, UNAWARE, Change
 
-from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.scans.gate_settings import scan_gate_settings
-from forgepool.supervisor.scans.harness import scan_harness
-from forgepool.supervisor.scans.protection import scan_protection
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.scans.evasion.harness import scan_harness
+from forgepool.supervisor.scans.paths.gate_settings import scan_gate_settings
+from forgepool.supervisor.scans.paths.protection import scan_protection
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from changing import Changes, rules
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans.paths.shape import scan_shape
 from forgepool.supervisor.scans.scanning import subject_of
-from forgepool.supervisor.scans.shape import scan_shape
-from forgepool.worktrees.compose import tree_of
-from forgepool.worktrees.git import CommitId, Git
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
 
 TREE = {f"src/f{number}.py": f"{number}\n" for number in range(40)}
 LINK, SUBMODULE, SCRIPT = "120000", "160000", "100755"

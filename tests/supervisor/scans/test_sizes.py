@@ -5,8 +5,8 @@ from pathlib import Path
 
 from changing import Changes, Content
 
-from forgepool.supervisor.scans.sizes import scan_sizes
-from forgepool.worktrees.git import CommitId
+from forgepool.supervisor.scans.content.sizes import scan_sizes
+from forgepool.worktrees.git.git import CommitId
 
 LARGE = "x y\n" * 400
 

@@ -4,9 +4,9 @@ import pytest
 from changing import Changes, rules
 from suites_of_tests import DISHONEST, HONEST, Edit
 
-from forgepool.supervisor.definitions import CheckDefinition
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.scans.tampering import scan_tests
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.scans.tests.tampering import scan_tests
 
 CHECKS = (CheckDefinition(name="test", run='pytest -m "not slow"'),)
 CODE = "def load(text):\n    return int(text)\n"

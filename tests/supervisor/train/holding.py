@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from forgepool.supervisor.train.line import Line
 from forgepool.supervisor.train.model import (
     Action,
     Cancel,
@@ -21,6 +20,7 @@ from forgepool.supervisor.train.model import (
     TrialState,
 )
 from forgepool.supervisor.train.plan import plan
+from forgepool.supervisor.train.queue import Line
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forgepool.supervisor.train.line import Line
 from forgepool.supervisor.train.model import (
     Action,
     Cancel,
@@ -22,6 +21,7 @@ from forgepool.supervisor.train.model import (
     shared,
 )
 from forgepool.supervisor.train.plan import plan
+from forgepool.supervisor.train.queue import Line
 
 chance = st.integers(min_value=0, max_value=99)
 policies = st.builds(

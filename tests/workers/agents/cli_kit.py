@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from vendors.server import Brain, Fault, Say, Seen
 
-from forgepool.workers.agents.agent import AgentAnswer, Assignment
 from forgepool.workers.agents.cli import perform_cli
-from forgepool.workers.messages import CliAgent, CliProgram, Limits, WorkOrder
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.environment import command_environment
+from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.sandbox.order.environment import command_environment
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.orders import CliAgent, CliProgram, Limits, WorkOrder
 
 RECORDINGS = Path(__file__).parent / "recordings"
 KEY = "sk-local-000000"

@@ -12,12 +12,12 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 from host_kit import Host
 
-from forgepool.workers.agents.agent import AgentAnswer, Assignment
 from forgepool.workers.agents.command import perform_command
-from forgepool.workers.messages import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.environment import command_environment
-from forgepool.workers.transcript import read_transcript
+from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.context.transcript.entries import read_transcript
+from forgepool.workers.sandbox.order.environment import command_environment
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.orders import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
 
 REASON = ReasonPack(
     attempt=1,
@@ -196,19 +196,19 @@ def test_a_wrong_script_is_the_tasks_failure(scripted: Scripted) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from forgepool.workers.context.archive import Archive
-from forgepool.workers.context.live import Context
+from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.view.live import Context
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.scripted import ScriptedModel
-from forgepool.workers.loop import Brief, Talk
-from forgepool.workers.messages import Limits
-from forgepool.workers.meter import Meter
-from forgepool.workers.rulings import unjudged
-from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.agents.builtin.loop import Brief, Talk
+from forgepool.workers.schema.orders import Limits
+from forgepool.workers.context.transcript.usage import Meter
+from forgepool.workers.agents.builtin.permission import unjudged
+from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.toolset import reading
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.transcript import Said, Started, Transcript
+from forgepool.workers.context.transcript.entries import Said, Started, Transcript
 folder = Path(sys.argv[1])
 model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
 brief = Brief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
@@ -241,7 +241,7 @@ def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
 
 def test_the_seam_is_cheap_to_import() -> None:
     """Whoever may need an agent does not pay for the one it does not use: no tools, no YAML, no loop."""
-    script = "import sys, forgepool.workers.agents.agent; print(*sys.modules)"
+    script = "import sys, forgepool.workers.agents.contract; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     ours = {f"forgepool.workers.{name}" for name in ("loop", "tools.tool", "agents.builtin")}

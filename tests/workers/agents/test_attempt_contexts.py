@@ -14,11 +14,11 @@ from host_kit import Host
 from vendors.answers import Answer, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.workers.context.wishes import wish_profile
-from forgepool.workers.messages import BuiltinAgent, Limits, ScriptedAgent, WorkResult
-from forgepool.workers.meter import Meter
-from forgepool.workers.transcript import Answered, Profiled, Rebuilt, Said, Started, Summoned
-from forgepool.workers.wire import Redis
+from forgepool.workers.context.profile_switch import wish_profile
+from forgepool.workers.context.transcript.entries import Answered, Profiled, Rebuilt, Said, Started, Summoned
+from forgepool.workers.context.transcript.usage import Meter
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, WorkResult
 
 KEY = "CONTEXT_TEST_KEY"
 SECRET = "k-very-secret-9876543210"

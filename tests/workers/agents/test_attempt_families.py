@@ -14,8 +14,8 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.workers.messages import BuiltinAgent, CommandAgent, ScriptedAgent
-from forgepool.workers.transcript import Said
+from forgepool.workers.context.transcript.entries import Said
+from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, ScriptedAgent
 
 KEY = "FAMILIES_TEST_KEY"
 FILES = {"a.py": "def old():\n    return 1\n"}

@@ -18,11 +18,20 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from forgepool.workers.answers import read
-from forgepool.workers.asking import PathsAnswer, PathsAsked, reply
-from forgepool.workers.messages import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
-from forgepool.workers.transcript import Committed, Entry, Noted, Resumed, Said, Started, Tried, Verified
-from forgepool.workers.wire import Redis
+from forgepool.workers.context.transcript.entries import (
+    Committed,
+    Entry,
+    Noted,
+    Resumed,
+    Said,
+    Started,
+    Tried,
+    Verified,
+)
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked, reply
+from forgepool.workers.queue.replies import read
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"

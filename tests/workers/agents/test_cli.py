@@ -15,10 +15,10 @@ from cli_kit import KEY, KEYS, RECORDINGS, Place
 
 from forgepool.workers.agents.cli import installed
 from forgepool.workers.agents.cli.performing import perform_cli
-from forgepool.workers.messages import CliProgram, Limits
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import Confinement
-from forgepool.workers.transcript import Answered, Noted, Said, read_transcript
+from forgepool.workers.context.transcript.entries import Answered, Noted, Said, read_transcript
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.schema.confinement import Confinement
+from forgepool.workers.schema.orders import CliProgram, Limits
 
 _SUCCESS: dict[CliProgram, str] = {
     "claude": "claude-success.jsonl",

@@ -12,8 +12,8 @@ sys.path.append(str(Path(__file__).parent))
 from cli_kit import KEY
 
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.program import Invocation, Job
-from forgepool.workers.messages import CliProgram, Limits
+from forgepool.workers.agents.cli.programs.program import Invocation, Job
+from forgepool.workers.schema.orders import CliProgram, Limits
 
 
 def _invoked(

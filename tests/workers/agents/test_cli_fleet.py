@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parent))
 from cli_kit import RECORDINGS, of_now
 from host_kit import Host
 
-from forgepool.workers.messages import CliAgent, WorkResult
+from forgepool.workers.schema.orders import CliAgent, WorkResult
 
 
 def test_a_limit_that_one_order_meets_holds_back_the_next(

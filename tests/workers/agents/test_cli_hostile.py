@@ -21,8 +21,8 @@ from forgepool.workers.agents.cli.record import Record
 from forgepool.workers.agents.cli.redaction import Redaction
 from forgepool.workers.agents.cli.reset_times import likely, reset_time
 from forgepool.workers.agents.cli.wordings import failure
-from forgepool.workers.messages import CliProgram, Limits
-from forgepool.workers.transcript import Finished, Noted, Transcript, read_transcript
+from forgepool.workers.context.transcript.entries import Finished, Noted, Transcript, read_transcript
+from forgepool.workers.schema.orders import CliProgram, Limits
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from cli_kit import RECORDINGS
 
 from forgepool.workers.agents.cli.lines import json_object
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.program import Job
+from forgepool.workers.agents.cli.programs.program import Job
 from forgepool.workers.agents.cli.record import Record
 from forgepool.workers.agents.cli.redaction import Redaction
 from forgepool.workers.agents.cli.reset_times import reset_time
 from forgepool.workers.agents.cli.wordings import WORDINGS, failure
-from forgepool.workers.messages import CliProgram, Limits
-from forgepool.workers.transcript import Transcript, read_transcript
+from forgepool.workers.context.transcript.entries import Transcript, read_transcript
+from forgepool.workers.schema.orders import CliProgram, Limits
 
 _NOW = datetime(2026, 11, 21, 5, 38, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from cli_kit import KEY, MODELS, Place, addresses, folder_of, writes_b
 from vendors.server import Say, Seen, VendorServer
 
 from forgepool.workers.agents.cli import installed
-from forgepool.workers.messages import CliProgram
-from forgepool.workers.transcript import Answered, Finished, Said, Started, read_transcript
+from forgepool.workers.context.transcript.entries import Answered, Finished, Said, Started, read_transcript
+from forgepool.workers.schema.orders import CliProgram
 
 PROGRAMS = get_args(CliProgram)
 _NOWHERE = "http://127.0.0.1:9"

@@ -13,9 +13,9 @@ from forgepool.workers.agents.families import (
     known_family,
     program_families,
 )
-from forgepool.workers.llm.router import Candidate
-from forgepool.workers.llm.table import Model, Place, Table, read_table
-from forgepool.workers.messages import CliProgram
+from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.table import Model, Place, Table, read_table
+from forgepool.workers.schema.orders import CliProgram
 
 TABLE = read_table(None)
 

@@ -18,8 +18,8 @@ from host_kit import Host
 from vendors.answers import Answer, Fault, Say, Seen, Tokens, Wire
 from vendors.server import EMPTY, MALFORMED, MAX_TOKENS_IN_CALL, OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from forgepool.workers.messages import BuiltinAgent, Limits, WorkResult
-from forgepool.workers.transcript import Said, Started, Tried
+from forgepool.workers.context.transcript.entries import Said, Started, Tried
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, WorkResult
 
 KEY = "THE_TEST_KEY"
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")

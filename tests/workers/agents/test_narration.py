@@ -2,11 +2,9 @@
 
 import pytest
 
-from forgepool.workers.agents.narration import Line, lines, narrated
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.messages import Spent
-from forgepool.workers.transcript import (
+from forgepool.workers.agents.render_transcript import Line, lines, narrated
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.entries import (
     Answered,
     Committed,
     Entry,
@@ -22,6 +20,8 @@ from forgepool.workers.transcript import (
     Tried,
     Verified,
 )
+from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.schema.orders import Spent
 
 STARTED = Started(at=0.0, order_id="r.a.1", model="m-1", system=("s",), tools=("read_file", "finish"), phase="plan")
 

@@ -15,20 +15,20 @@ from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
 from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
-from forgepool.workers.agents.builtin import TableModels
-from forgepool.workers.agents.summoning import Asked, Summoner
-from forgepool.workers.agents.words import TaskWords
-from forgepool.workers.context.profiles.compact import Compact
-from forgepool.workers.context.profiles.pace import Pace
-from forgepool.workers.context.profiles.soulforge import SoulforgeV1
-from forgepool.workers.context.state import Profile, Question
+from forgepool.workers.agents.builtin.agent import TableModels
+from forgepool.workers.agents.builtin.prompts import TaskWords
+from forgepool.workers.agents.builtin.summaries import Asked, Summoner
+from forgepool.workers.context.edits.state import Profile, Question
+from forgepool.workers.context.profiles.comparators.compact import Compact
+from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1
+from forgepool.workers.context.transcript.entries import Answered, Rebuilt, Said, now
+from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import ToolResult
-from forgepool.workers.llm.table import read_table
-from forgepool.workers.messages import BuiltinAgent, Limits, Spent, WorkOrder
-from forgepool.workers.meter import Meter
-from forgepool.workers.settings import Settings
-from forgepool.workers.tools.red_phase import CONFIRM
-from forgepool.workers.transcript import Answered, Rebuilt, Said, now
+from forgepool.workers.llm.routing.table import read_table
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent, WorkOrder
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.tools.commands.red_phase import CONFIRM
 
 KEY = "SUMMONING_TEST_KEY"
 SECRET = "sk-very-secret-0123456789"

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgepool.workers.context.archive import Archive
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.live import Context
+from forgepool.workers.context.edits.state import Moment, Profile, Proposal, State
 from forgepool.workers.context.profiles.registry import profile
-from forgepool.workers.context.state import Moment, Profile, Proposal, State
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.entries import Answered, Rebuilt, Said, Started, Transcript
+from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user
 from forgepool.workers.llm.provider import Request
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tools.compact import COMPACT_TOOL
-from forgepool.workers.tools.read import READ_FILE
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.files.read import READ_FILE
+from forgepool.workers.tools.turns.compact import COMPACT_TOOL
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.transcript import Answered, Rebuilt, Said, Started, Transcript
 
 CARD = "# Task t: mend the clock\n\nAcceptance: `pytest -q`"
 LIKE = Request(system=("Be good.",), tools=(READ_FILE.offer,), turns=())

@@ -18,13 +18,13 @@ the split come out. So what is measured here holds for this one shape, and is no
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.deeds import Action, Deed, Read, Write
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.gauge import USUAL, Gauge, length, lengths, turn_length
-from forgepool.workers.context.profiles.pace import Pace
-from forgepool.workers.context.state import Moment, State
+from forgepool.workers.context.edits.state import Moment, State
+from forgepool.workers.context.history.actions import Action, Deed, Read, Write
+from forgepool.workers.context.history.token_estimate import USUAL, Gauge, length, lengths, turn_length
+from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.transcript.edit import Edit, shown
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.tools.write import receipt
+from forgepool.workers.tools.files.write import receipt
 
 TEST = "pytest -v --tb=short"
 SIZES = {

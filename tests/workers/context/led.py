@@ -6,18 +6,28 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.archive import Archive, dropped
-from forgepool.workers.context.birth import Birth, Births, Entering
-from forgepool.workers.context.calls import asked
-from forgepool.workers.context.deeds import Deed
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.gauge import Gauge
+from forgepool.workers.context.edits.state import (
+    Ask,
+    Cause,
+    Moment,
+    Profile,
+    Proposal,
+    Question,
+    Reply,
+    nobody,
+    unknown,
+)
+from forgepool.workers.context.history.actions import Deed
+from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay.simulation import shown_from
-from forgepool.workers.context.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, nobody, unknown
-from forgepool.workers.context.view import View
+from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.view.archive import Archive, dropped
+from forgepool.workers.context.view.view import View
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.workplace import Workplace
 
 CARD = "# Task: sessions expire\n\nSessions end after `idle_s` seconds.\n\nAcceptance: `pytest -q` exits 0."

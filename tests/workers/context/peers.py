@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.birth import bases, mended
-from forgepool.workers.context.deeds import Action, Deed, Read, Write
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.gauge import Gauge, turn_length
-from forgepool.workers.context.state import Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
-from forgepool.workers.context.validity import wrong
-from forgepool.workers.llm.alternation import alternating
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.history.actions import Action, Deed, Read, Write
+from forgepool.workers.context.history.token_estimate import Gauge, turn_length
+from forgepool.workers.context.shorten.new_results import bases, mended
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.llm.wires.common.alternation import alternating
 
 CARD = "Task: make the sessions expire.\nAcceptance: pytest exits 0."
 SUMMARY = (

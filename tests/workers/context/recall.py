@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from led import Led, code, edited, ran, read, wrote
 
+from forgepool.workers.context.edits.state import Profile, Question, Reply
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.clear import Clear
-from forgepool.workers.context.profiles.compact import Compact
-from forgepool.workers.context.profiles.condenser import Condenser
-from forgepool.workers.context.profiles.ledger import Ledger
+from forgepool.workers.context.profiles.comparators.clear import Clear
+from forgepool.workers.context.profiles.comparators.compact import Compact
+from forgepool.workers.context.profiles.comparators.condenser import Condenser
+from forgepool.workers.context.profiles.ledger.ledger import Ledger
 from forgepool.workers.context.replay.summaries import summary
-from forgepool.workers.context.state import Profile, Question, Reply
-from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.turns.compact import COMPACT
 
 READ = tuple(f"src/planted/read_{name}.py" for name in ("alpha", "beta", "gamma"))
 WRITTEN = tuple(f"src/planted/written_{name}.py" for name in ("delta", "epsilon"))

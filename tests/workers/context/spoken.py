@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.birth import mended
-from forgepool.workers.context.deeds import Deed, Read, Write
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.gauge import Gauge, turn_length
-from forgepool.workers.context.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
-from forgepool.workers.context.validity import wrong
-from forgepool.workers.llm.alternation import alternating
+from forgepool.workers.context.edits.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.history.actions import Deed, Read, Write
+from forgepool.workers.context.history.token_estimate import Gauge, turn_length
+from forgepool.workers.context.shorten.new_results import mended
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.llm.wires.common.alternation import alternating
 
 CARD = "# Task T7: sessions expire\n\nSessions must end after `idle_s` seconds.\n\nAcceptance: `pytest -q tests/auth`"
 

@@ -13,16 +13,16 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import ROUNDS, Did, Round, Talk, endure, ran, read, replying, wrote
 
-from forgepool.workers.context.deeds import Read, Write
-from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.edits.state import Cause, Question, Reply
+from forgepool.workers.context.history.actions import Read, Write
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.state import Cause, Question, Reply
+from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tools.compact import COMPACT, COMPACT_TOOL
+from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.tool import carry_out
+from forgepool.workers.tools.turns.compact import COMPACT, COMPACT_TOOL
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.worktrees.git import Git
+from forgepool.worktrees.git.git import Git
 
 TEXT = "text of the file\n" * 30
 GLOBBED = Did(tool="glob", arguments={"pattern": "**"}, answer="a.py\nb.py\n" * 40, action="search")

@@ -9,8 +9,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import Did, Led, archive, ran, read, wrote
 
-from forgepool.workers.context.archive import called, dropped
-from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.view.archive import called, dropped
 from forgepool.workers.tools.refusal import Refused
 
 TEXTS = ["", "a\r\nb\n\n", "naïve – \x00\x1b[0m", "half a pair: \ud83d", "no end of line"]

@@ -12,9 +12,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import ROUNDS, Round, Talk, endure, ran, read
 
-from forgepool.workers.context.profiles.clear import CLEARED, Clear
+from forgepool.workers.context.edits.state import Cause
+from forgepool.workers.context.profiles.comparators.clear import CLEARED, Clear
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.state import Cause
 
 
 def talk(results: int, characters: int = 4_000) -> Talk:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.commands import Told, told
-from forgepool.workers.context.traces import Action, Read, Write, touches
+from forgepool.workers.shell.purpose.commands import Told, told
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write, touches
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from spoken import Spoken, answering, bash, edit, unharmed
 
-from forgepool.workers.context.profiles.compact import Compact
+from forgepool.workers.context.profiles.comparators.compact import Compact
 
 SUMMARY = "Done: the first half, in src/a.py. To do: the second half; the parser drops the last line, which is red."
 PROFILE = Compact(trigger_tokens=2_000)

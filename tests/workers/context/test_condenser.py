@@ -8,9 +8,9 @@ sys.path.append(str(Path(__file__).parent))
 import pytest
 from spoken import Spoken, answering, bash, read, unharmed, window
 
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.profiles.condenser import Condenser, items
-from forgepool.workers.context.state import Question, Reply
+from forgepool.workers.context.edits.state import Question, Reply
+from forgepool.workers.context.profiles.comparators.condenser import Condenser, items
+from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 
 SUMMARY = "COMPLETED: part one of the work, and what it needs. PENDING: the other parts. TESTS: none of them is red."

@@ -10,13 +10,13 @@ sys.path.append(str(Path(__file__).parent))
 
 from day23 import LAST, PLAN, READS, SIZES, STRATEGIES, TEST, TESTS, WRITES, Talk, day23, drivers, final, rows, tokens
 
-from forgepool.workers.context.deeds import deeds
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.profiles.pace import Pace, forked
-from forgepool.workers.context.state import Moment, Question, Reply
-from forgepool.workers.context.validity import wrong
+from forgepool.workers.context.edits.state import Moment, Question, Reply
+from forgepool.workers.context.history.actions import deeds
+from forgepool.workers.context.profiles.pace.pace import Pace, forked
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Turn
-from forgepool.workers.tools.write import receipt
+from forgepool.workers.tools.files.write import receipt
 
 SUMMARY = "files_read:\n- pace/auth.py\nkey_decisions:\n- Sessions expire in the store, not in the API.\n" * 20
 

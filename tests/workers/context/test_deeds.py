@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.deeds import Action, Deed, Deeds, Read, Write, deeds
-from forgepool.workers.context.edit import Edit, shown
+from forgepool.workers.context.history.actions import Action, Deed, Deeds, Read, Write, deeds
+from forgepool.workers.context.transcript.edit import Edit, shown
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 

@@ -25,18 +25,18 @@ from vendors import anthropic_wire, chat_wire, responses_wire
 from vendors.asking import WIRES, request
 from vendors.sealing import seal
 
-from forgepool.workers.context.archive import called, dropped
-from forgepool.workers.context.birth import Birth, bases
-from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edits.state import Cause, Kind, Profile, Question, Reply, nobody
+from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles import registry
-from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.replay.summaries import summary
-from forgepool.workers.context.state import Cause, Kind, Profile, Question, Reply, nobody
-from forgepool.workers.llm import anthropic, openai_chat, openai_responses
+from forgepool.workers.context.shorten.new_results import Birth, bases
+from forgepool.workers.context.view.archive import called, dropped
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolResult
-from forgepool.workers.tools.compact import COMPACT
-from forgepool.workers.tools.red_phase import CONFIRM
+from forgepool.workers.llm.wires import anthropic, openai_chat, openai_responses
+from forgepool.workers.tools.commands.red_phase import CONFIRM
+from forgepool.workers.tools.turns.compact import COMPACT
 
 MODEL = "model-1"
 NAMES = registry.names()

@@ -13,9 +13,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import CARD, ROUNDS, Round, Talk, endure, ran, read, wrote
 
-from forgepool.workers.context.deeds import Write
-from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.history.actions import Write
 from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, user
 
 OUTPUT = "".join(f"line {number}\n" for number in range(1, 602))

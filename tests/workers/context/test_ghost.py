@@ -14,8 +14,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from peers import CARD, ROUNDS, SUMMARY, Round, Talk, endure, ran, read, replying, wrote
 
+from forgepool.workers.context.edits.state import Cause, Moment, Question, Reply
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.state import Cause, Moment, Question, Reply
 from forgepool.workers.llm.messages import Text
 
 LONG = "All 212 files of the project and the sizes they have:\n" + "line\n" * 800

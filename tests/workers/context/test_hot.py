@@ -12,9 +12,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import Did, Led, code, edited, ran, read, wrote
 
-from forgepool.workers.context.deeds import touches
-from forgepool.workers.context.hot import Carrier, hot
-from forgepool.workers.context.state import unknown
+from forgepool.workers.context.edits.hot import Carrier, hot
+from forgepool.workers.context.edits.state import unknown
+from forgepool.workers.context.history.actions import touches
 
 
 def found(

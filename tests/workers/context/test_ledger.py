@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import Did, Led, code, edited, ran, read, wrote
 
-from forgepool.workers.context.ledger import condensed, decisions, failure, lines
+from forgepool.workers.context.edits.ledger import condensed, decisions, failure, lines
 
 RED = "tests/test_a.py F\nE   assert 1 == 2\nFAILED tests/test_a.py::test_load - assert 1 == 2\n1 failed, 3 passed"
 GREEN = "4 passed, 0 failed, 0 errors"

@@ -13,19 +13,19 @@ sys.path.append(str(Path(__file__).parent))
 
 from alive import CARD, LIKE, WITH_COMPACT, Alive, Stand, cutting, long
 
-from forgepool.workers.context.edit import Edit
+from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
 from forgepool.workers.context.profiles.registry import names
-from forgepool.workers.context.questions import Before
-from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State
-from forgepool.workers.exchanges import exchanges
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Said, Started, Summoned, now
+from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.loop_detection import stuck
+from forgepool.workers.context.transcript.usage import estimated_tokens
+from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage, user
 from forgepool.workers.llm.provider import Request
-from forgepool.workers.meter import estimated_tokens
-from forgepool.workers.stuck import stuck
-from forgepool.workers.tools.read import READ_FILE
-from forgepool.workers.tools.red_phase import CONFIRM
+from forgepool.workers.tools.commands.red_phase import CONFIRM
+from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.tool import carry_out
-from forgepool.workers.transcript import Noted, Profiled, Rebuilt, Said, Started, Summoned, now
 
 LONG_AGO = time.time() - 400.0
 

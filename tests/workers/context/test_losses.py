@@ -7,8 +7,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import Led, ran, read
 
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.names import defined, input_text, names, part_text
+from forgepool.workers.context.history.names import defined, input_text, names, part_text
+from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, user
 
 

@@ -9,11 +9,11 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape
 
-from forgepool.workers.context.birth import Birth
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.needs import Needs, Seen, anchor, general, lost, needs, seen
 from forgepool.workers.context.replay.simulation import Terms, simulate
+from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.llm.messages import ToolCall
 
 NOTHING: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape, random_tape
 
-from forgepool.workers.context.gauge import length
+from forgepool.workers.context.history.token_estimate import length
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay import oracle as bounds
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier, Prices

@@ -15,15 +15,15 @@ sys.path.append(str(Path(__file__).parent))
 from day23 import Act, Talk, read, run, write
 from pydantic import JsonValue
 
-from forgepool.workers.context.deeds import Write
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.profiles.pace import Pace, forked
-from forgepool.workers.context.profiles.pace_noise import is_receipt
-from forgepool.workers.context.state import Cause, Moment, Proposal, Question, Reply, State, nobody
-from forgepool.workers.context.validity import wrong
-from forgepool.workers.llm.alternation import alternating
+from forgepool.workers.context.edits.state import Cause, Moment, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.history.actions import Write
+from forgepool.workers.context.profiles.pace.pace import Pace, forked
+from forgepool.workers.context.profiles.pace.pace_noise import is_receipt
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, Usage, user
-from forgepool.workers.tools.write import receipt
+from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.tools.files.write import receipt
 
 CALL = Moment(cause="call")
 GONE = "[evicted: pace/auth.py was read here but has since been written — see current version on disk]"

@@ -14,29 +14,29 @@ sys.path.append(str(Path(__file__).parent))
 
 from recorded import Tape, random_tape
 
-from forgepool.workers.context.birth import Birth
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.gauge import lengths, turn_length
-from forgepool.workers.context.masks import HARNESS, answered, cut, masked, seen
-from forgepool.workers.context.names import part_text
+from forgepool.workers.context.edits.masks import HARNESS, answered, cut, masked, seen
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, Proposal, Question, State
+from forgepool.workers.context.history.names import part_text
+from forgepool.workers.context.history.token_estimate import lengths, turn_length
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.compact import Compact
-from forgepool.workers.context.profiles.condenser import Condenser
+from forgepool.workers.context.profiles.comparators.compact import Compact
+from forgepool.workers.context.profiles.comparators.condenser import Condenser
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.ledger.ledger import variant
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace import Pace
-from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, UNCACHED, Columns, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier
 from forgepool.workers.context.replay.needs import needs
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
-from forgepool.workers.context.state import Cause, Moment, Profile, Proposal, Question, State
-from forgepool.workers.context.view import View
+from forgepool.workers.context.shorten.new_results import Birth
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.view.view import View
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
-from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.turns.compact import COMPACT
 
 TERMS = Terms(prices=ANTHROPIC)
 
@@ -131,7 +131,7 @@ def _priced_whole(recording: Recording, profile: Profile, prices: object) -> Cas
 
 
 def _gauge(recording: Recording) -> object:
-    from forgepool.workers.context.gauge import Gauge
+    from forgepool.workers.context.history.token_estimate import Gauge
 
     return Gauge(window_tokens=200_000, fixed_characters=len(recording.system))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.testlogs import without_passed
+from forgepool.workers.context.shorten.testlogs import without_passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

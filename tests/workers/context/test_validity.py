@@ -2,8 +2,8 @@
 
 import pytest
 
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.validity import wrong
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 CARD = user(Text(text="the task"), Text(text="the plan"))

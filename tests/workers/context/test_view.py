@@ -14,11 +14,11 @@ sys.path.append(str(Path(__file__).parent))
 
 from led import CARD, Led, code, ran, read, wrote
 
-from forgepool.workers.context.birth import Birth, bases
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.gauge import USUAL, Gauge, lengths, turn_length
-from forgepool.workers.context.state import Moment, Proposal, State
-from forgepool.workers.context.view import View
+from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.history.token_estimate import USUAL, Gauge, lengths, turn_length
+from forgepool.workers.context.shorten.new_results import Birth, bases
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.view.view import View
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 
 _TEXTS = st.text(max_size=30)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from forgepool.workers.answers import read
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.wishes import ContextTold, tell_rebuilt, wish_profile, wished_profile
+from forgepool.workers.context.profile_switch import ContextTold, tell_rebuilt, wish_profile, wished_profile
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.entries import Rebuilt
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.transcript import Rebuilt
-from forgepool.workers.wire import Redis
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.replies import read
 
 NOWHERE = "unix:///nowhere/redis.sock"
 REBUILT = Rebuilt(

@@ -11,11 +11,11 @@ sys.path.append(str(Path(__file__).parent))
 
 from spoken import Act, Spoken, bash, create, edit, grep, other, read, refused
 
-from forgepool.workers.context.masks import HARNESS
-from forgepool.workers.context.profiles.extraction import extracted, take_deed, take_turn
-from forgepool.workers.context.profiles.outlines import counted_lines, ends, error_lines, outline
-from forgepool.workers.context.profiles.sentences import Remarks, remarks
-from forgepool.workers.context.profiles.working_state import FILES, WorkingState, serialised
+from forgepool.workers.context.edits.masks import HARNESS
+from forgepool.workers.context.profiles.shared.outlines import counted_lines, ends, error_lines, outline
+from forgepool.workers.context.profiles.soulforge.extraction import extracted, take_deed, take_turn
+from forgepool.workers.context.profiles.soulforge.sentences import Remarks, remarks
+from forgepool.workers.context.profiles.soulforge.working_state import FILES, WorkingState, serialised
 
 
 def after(*acts: Act, said: str = "", plan: str = "") -> WorkingState:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.workers.llm.arguments import joined, read_call
+from forgepool.workers.llm.wires.common.arguments import joined, read_call
 
 
 @pytest.mark.parametrize(

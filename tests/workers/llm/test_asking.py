@@ -9,9 +9,9 @@ from vendors.asking import CARD, WIRES, never, provider, reply, request
 from vendors.pinging import Pinging
 from vendors.server import Fault, Raw, Say, VendorServer, scripted
 
-from forgepool.workers.llm.counting import Told, count, settled
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.wires.common.counting import Told, count, settled
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 LONG = "x" * 4000

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import RedisServer
 
-from forgepool.workers.llm import breaker
-from forgepool.workers.llm.breaker import (
+from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.llm.routing import breaker
+from forgepool.workers.llm.routing.breaker import (
     Breaker,
     Free,
     Health,
@@ -23,8 +24,7 @@ from forgepool.workers.llm.breaker import (
     claimed,
     judged,
 )
-from forgepool.workers.llm.provider import ModelFailed, Trouble
-from forgepool.workers.wire import Redis, connect
+from forgepool.workers.queue.broker import Redis, connect
 
 OPUS, HAIKU, GPT = ("anthropic", "opus"), ("anthropic", "haiku"), ("openai", "gpt")
 NOW = 1_800_000_000.0

@@ -10,9 +10,9 @@ from vendors.answers import Body, Seen, Wire
 from vendors.asking import CARD, WIRES, never, provider, reply, request
 from vendors.server import Answer, Say, VendorServer
 
-from forgepool.workers.llm.caching import mark
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 from forgepool.workers.llm.provider import Provider
+from forgepool.workers.llm.wires.common.caching import mark
 
 _TURNS = 30
 _BIG_TURN = 12

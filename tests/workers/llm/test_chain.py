@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 import pytest
 from servers import RedisServer
 
-from forgepool.workers.llm.breaker import Breaker, Pair, Probe, Shut, Verdict
-from forgepool.workers.llm.chain import Chain, Contender
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.prices import Tariff
 from forgepool.workers.llm.provider import Hear, LlmEvent, ModelFailed, Request, Tried, Trouble, deaf
-from forgepool.workers.llm.retry import Time
-from forgepool.workers.llm.router import Candidate
-from forgepool.workers.llm.table import Price
-from forgepool.workers.wire import Redis, connect
+from forgepool.workers.llm.routing.breaker import Breaker, Pair, Probe, Shut, Verdict
+from forgepool.workers.llm.routing.chain import Chain, Contender
+from forgepool.workers.llm.routing.prices import Tariff
+from forgepool.workers.llm.routing.retry import Time
+from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.table import Price
+from forgepool.workers.queue.broker import Redis, connect
 
 OPUS = ("anthropic", "opus")
 NOW = 1_800_000_000.0

@@ -25,9 +25,9 @@ from vendors.server import (
     scripted,
 )
 
-from forgepool.workers.llm.faults import Said, failed, from_body, sentence, trouble
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.wires.common.faults import Said, failed, from_body, sentence, trouble
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 

@@ -7,9 +7,9 @@ import pytest
 from vendors.asking import never
 
 from forgepool.workers.llm.endpoint import Endpoint
-from forgepool.workers.llm.listening import attend
-from forgepool.workers.llm.openai_client import client
 from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.wires.listening import attend
+from forgepool.workers.llm.wires.openai_client import client
 
 
 class _Endless:

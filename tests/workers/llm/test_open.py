@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from vendors.server import Answer, Fault, Say, Seen, VendorServer
 
-from forgepool.workers.llm.chain import Chain
 from forgepool.workers.llm.messages import Text, Turn, user
-from forgepool.workers.llm.open import keys_present, open_models
 from forgepool.workers.llm.provider import ModelFailed, Request
-from forgepool.workers.llm.retry import Patience
-from forgepool.workers.llm.table import Table, read_table
-from forgepool.workers.settings import Settings
+from forgepool.workers.llm.routing.chain import Chain
+from forgepool.workers.llm.routing.open import keys_present, open_models
+from forgepool.workers.llm.routing.retry import Patience
+from forgepool.workers.llm.routing.table import Table, read_table
+from forgepool.workers.schema.settings import Settings
 
 NO_REDIS = Settings(broker_url=None)
 ROOT = Path(__file__).parents[3]
@@ -36,10 +36,10 @@ models:
 WORKER = """
 import json, sys
 from forgepool.workers.llm.messages import Text, user
-from forgepool.workers.llm.open import open_models
+from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.provider import Request, Tried
-from forgepool.workers.llm.table import read_table
-from forgepool.workers.settings import Settings
+from forgepool.workers.llm.routing.table import read_table
+from forgepool.workers.schema.settings import Settings
 settings, tried = Settings(), []
 table = read_table(settings.models_file)
 chain = open_models(table, task_type="refactor", phase="execute", settings=settings)

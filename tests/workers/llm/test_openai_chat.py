@@ -11,8 +11,8 @@ from vendors.shapes import assert_shaped
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.openai_chat import body
 from forgepool.workers.llm.provider import Delta, LlmEvent, ModelFailed
+from forgepool.workers.llm.wires.openai_chat import body
 
 _READ: Any = ("read_file", {"path": "a.py"})
 _WIRE = "openai-chat"

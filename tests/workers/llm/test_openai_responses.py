@@ -10,8 +10,8 @@ from vendors.shapes import assert_shaped
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.openai_responses import body
 from forgepool.workers.llm.provider import Delta, LlmEvent
+from forgepool.workers.llm.wires.openai_responses import body
 
 _READ: Any = ("read_file", {"path": "a.py"})
 _WIRE = "openai-responses"

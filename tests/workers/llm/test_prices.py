@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.llm.prices import Tariff, tariff
-from forgepool.workers.llm.router import candidates
-from forgepool.workers.llm.table import Account, Model, Place, Price, Table, read_table
+from forgepool.workers.llm.routing.prices import Tariff, tariff
+from forgepool.workers.llm.routing.router import candidates
+from forgepool.workers.llm.routing.table import Account, Model, Place, Price, Table, read_table
 
 SHIPPED = read_table(None)
 MILLION = 1_000_000
@@ -113,9 +113,9 @@ def refused(*args, **kwargs):
     raise AssertionError("the network was asked")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.llm.prices import tariff
-from forgepool.workers.llm.router import candidates
-from forgepool.workers.llm.table import read_table
+from forgepool.workers.llm.routing.prices import tariff
+from forgepool.workers.llm.routing.router import candidates
+from forgepool.workers.llm.routing.table import read_table
 table = read_table(None)
 assert "genai_prices" not in sys.modules, "imported before it is needed"
 for model in table.models:

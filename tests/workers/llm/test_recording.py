@@ -6,12 +6,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forgepool.workers.context.transcript.as_script import as_script
+from forgepool.workers.context.transcript.entries import Answered, Entry, Said, Started
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import Request
-from forgepool.workers.llm.recording import as_script
 from forgepool.workers.llm.scripted import ScriptedModel, read_script
-from forgepool.workers.messages import PhaseName
-from forgepool.workers.transcript import Answered, Entry, Said, Started
+from forgepool.workers.schema.orders import PhaseName
 
 
 def started(phase: PhaseName = "execute") -> Started:

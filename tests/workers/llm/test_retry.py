@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
 from forgepool.workers.llm.provider import PASSING, Hear, LlmEvent, ModelFailed, Request, Tried, Trouble, deaf
-from forgepool.workers.llm.retry import Patience, Retrying, Time, pause_s
+from forgepool.workers.llm.routing.retry import Patience, Retrying, Time, pause_s
 
 REQUEST = Request(system=(), tools=(), turns=(user(Text(text="hello")),))
 TURN = Turn(role="assistant", parts=(Text(text="hi"),))

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.llm.router import Choice, Question, choose
-from forgepool.workers.llm.table import Account, Model, Place, Route, Table, read_table
-from forgepool.workers.messages import PhaseName
+from forgepool.workers.llm.routing.router import Choice, Question, choose
+from forgepool.workers.llm.routing.table import Account, Model, Place, Route, Table, read_table
+from forgepool.workers.schema.orders import PhaseName
 
 SHIPPED = read_table(None)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.llm.table import SHIPPED, read_table
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.settings import Settings
+from forgepool.workers.llm.routing.table import SHIPPED, read_table
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 
 def own(folder: Path, text: str) -> Path:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.lsp.servers import LanguageServers
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tool_config import LanguageServer
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.config import LanguageServer
+from forgepool.workers.tools.lsp.servers import LanguageServers
 
 Begin = Callable[..., LanguageServers]
 Notes = Callable[[], list[dict[str, object]]]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.lsp.answers import NoAnswer
-from forgepool.workers.lsp.opened import text_of
-from forgepool.worktrees.beneath import Beneath
+from forgepool.workers.tools.lsp.answers import NoAnswer
+from forgepool.workers.tools.lsp.opened import text_of
+from forgepool.worktrees.git.beneath import Beneath
 
 
 def test_only_regular_files_of_the_worktree_are_shown(tmp_path: Path) -> None:

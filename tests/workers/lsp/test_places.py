@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.lsp.places import Change, Spot, changed, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.lsp.places import Change, Spot, changed, columns_of, lines_of, plain_name, units
 
 _TEXTS = st.text(alphabet="ab𝔘é\r\n ", max_size=40)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.lsp.answers import NoAnswer
-from forgepool.workers.lsp.servers import LanguageServers, RunningServer
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import OPEN
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.lsp.answers import NoAnswer
+from forgepool.workers.tools.lsp.servers import LanguageServers, RunningServer
 
 Begin = Callable[..., LanguageServers]
 Notes = Callable[[], list[dict[str, object]]]

@@ -9,10 +9,10 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 from host_kit import Host
 
-from forgepool.workers.agents.narration import narrated
-from forgepool.workers.messages import Reply, ScriptedAgent, WorkResult
-from forgepool.workers.policy.entries import RuleEntry
-from forgepool.workers.transcript import Answered, Judged, Started
+from forgepool.workers.agents.render_transcript import narrated
+from forgepool.workers.context.transcript.entries import Answered, Judged, Started
+from forgepool.workers.schema.orders import Reply, ScriptedAgent, WorkResult
+from forgepool.workers.schema.policy_rules import RuleEntry
 
 GATE = """\
 version: 1

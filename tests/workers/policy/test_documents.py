@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.mistakes import DocumentWrong
-from forgepool.workers.policy.document import parse_policy, read_policy
+from forgepool.workers.policy.rules.document import parse_policy, read_policy
 from forgepool.workers.policy.sources import built_in, policy_alone, policy_of, repository_rules
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nrules:\n"
 
@@ -202,7 +202,7 @@ def test_home_is_where_it_is_said_to_be() -> None:
     (rule,) = parse_policy(
         HEAD + "  - {match: {path: ~/.ssh}, decision: deny}", "p.yaml", "person", home=Path("/home/me")
     )
-    from forgepool.workers.policy.place import Place
+    from forgepool.workers.policy.rules.place import Place
 
     assert rule.paths is not None
     assert rule.paths[0].restrains(Place(shown="x", names=("/home/me/.ssh/id",)))

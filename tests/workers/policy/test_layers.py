@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.policy.document import parse_policy
-from forgepool.workers.policy.entries import Decision
-from forgepool.workers.policy.host import HostPattern
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import on_host, on_tool
 from forgepool.workers.policy.network import granted_hosts
-from forgepool.workers.policy.rule import STRICTNESS, LayerName, Rule
+from forgepool.workers.policy.rules.document import parse_policy
+from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rules.rule import STRICTNESS, LayerName, Rule
+from forgepool.workers.schema.policy_rules import Decision
 
 DECISIONS: tuple[Decision, ...] = ("allow", "audit", "prompt", "deny")
 TOOLS = (None, ("*",), ("bash",), ("b*",), ("write_file",), ())

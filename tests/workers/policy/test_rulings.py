@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.workers.agents.builtin.permission import Rulings, _question
+from forgepool.workers.context.transcript.entries import Judged, Transcript, conversation, read_transcript
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.messages import Reply, Unattended
-from forgepool.workers.policy.document import parse_policy
 from forgepool.workers.policy.judgement import Judgement
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.offering import offerable
+from forgepool.workers.policy.rules.document import parse_policy
 from forgepool.workers.policy.sources import policy_of
-from forgepool.workers.rulings import Rulings, _question
-from forgepool.workers.sandbox.background import Background
-from forgepool.workers.tools.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.endings import ASK, finish_tool
-from forgepool.workers.tools.read import READ_FILE
-from forgepool.workers.tools.run import BASH
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.orders import Reply, Unattended
+from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
+from forgepool.workers.tools.files.read import READ_FILE
+from forgepool.workers.tools.files.write import WRITE_FILE
 from forgepool.workers.tools.tool import Asked, Tool
 from forgepool.workers.tools.toolset import reading, working
-from forgepool.workers.tools.write import WRITE_FILE
-from forgepool.workers.transcript import Judged, Transcript, conversation, read_transcript
+from forgepool.workers.tools.turns.endings import ASK, finish_tool
 
 
 class Desk:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.kin import abandoned
-from forgepool.workers.sandbox.process import Command, run
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.process_group import abandoned
+from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.schema.confinement import OPEN
 
 HARNESS = """
 import sys
 from pathlib import Path
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.process import Command, run
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.sandbox.run.process import Command, run
 folder = Path(sys.argv[1])
 script = f"echo $$ > {folder}/pid; exec sleep 300"
 argv = ("/bin/sh", "-c", script)

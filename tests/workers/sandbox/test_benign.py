@@ -14,15 +14,15 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
 
 from repositories import git, write
 
-from forgepool.workers.sandbox.confinement import Level
-from forgepool.workers.sandbox.layers import why_level_fails
-from forgepool.workers.sandbox.private import Private, private
-from forgepool.workers.sandbox.process import Command, run, shell
-from forgepool.workers.sandbox.shelter import Shelter
-from forgepool.workers.settings import Settings
-from forgepool.worktrees.checkout import lease_checkout
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import open_mirror
+from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.sandbox.order.private_dirs import Private, private
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.checkouts.checkout import lease_checkout
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import open_mirror
 
 PROJECT = Path(__file__).parent / "benign" / "everyday.py"
 LEVELS: tuple[Level, ...] = ("bubblewrap", "landlock")

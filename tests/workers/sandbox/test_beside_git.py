@@ -10,9 +10,9 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
 
 from repositories import git, write
 
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.process import Command, run, shell
-from forgepool.worktrees.mirror import open_mirror
+from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.worktrees.hub.mirror import open_mirror
 
 
 def test_a_command_that_ends_does_not_end_the_harness_git(tmp_path: Path) -> None:

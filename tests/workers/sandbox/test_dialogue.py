@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.dialogue import Dialogue
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.run.dialogue import Dialogue
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.confinement import OPEN
 
 Find = Callable[[str], list[int]]
 Sh = Callable[..., Ended]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.confinement import Confinement, Level
-from forgepool.workers.sandbox.layers import NoSandbox, chosen, layers, why_level_fails
-from forgepool.workers.sandbox.process import Command, Ended, run
+from forgepool.workers.sandbox.order.layers import NoSandbox, chosen, layers, why_level_fails
+from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.schema.confinement import Confinement, Level
 
 Sh = Callable[..., Ended]
 CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.confinement import Bounds, Confinement, as_json, from_json
-from forgepool.workers.sandbox.layers import somebody, why_level_fails
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.confinement import Bounds, Confinement, as_json, from_json
 
 pytestmark = pytest.mark.skipif(why_level_fails("bubblewrap") is not None, reason="folders are mounted by bubblewrap")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.sandbox.output import Output
+from forgepool.workers.sandbox.run.output import Output
 
 
 @given(sizes=st.lists(st.integers(min_value=1, max_value=5000), max_size=30), keep=st.integers(0, 20_000))

@@ -14,9 +14,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from daemons import daemon_in, lives, until_there
 
-from forgepool.workers.sandbox import launch, tree
-from forgepool.workers.sandbox.confinement import Level
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.launch import launch
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.confinement import Level
 
 Sh = Callable[..., Ended]
 Find = Callable[[str], list[int]]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.sandbox import seatbelt
-from forgepool.workers.sandbox.confined import under_seatbelt
-from forgepool.workers.sandbox.confinement import Confinement
+from forgepool.workers.sandbox.launch import seatbelt
+from forgepool.workers.sandbox.launch.confined import under_seatbelt
+from forgepool.workers.schema.confinement import Confinement
 
 Read = list["Read"] | str
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.processes import tree
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
@@ -74,7 +74,7 @@ def test_a_name_with_parentheses_does_not_confuse() -> None:
 
 _ORPHANING = """
 import os, sys, subprocess
-from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.processes import tree
 tree.become_subreaper()
 own = subprocess.Popen(["sleep", "60"])
 subprocess.run(["sh", "-c", "setsid sleep 60 &"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.visible import etc, tool_folders, toolchain_folders, toolchains
+from forgepool.workers.sandbox.launch.readable_paths import etc, tool_folders, toolchain_folders, toolchains
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.background import Background
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tools.apply_patch import APPLY_PATCH
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.tool import Answer, Tool, carry_out
 from forgepool.workers.tools.toolset import working
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.worktrees.git import Git
+from forgepool.worktrees.git.git import Git
 
 Use = Callable[..., Answer]
 

@@ -15,12 +15,12 @@ sys.path.append(str(Path(__file__).parents[1] / "sandbox"))
 from daemons import daemon_in, lives, until_there
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.background import Background
-from forgepool.workers.sandbox.confinement import Confinement
-from forgepool.workers.sandbox.layers import somebody, why_level_fails
-from forgepool.workers.tools.background import background_tools
-from forgepool.workers.tools.run import BASH
+from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.confinement import Confinement
+from forgepool.workers.tools.commands.background import background_tools
+from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.tool import Answer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
@@ -135,9 +135,9 @@ def test_a_killed_guard_leaves_nobody(use: Use, place: Workplace, background: Ba
 _HARNESS = """
 import sys, time
 from pathlib import Path
-from forgepool.workers.sandbox.background import Background
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.sandbox.process import Command
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.sandbox.run.process import Command
 folder = Path(sys.argv[1])
 script = f"setsid sh -c 'echo $$ > {folder}/pid; exec sleep 300' & exec sleep 300"
 with Background() as background:

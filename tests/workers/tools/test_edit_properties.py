@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tools.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.edit import EDIT_FILE
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.files.edit import EDIT_FILE
+from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.tool import Answer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

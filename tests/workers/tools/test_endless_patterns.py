@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from forgepool.workers.tools.globs import glob_pattern
-from forgepool.workers.tools.near import near_miss
+from forgepool.workers.tools.commands.verdicts import failed_by, passed_by, plain, why_broken
+from forgepool.workers.tools.files.near import near_miss
+from forgepool.workers.tools.files.search.globs import glob_pattern
 from forgepool.workers.tools.refusal import Refused
 from forgepool.workers.tools.tool import Answer
-from forgepool.workers.tools.verdicts import failed_by, passed_by, plain, why_broken
 from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., Answer]

@@ -9,7 +9,7 @@ import pytest
 
 from forgepool.workers.tools.tool import Answer
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.worktrees.git import Git, GitFailed
+from forgepool.worktrees.git.git import Git, GitFailed
 
 Use = Callable[..., Answer]
 

@@ -15,12 +15,12 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.mcp.servers import McpServers, OfferedTool
-from forgepool.workers.mcp.session import ServerTool, Session
-from forgepool.workers.sandbox import tree
-from forgepool.workers.tool_config import McpServer
-from forgepool.workers.tools.mcp import mcp_tools
-from forgepool.workers.tools.run import BASH
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.config import McpServer
+from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
+from forgepool.workers.tools.mcp.session import ServerTool, Session
+from forgepool.workers.tools.mcp.tools import mcp_tools
 from forgepool.workers.tools.tool import Answer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

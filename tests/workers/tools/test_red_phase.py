@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
 from forgepool.workers.tools.tool import Answer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.background import Background
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.tools.files.text_file import read_text, write_text
 from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.text_file import read_text, write_text
 from forgepool.workers.tools.tool import Answer
 from forgepool.workers.tools.workplace import Workplace
 

@@ -11,11 +11,11 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.lsp.servers import LanguageServers, program_finder
-from forgepool.workers.sandbox.confinement import OPEN
-from forgepool.workers.tool_config import LanguageServer
-from forgepool.workers.tools.run import BASH
-from forgepool.workers.tools.symbols import symbol_tools
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.config import LanguageServer
+from forgepool.workers.tools.lsp.servers import LanguageServers, program_finder
+from forgepool.workers.tools.lsp.symbols import symbol_tools
 from forgepool.workers.tools.tool import Answer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

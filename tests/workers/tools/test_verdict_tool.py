@@ -8,7 +8,7 @@ import pytest
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.tools.tool import Answer, Arguments, Finish, Tool, carry_out
-from forgepool.workers.tools.verdict import Taken, verdict_tool
+from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
 
 

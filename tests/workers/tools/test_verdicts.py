@@ -1,6 +1,6 @@
 import pytest
 
-from forgepool.workers.tools.verdicts import failed_by, looks_broken, plain, why_broken
+from forgepool.workers.tools.commands.verdicts import failed_by, looks_broken, plain, why_broken
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ A program's usage limit is everybody's: who meets it shuts the program off for a
 
 from collections.abc import Callable
 
-from forgepool.workers.agents.agent import AgentAnswer, Assignment
 from forgepool.workers.agents.cli.performing import perform_cli
-from forgepool.workers.bench import Bench
-from forgepool.workers.llm.breaker import Breaker, Shut
+from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.messages import CliAgent
-from forgepool.workers.priors import write_priors
-from forgepool.workers.wire import connect
+from forgepool.workers.llm.routing.breaker import Breaker, Shut
+from forgepool.workers.queue.broker import connect
+from forgepool.workers.schema.orders import CliAgent
+from forgepool.workers.workspace.upstream import write_priors
+from forgepool.workers.workspace.workspace import Bench
 
 
 def perform_in_fleet(assignment: Assignment, bench: Bench, agent: CliAgent, *, stop: Callable[[], bool]) -> AgentAnswer:

@@ -5,13 +5,13 @@ What the end of a program's run means. Decides; looks at no file and asks nobody
 from dataclasses import dataclass
 from typing import assert_never
 
-from forgepool.workers.agents.agent import AgentEnding
 from forgepool.workers.agents.cli.events import Closed, Failure
 from forgepool.workers.agents.cli.lines import one_line
 from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.agents.contract import AgentEnding
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.messages import CliProgram
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.orders import CliProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

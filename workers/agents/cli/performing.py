@@ -10,27 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.agents.agent import AgentAnswer, Assignment
-from forgepool.workers.agents.cli.aider import AIDER
-from forgepool.workers.agents.cli.claude import CLAUDE
-from forgepool.workers.agents.cli.codex import CODEX
 from forgepool.workers.agents.cli.judgement import Judgement, Told, judged
-from forgepool.workers.agents.cli.opencode import OPENCODE
-from forgepool.workers.agents.cli.program import Invocation, Job, Program, Vendor
+from forgepool.workers.agents.cli.programs.aider import AIDER
+from forgepool.workers.agents.cli.programs.claude import CLAUDE
+from forgepool.workers.agents.cli.programs.codex import CODEX
+from forgepool.workers.agents.cli.programs.opencode import OPENCODE
+from forgepool.workers.agents.cli.programs.program import Invocation, Job, Program, Vendor
 from forgepool.workers.agents.cli.prompt import write_prompt
 from forgepool.workers.agents.cli.record import Record
 from forgepool.workers.agents.cli.redaction import Redaction
 from forgepool.workers.agents.command import task_variables, write_reasons
+from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.families import program_families
-from forgepool.workers.agents.narration import narrated
+from forgepool.workers.agents.render_transcript import narrated
+from forgepool.workers.context.transcript.entries import Finished, Said, Started, Transcript, now
 from forgepool.workers.llm.messages import Text, user
-from forgepool.workers.messages import CliAgent, CliProgram
 from forgepool.workers.sandbox.network.outlet import way_out
-from forgepool.workers.sandbox.private import private
-from forgepool.workers.sandbox.process import Command, Ended, run
-from forgepool.workers.settings import secret
-from forgepool.workers.transcript import Finished, Said, Started, Transcript, now
-from forgepool.worktrees.trees import is_folder, remove_rubbish
+from forgepool.workers.sandbox.order.private_dirs import private
+from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.schema.orders import CliAgent, CliProgram
+from forgepool.workers.schema.settings import secret
+from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 
 PROGRAMS: Mapping[CliProgram, Program] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
 

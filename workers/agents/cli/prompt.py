@@ -4,8 +4,8 @@ What a program is told: how its work is taken, where the repository's rules are,
 
 from pathlib import Path
 
-from forgepool.workers.agents.agent import Assignment
-from forgepool.workers.agents.card import task_card
+from forgepool.workers.agents.briefing.task_card import task_card
+from forgepool.workers.agents.contract import Assignment
 
 _TOLD_FIRST = (
     "You work alone, in this folder, a git worktree; nobody answers questions. Change what the task below asks for and "

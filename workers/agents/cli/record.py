@@ -19,9 +19,9 @@ from forgepool.workers.agents.cli.events import (
 )
 from forgepool.workers.agents.cli.lines import clipped
 from forgepool.workers.agents.cli.redaction import Redaction
+from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Said, Transcript, now
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
-from forgepool.workers.messages import Limits, Spent
-from forgepool.workers.transcript import Answered, Entry, Noted, Said, Transcript, now
+from forgepool.workers.schema.orders import Limits, Spent
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40

@@ -1,5 +1,6 @@
 """
-What the programs' own words for trouble mean. Vendors' codes and wordings are `llm.faults`'; these are the programs'.
+What the programs' own words for trouble mean. Vendors' codes and wordings are `workers.llm.wires.common.faults`';
+these are the programs'.
 
 Data: each with where it was seen. A wording that is not known is no trouble of any kind, and the attempt has failed.
 """
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from forgepool.workers.agents.cli.events import Failure
 from forgepool.workers.agents.cli.lines import clipped
 from forgepool.workers.agents.cli.reset_times import likely, reset_time
-from forgepool.workers.llm import faults
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.llm.resets import resets_at
+from forgepool.workers.llm.wires.common import faults
+from forgepool.workers.llm.wires.common.resets import resets_at
 
 
 @dataclass(frozen=True, slots=True)

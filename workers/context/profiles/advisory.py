@@ -10,15 +10,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.masks import HARNESS, freed, masked
-from forgepool.workers.context.pressure import Ladder, Pressure
-from forgepool.workers.context.profiles.noise import noise
-from forgepool.workers.context.profiles.prose import strange
-from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State
-from forgepool.workers.exchanges import text_argument
+from forgepool.workers.context.edits.masks import HARNESS, freed, masked
+from forgepool.workers.context.edits.pressure import Ladder, Pressure
+from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.profiles.shared.noise import noise
+from forgepool.workers.context.profiles.shared.prose import strange
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.exchanges import text_argument
 from forgepool.workers.llm.messages import Text, Turn, user
-from forgepool.workers.tools.compact import COMPACT
+from forgepool.workers.tools.turns.compact import COMPACT
 
 _NUDGE = f"{HARNESS} The context is"
 _BRIEF = f"{HARNESS} Where the work stands, as a model summed it up when the agent asked for it:"

@@ -11,13 +11,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.deeds import Deed, Read
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.facts import failures, files, outcomes, said
-from forgepool.workers.context.masks import HARNESS, answered, before, cut, freed, masked, needed, seen, size, text_of
-from forgepool.workers.context.names import defined
-from forgepool.workers.context.pressure import Ladder, Pressure
-from forgepool.workers.context.state import Moment, Proposal, State
+from forgepool.workers.context.edits.facts import failures, files, outcomes, said
+from forgepool.workers.context.edits.masks import (
+    HARNESS,
+    answered,
+    before,
+    cut,
+    freed,
+    masked,
+    needed,
+    seen,
+    size,
+    text_of,
+)
+from forgepool.workers.context.edits.pressure import Ladder, Pressure
+from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.history.actions import Deed, Read
+from forgepool.workers.context.history.names import defined
+from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text
 
 _MARK = re.compile(r"\[forge: (gentle|moderate|aggressive), (\d+)% left\]\Z")

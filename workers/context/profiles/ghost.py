@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from forgepool.workers.context.deeds import Deed
-from forgepool.workers.context.edit import Edit, shown
-from forgepool.workers.context.facts import by_person
-from forgepool.workers.context.gauge import length, lengths
-from forgepool.workers.context.masks import answered, cut, freed, masked, needed, size, text_of
-from forgepool.workers.context.profiles.prose import strange
+from forgepool.workers.context.edits.facts import by_person
+from forgepool.workers.context.edits.masks import answered, cut, freed, masked, needed, size, text_of
+from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.history.actions import Deed
+from forgepool.workers.context.history.token_estimate import length, lengths
 from forgepool.workers.context.profiles.sections import Sections, instruction, sections
-from forgepool.workers.context.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.profiles.shared.prose import strange
+from forgepool.workers.context.transcript.edit import Edit, shown
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 
 _MASK = "[tool_result: "

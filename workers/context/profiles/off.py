@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.state import Moment, State
+from forgepool.workers.context.edits.state import Moment, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

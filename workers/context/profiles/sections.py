@@ -5,10 +5,10 @@ The five sections of a summary: how they are asked for, read, and set right by w
 import re
 from dataclasses import dataclass
 
-from forgepool.workers.context.facts import files
-from forgepool.workers.context.masks import HARNESS, before
-from forgepool.workers.context.profiles.prose import OVERRIDES, ended, honest, words
-from forgepool.workers.context.state import State
+from forgepool.workers.context.edits.facts import files
+from forgepool.workers.context.edits.masks import HARNESS, before
+from forgepool.workers.context.edits.state import State
+from forgepool.workers.context.profiles.shared.prose import OVERRIDES, ended, honest, words
 
 _MEANINGS = {
     "Task": "what the person asked for, with every condition that was set",

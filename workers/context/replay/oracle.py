@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 
-from forgepool.workers.context.gauge import length, turn_length
+from forgepool.workers.context.history.token_estimate import length, turn_length
 from forgepool.workers.context.replay.cost import Bill, Prices, tokens
 from forgepool.workers.context.replay.needs import Needs, words
 from forgepool.workers.context.replay.recording import Recording

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Prices
-from forgepool.workers.documents import load, read_text
-from forgepool.workers.messages import Message
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.yaml.documents import load, read_text
 
 _MOST = 1_000_000
 LISTS = {each.name: each for each in (ANTHROPIC, OPENAI)}

@@ -11,21 +11,21 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.birth import Birth, Births, Entering
-from forgepool.workers.context.calls import asked
-from forgepool.workers.context.deeds import Deed
-from forgepool.workers.context.edit import Edit
-from forgepool.workers.context.gauge import Gauge, length, turn_length
-from forgepool.workers.context.names import part_text
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, Question, Reply
+from forgepool.workers.context.history.actions import Deed
+from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.names import part_text
+from forgepool.workers.context.history.token_estimate import Gauge, length, turn_length
 from forgepool.workers.context.replay.cost import Bill, Block, Cashier, Prices, tokens
 from forgepool.workers.context.replay.needs import Needs, Seen, Source, lost, words
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.summaries import summary
-from forgepool.workers.context.state import Cause, Moment, Profile, Question, Reply
-from forgepool.workers.context.view import View
+from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.view.view import View
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
-from forgepool.workers.tools.compact import COMPACT
-from forgepool.workers.tools.red_phase import CONFIRM
+from forgepool.workers.tools.commands.red_phase import CONFIRM
+from forgepool.workers.tools.turns.compact import COMPACT
 
 SYSTEM_TOKENS = 2_500
 """Assumed of a recording without its system prompt, tools included."""

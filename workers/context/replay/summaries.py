@@ -11,9 +11,9 @@ and never fails.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from forgepool.workers.context.deeds import Deed
+from forgepool.workers.context.edits.state import Question, Reply
+from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.replay.cost import CHARACTERS_PER_TOKEN
-from forgepool.workers.context.state import Question, Reply
 from forgepool.workers.llm.messages import Turn
 
 PROSE_TOKENS = 4_500

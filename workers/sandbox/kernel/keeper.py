@@ -42,7 +42,7 @@ def _watch(command: int, harness: int) -> int | None:
 def _end_as(status: int | None) -> None:
     """Never returns; whatever is left below the keeper is killed first."""
     while left := _children():
-        from forgepool.workers.sandbox import tree  # only now: most commands leave nobody
+        from forgepool.workers.sandbox.processes import tree  # only now: most commands leave nobody
 
         if tree.kill_tree(left):
             break  # hanging in the kernel

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from forgepool.workers.sandbox.confinement import Outlet
+from forgepool.workers.schema.confinement import Outlet
 
 _SERVED = b"served"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.workers.sandbox.network.exchange import Told
 from forgepool.workers.sandbox.network.hosts import HostRule, literal, read_rules
-from forgepool.workers.sandbox.network.proxy import Proxy, proxy_variables
-from forgepool.workers.sandbox.network.stand_in import Access, StandIn, standing_in
+from forgepool.workers.sandbox.network.proxy.exchange import Told
+from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.proxy.stand_in import Access, StandIn, standing_in
 
 _PORT = 3128
 _TRUST = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forgepool.workers.policy.shell import Execution, Script, Word
+from forgepool.workers.shell.interpret.read_script import Execution, Script, Word
 
 
 def is_found(script: Script, argv: Sequence[str]) -> bool:

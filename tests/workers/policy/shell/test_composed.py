@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_scripts import TOKENS
 
-from forgepool.workers.policy.shell import Script, Unparseable, read_script
+from forgepool.workers.shell.interpret.read_script import Script, Unparseable, read_script
 
 FOLDER = Path("/srv/tree")
 MARKER = ("git", "push", "marker")

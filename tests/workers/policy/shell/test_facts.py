@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.policy.shell import (
+from forgepool.workers.shell.interpret.read_script import (
     Assignment,
     Definition,
     Execution,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.policy.shell import Script, read_script
+from forgepool.workers.shell.interpret.read_script import Script, read_script
 
 ORDINARY = [
     "ls -la",

@@ -10,7 +10,7 @@ from agreement import is_found
 from made_scripts import Maker
 from real_bash import Ran, RealBash
 
-from forgepool.workers.policy.shell import Script, read_script
+from forgepool.workers.shell.interpret.read_script import Script, read_script
 
 FOLDER = Path("/srv/tree")
 SCRIPTS_PER_SEED = 1_000

@@ -11,8 +11,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from outcomes import NoInterpreter, Of, Outcome, Outcomes
 
-from forgepool.workers.sandbox.layers import why_level_fails
-from forgepool.workers.sandbox.uids import leased_uid
+from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.sandbox.processes.uids import leased_uid
 
 
 def missing(why: str) -> None:

@@ -18,16 +18,17 @@ from holds import HOLDS
 from surroundings import World, secret, world
 from table import ATTEMPTS
 
-from forgepool.workers.sandbox import bubblewrap, visible
-from forgepool.workers.sandbox.confined import bubblewrap_program
-from forgepool.workers.sandbox.confinement import OPEN, Bounds, Confinement
 from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.launch import launch
-from forgepool.workers.sandbox.process import Command, run
-from forgepool.workers.sandbox.uids import leased_uid
+from forgepool.workers.sandbox.launch import bubblewrap
+from forgepool.workers.sandbox.launch import readable_paths as visible
+from forgepool.workers.sandbox.launch.confined import bubblewrap_program
+from forgepool.workers.sandbox.launch.launch import launch
+from forgepool.workers.sandbox.processes.uids import leased_uid
+from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.schema.confinement import OPEN, Bounds, Confinement
 
 if TYPE_CHECKING:
-    from forgepool.workers.sandbox.launcher import Request
+    from forgepool.workers.sandbox.launch.launcher import Request
 
 SECRET = "FORGEPOOL_SECRET_OF_THE_HARNESS"
 """The variable that it is started with, as others have their keys."""

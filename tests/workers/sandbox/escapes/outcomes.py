@@ -22,7 +22,7 @@ from house import TREE
 from table import ATTEMPTS
 
 HERE = Path(__file__).resolve().parent
-_NEEDED = "import sys; assert sys.version_info >= (3, 11); import git; import forgepool.workers.sandbox.process"
+_NEEDED = "import sys; assert sys.version_info >= (3, 11); import git; import forgepool.workers.sandbox.run.process"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _TIMEOUT_S = 120
 

@@ -18,9 +18,9 @@ from listeners import Listeners
 from shared_memory import handle_of, key, queue, remove_segment, segment
 from table import ATTEMPTS
 
-from forgepool.worktrees.checkout import Checkout, lease_checkout
-from forgepool.worktrees.git import CommitId
-from forgepool.worktrees.mirror import Mirror, open_mirror
+from forgepool.worktrees.checkouts.checkout import Checkout, lease_checkout
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 HERE = Path(__file__).resolve().parent
 INHERITED = ("write_to_an_inherited_descriptor", "open_an_inherited_folder")

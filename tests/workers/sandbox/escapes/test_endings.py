@@ -14,9 +14,9 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from daemons import daemon_in, lives, until_there
 
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import Confinement, as_json
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.confinement import Confinement, as_json
 
 Sh = Callable[..., Ended]
 CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)
@@ -80,8 +80,8 @@ def test_a_command_cannot_end_who_stands_over_it(sh: Sh, place: Path) -> None:
 _HARNESS = """
 import json, os, sys
 from pathlib import Path
-from forgepool.workers.sandbox.confinement import from_json
-from forgepool.workers.sandbox.process import Command, run
+from forgepool.workers.schema.confinement import from_json
+from forgepool.workers.sandbox.run.process import Command, run
 told = json.loads(sys.argv[1])
 run(Command(argv=("/bin/sh", "-c", told["script"]), cwd=Path(told["place"]), env={"PATH": os.environ["PATH"]},
             log=Path(told["log"]), timeout_s=60, confined=from_json(told["confined"])))

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from forgepool.workers.sandbox.confinement import Confinement
 from forgepool.workers.sandbox.network.outlet import way_out
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.confinement import Confinement
 
 Sh = Callable[..., Ended]
 SECRET = "only this host says so"

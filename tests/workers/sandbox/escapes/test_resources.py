@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.confinement import Bounds, Confinement, Level
-from forgepool.workers.sandbox.process import Ended
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.confinement import Bounds, Confinement, Level
 
 Sh = Callable[..., Ended]
 MIB = 1024**2

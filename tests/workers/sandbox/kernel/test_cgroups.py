@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from house import TREE
 
-from forgepool.workers.sandbox.confinement import Bounds, Confinement
 from forgepool.workers.sandbox.kernel.cgroup_places import find_places
-from forgepool.workers.sandbox.kernel.cgroups import grouped
-from forgepool.workers.sandbox.layers import NoSandbox, chosen, somebody
-from forgepool.workers.sandbox.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.launch.cgroups import grouped
+from forgepool.workers.sandbox.order.layers import NoSandbox, chosen, somebody
+from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.confinement import Bounds, Confinement
 
 ROOT = os.geteuid() == 0
 _HAD = {name for place in find_places().found for name in place.controllers}
@@ -186,8 +186,8 @@ def test_what_processes_use_together_is_bounded(confined: Run) -> None:
 _HELD = """
 import os, signal, sys
 sys.path.append({above!r})
-from forgepool.workers.sandbox.kernel.cgroups import grouped, why_not
-from forgepool.workers.sandbox.confinement import Bounds
+from forgepool.workers.sandbox.launch.cgroups import grouped, why_not
+from forgepool.workers.schema.confinement import Bounds
 why_not()
 with grouped(Bounds()) as groups:
     print(groups[0].parent, flush=True)

@@ -18,10 +18,10 @@ sys.path.append(str(Path(__file__).parent))
 
 from proxy_kit import OK, Web
 
-from forgepool.workers.sandbox.network.exchange import Told
 from forgepool.workers.sandbox.network.hosts import read_rules
 from forgepool.workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
-from forgepool.workers.sandbox.network.proxy import Proxy
+from forgepool.workers.sandbox.network.proxy.exchange import Told
+from forgepool.workers.sandbox.network.proxy.proxy import Proxy
 
 PATIENCE_S = 20.0
 STRANGER = 42117

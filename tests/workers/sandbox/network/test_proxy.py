@@ -15,9 +15,9 @@ sys.path.append(str(Path(__file__).parent))
 from proxy_kit import OK, PATIENCE_S, Way, Web, addresses, everything
 
 from forgepool.workers.sandbox.network.addresses import Address
-from forgepool.workers.sandbox.network.exchange import ProxyLimits, Told
 from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, Told
+from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
 
 
 def get(place: str, *fields: str, method: str = "GET") -> bytes:

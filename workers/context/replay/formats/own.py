@@ -7,8 +7,15 @@ from dataclasses import replace
 from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import File, moment
 from forgepool.workers.context.replay.recording import BadRecording, Recording, numbered, project_named
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    Entry,
+    Said,
+    Started,
+    TranscriptWrong,
+    parse_transcript,
+)
 from forgepool.workers.llm.messages import Text, ToolResult, Turn
-from forgepool.workers.transcript import Answered, Entry, Said, Started, TranscriptWrong, parse_transcript
 
 
 def read(file: File) -> list[Recording]:

@@ -1,0 +1,1 @@
+"""Text on the terminal: lines, tables, live progress, and sentences for failures."""

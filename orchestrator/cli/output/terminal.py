@@ -1,0 +1,100 @@
+"""Colours and tables on a terminal; in a pipe, the same words without them."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from forgepool.orchestrator.cli.output.say import printable, say
+from forgepool.workers.schema.error_lines import without_escapes
+
+_STYLES = {
+    **dict.fromkeys(("landed", "passed", "passes", "green", "no changes", "already there", "good"), "green"),
+    **dict.fromkeys(("failed", "returned", "halted", "unreadable", "bad"), "red"),
+    **dict.fromkeys(("blocked", "cancelled", "withdrawn", "interrupted", "needs_human", "wants a person"), "yellow"),
+    **dict.fromkeys(("running", "testing", "tested", "landing", "reviewing", "in review"), "cyan"),
+}
+_OUTCOMES = frozenset(("outcome", "phase", "state"))
+"""Columns whose words are coloured."""
+
+
+class Paper(Console):
+    """A console for people. It reports a reader that has gone to the caller; rich's own would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def out(*, stderr: bool = False) -> Paper:
+    """Standard output for people, or standard error; no colours when it is no terminal."""
+    return Paper(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
+
+
+def say_in_colour(text: str, style: str) -> None:
+    """Print lines in one style, such as `green`."""
+    out().print(Text(text, style))
+
+
+_TITLE = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""The title of a terminal, or a link."""
+
+
+def say_output(line: str) -> None:
+    """One line of a command's output: with its colours on a terminal that wants them, and nothing else of it."""
+    if sys.stdout.isatty() and "\x1b[" in line:
+        kept = "".join(each for each in _TITLE.sub("", line).rstrip("\r") if each in "\x1b\t" or each.isprintable())
+        out().print(Text.from_ansi(kept))
+    else:
+        say(without_escapes(line))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table without a frame, for what is drawn again and again; numbers are the caller's to format."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*_cells(columns, row))
+    return made
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """
+    One line for each row, never cut or folded where it is piped. A terminal too narrow for that gets the last column
+    below its row.
+    """
+    paper, widths = out(), _widths(columns, rows)
+    narrow = sys.stdout.isatty() and sum(widths) + _GAP * (len(widths) - 1) > paper.width
+    for cells in ([Text(column, "bold") for column in columns], *(_cells(columns, row) for row in rows)):
+        line = Text()
+        for cell, width in zip(cells[:-1], widths, strict=False):
+            line.append_text(cell).append(" " * (width - cell.cell_len + _GAP))
+        paper.print(_stripped(line if narrow else line.append_text(cells[-1])))
+        if narrow and cells[-1].plain and cells[-1].plain != columns[-1]:
+            paper.print(Padding(cells[-1], (0, 0, 0, 4)), soft_wrap=False)
+
+
+_GAP = 2
+"""Spaces between columns."""
+
+
+def _stripped(line: Text) -> Text:
+    line.rstrip()
+    return line
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(printable(row[number])) for row in (columns, *rows)) for number in range(len(columns))]
+
+
+def _cells(columns: Sequence[str], row: Sequence[str]) -> list[Text]:
+    """Return the cells as `Text`: as plain strings they would lose what stands in `[brackets]`, which is markup."""
+    return [
+        Text(printable(cell), _STYLES.get(cell, "") if column in _OUTCOMES else "")
+        for column, cell in zip(columns, row, strict=True)
+    ]

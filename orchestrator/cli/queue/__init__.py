@@ -1,0 +1,1 @@
+"""Commands about merge queues, and `forgepool gate check`."""

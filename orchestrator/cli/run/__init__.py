@@ -1,0 +1,1 @@
+"""Commands about runs: start, resume, follow, ask, answer, clean up."""

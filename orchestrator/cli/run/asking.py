@@ -1,0 +1,161 @@
+"""Questions about runs: `runs`, `status`, `events`, `report`, `logs`."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.output.outcome import tell_table, tell_use
+from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.output.terminal import print_table, say_output
+from forgepool.orchestrator.cli.run.requesting import Task, kept_with
+from forgepool.orchestrator.cli.run.running import Json, Run
+from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.reports.task_logs import TaskLog, task_logs
+from forgepool.orchestrator.run import folder as runs
+from forgepool.workers.schema.settings import Settings
+
+_FOLLOW_S = 0.3
+OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("runs")(list_runs)
+    app.command()(status)
+    app.command()(events)
+    app.command()(report)
+    app.command()(logs)
+
+
+def list_runs(as_json: Json = False) -> None:
+    """List the runs of this host, the latest first."""
+    settings = Settings()
+    rows = [_row(settings, name) for name in runs.run_names(settings)]
+    if as_json:
+        say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
+    elif rows:
+        print_table(("run", "outcome", "landed", "target", "hub"), rows)
+    else:
+        say("there are no runs yet; `forgepool run PLAN` starts one")
+
+
+def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
+    """One that cannot be read is said to be so, and hides no other."""
+    try:
+        kept = runs.open_run(settings, run)
+        now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+    except JournalUnreadable as problem:
+        complain(str(problem), 0)
+        return (run, "unreadable", "", "", "")
+    landed = sum(task.phase == "landed" for task in now.tasks)
+    return (run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub)
+
+
+def status(run: OptionalRun = None, as_json: Json = False) -> None:
+    """Show how a run stands: every task, its phase, what it waits for."""
+    kept = runs.find(Settings(), run)
+    now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+    if as_json:
+        say_json(now.as_json())
+        return
+    say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
+    tell_table(now)
+    if now.shut:
+        say(f"landing is paused: {now.shut}")
+    tell_use(now)
+    if kept.plan_file_changed():
+        say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")
+
+
+def events(
+    run: Run,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as events come, until the run stops.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what has happened in a run, from its journal."""
+    kept = runs.find(Settings(), run)
+    last = _tell_events(kept, 0, as_json=as_json)
+    while follow and is_being_written(kept.folder):
+        time.sleep(_FOLLOW_S)
+        last = _tell_events(kept, last, as_json=as_json)
+    _tell_events(kept, last, as_json=as_json)
+
+
+def report(run: OptionalRun = None, as_json: Json = False) -> None:
+    """Show what a run has done: who did what where, what landed with which proof, what did not and why."""
+    kept = runs.find(Settings(), run)
+    state, recorded = kept.replay()
+    if as_json:
+        now = standing(kept.course, state, now=time.time(), live=is_being_written(kept.folder))
+        say_json(now.as_json())
+        return
+    for line in report_lines(kept, state, recorded):
+        say(line)
+
+
+def logs(
+    run: Run,
+    task: Task,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="NAME", help="Print this check's logs; `agent` is a name as well.")
+    ] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt; default: of all.")] = None,
+) -> int:
+    """Print the log of a task's command, acceptance, checks or review; where there are several, list them."""
+    kept = kept_with(run, task)
+    state, recorded = kept.replay()
+    found = task_logs(kept.folder, recorded, task)
+    found = [log for log in found if attempt in (None, log.attempt) and (check is None or log.is_of(check))]
+    here = [log for log in found if log.here]
+    if check is not None and here:
+        here = [log for log in here if log.path.parent == here[-1].path.parent]
+    if len(here) == 1 or (here and check is not None):
+        _print_logs(here)
+    elif here:
+        print_table(("attempt", "log", "path"), [(str(log.attempt), log.name, str(log.path)) for log in here])
+        say(f"print one with: forgepool logs {state.run} {task} --check NAME --attempt N")
+    for log in found:
+        if not log.here:
+            say(f"attempt {log.attempt}: its logs are on {log.host}, in {log.path}")
+    told = state.tasks[task].told
+    if told is not None:
+        say(f"its checks ran at the gate: forgepool logs {told.gate} {told.entry}")
+    if not found and told is None:
+        return complain(_no_logs(kept, recorded, task), 1)
+    return 0
+
+
+def _no_logs(kept: runs.KeptRun, recorded: Sequence[Recorded], task: str) -> str:
+    known = dict.fromkeys(f"{log.name} (attempt {log.attempt})" for log in task_logs(kept.folder, recorded, task))
+    there = f"it has: {', '.join(known)}" if known else "it has none yet"
+    return f"task '{task}' has no such log; {there}"
+
+
+def _print_logs(found: Sequence[TaskLog]) -> None:
+    for log in found:
+        if len(found) > 1:
+            say(f"==> {log.name}, attempt {log.attempt}: {log.path} <==")
+        with log.path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            for line in lines:
+                say_output(line.rstrip("\n"))
+
+
+def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
+    last = after
+    for one in read(kept.folder, after=after):
+        last = one.number
+        if as_json:
+            say_json({"number": one.number, "at": one.at, **one.event.model_dump(mode="json")})
+        else:
+            _tell_event(one, kept.options.run)
+    return last
+
+
+def _tell_event(one: Recorded, run: str) -> None:
+    said = sentence(one.event, run=run)
+    if said is not None:
+        say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")

@@ -1,0 +1,1 @@
+"""Commands that try one part alone: context replay, policy, sandbox, simulation."""

@@ -1,0 +1,159 @@
+"""
+What to do next: pure. Plan, state and free slots in; the next events out.
+
+The run loop journals the events, takes them into the state, sends the messages they stand for, and asks again until
+there are none. The simulator and the random-event tests ask the same function. No clock, queue, file or git here.
+"""
+
+from collections.abc import Sequence
+
+from forgepool.orchestrator.decisions.approvals import restored
+from forgepool.orchestrator.decisions.orders.locks import admitted, answered_asks
+from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_work
+from forgepool.orchestrator.decisions.orders.start_orders import next_orders, out_of_budget, stopped_by_budget
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.delegation import given_away, settled_by_gate
+from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
+from forgepool.orchestrator.decisions.reviews import post_merge as waves
+from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.decisions.reviews import task_reviews as reviews
+from forgepool.orchestrator.decisions.train.landing import next_at_gate
+from forgepool.orchestrator.decisions.train.target_check import stopped_by_base
+from forgepool.orchestrator.journal.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    RunEnded,
+    TaskBlocked,
+    TaskParked,
+    TaskUnchanged,
+)
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import DONE, MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.workers.schema.orders import CommandAgent, WorkResult
+
+
+def decide(
+    course: Course,
+    state: State,
+    *,
+    now: float,
+    order_slots: int,
+    draining: bool,
+    review_slots: int = 1,
+    check_slots: int = 1,
+) -> list[Event]:
+    """
+    The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
+
+    The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
+    and neither does a gate that is shut.
+    """
+    if state.finished:
+        return []
+    if not draining and (given := given_away(state)):
+        return [*given]
+    if course.serving:
+        decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
+    else:
+        decided = _decided(course, state)
+    if decided:
+        return [*decided]
+    at_gate = next_at_gate(course, state, now, check_slots, draining=draining)
+    if (draining and at_gate) or any(not isinstance(one, CheckSent | LandingIntended) for one in at_gate):
+        # What is settled there may change what is to be asked for, of these or of others.
+        return at_gate
+    if not draining:
+        asked = reviews.next_reviews(course, state, now, review_slots)
+        # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
+        started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
+        if started:
+            return started
+    return _ended(course, state) or [*stopped_by_base(course, state)]
+
+
+def _ended(course: Course, state: State) -> list[Event]:
+    if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
+        return []
+    if waves.is_due(course, state) or wave_reviews.is_due(course, state):
+        return []
+    landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
+    lacking = len(state.tasks) - landed - unchanged - there
+    return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
+
+
+def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
+    return [] if course.serving else next_orders(course, state, now, slots)
+
+
+def _decided(course: Course, state: State) -> Sequence[Event]:
+    return (
+        _settled(course, state)
+        or settled_by_gate(course, state)
+        or restored(course, state)
+        or admitted(course, state)
+        or answered_asks(course, state)
+        or _blocked(course, state)
+        or out_of_budget(course, state)
+        or reviews.out_of_budget_for_review(course, state)
+        or waves.given_up(state)
+        or wave_reviews.given_up(course, state)
+    )
+
+
+def _settled(course: Course, state: State) -> list[Event]:
+    """What follows from answers: once more, failed, to a person, or on to the landing."""
+    events: list[Event] = []
+    for task in state.tasks.values():
+        match task.phase:
+            case "pending" | "queued" if task.troubles >= MOST_TROUBLES:
+                events.append(TaskParked(task=task.id, question=_trouble_question(task)))
+            case "queued":
+                events += reviews.to_be_awaited(course, task)
+            case "answered" if task.result is not None:
+                events.append(_after_work(course, state, task, task.result))
+            case "reviewing":
+                events += reviews.given_up(course, state, task)
+            case "reviewed" if task.review.answer is not None:
+                events.append(reviews.after_review(course, state, task, task.review.answer))
+            case _:
+                pass
+    return events
+
+
+def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:
+    if result.outcome == "needs_human" and result.question:
+        return TaskParked(task=task.id, question=result.question, why="question")
+    if result.outcome == "needs_human":
+        # Nobody asks: something of the host's is wrong, and no answer would mend it.
+        wrong = result.detail or "the agent cannot go on, and does not say why"
+        return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
+    if (parked := stopped_by_budget(course, state, task, result)) is not None:
+        return parked
+    if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
+        # After an attempt that was refused, changing nothing is no way of doing what was asked.
+        return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))
+    reason = reason_of_work(result, attempt=result.attempt)
+    return again_or_stop(course, task, reason)
+
+
+def _unchanged_words(course: Course, task: TaskState, result: WorkResult) -> str:
+    by_command = isinstance(course.tasks[task.id].agent, CommandAgent)
+    return "command exited 0" if by_command else result.detail
+
+
+def _trouble_question(task: TaskState) -> str:
+    return f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
+
+
+def _blocked(course: Course, state: State) -> list[Event]:
+    """Pending tasks that need what will not be done, and at once all that need them."""
+    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
+    waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
+    events: list[Event] = []
+    for task_id in waiting:
+        by = next((need.id for need in course.tasks[task_id].needs if need.id in hopeless), None)
+        if by is not None:
+            hopeless.add(task_id)
+            events.append(TaskBlocked(task=task_id, by=by))
+    return events

@@ -1,0 +1,135 @@
+"""
+Paths beyond the declared ones: who gets them, who waits, who is refused. Pure.
+
+A candidate that touched undeclared paths waits until nobody else holds them, and enters the train with them. A running
+attempt asks before it touches them, and is answered at once: free paths it holds from then on. Others its task wants
+from then on, the attempt ends, and the next one starts when they are free: nobody waits holding a slot, or a lock.
+"""
+
+from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_scope
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import (
+    EntryQueued,
+    Event,
+    LockExtended,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+)
+from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, TaskState
+from forgepool.workers.schema.globs import normal
+
+
+def waits_for(course: Course, state: State, task: TaskState) -> str | None:
+    """
+    The task in flight whose lock a candidate has to wait for, because of paths it touched undeclared.
+
+    Where candidates wait for one another in a circle, the one that was answered first goes on.
+    """
+    for other in _holders(course, state, task):
+        circle = other.phase == "candidate" and _waits_on(course, state, other, task)
+        if not circle or (other.since, other.id) < (task.since, task.id):
+            return other.id
+    return None
+
+
+def may_ask(course: Course, task_id: str) -> bool:
+    """Whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared."""
+    return course.plan.scope == "extend" or course.declared[task_id] is None
+
+
+def admitted(course: Course, state: State) -> list[Event]:
+    """
+    Candidates that may enter the train. One at a time: a lock taken by one may be waited for by the next.
+    """
+    waiting = sorted(state.in_phase("candidate"), key=lambda task: (task.since, task.id))
+    for task in waiting:
+        outside = _outside(course, task)
+        if outside and not may_ask(course, task.id):
+            reason = reason_of_scope(outside, attempt=task.result.attempt if task.result else task.attempt)
+            return [again_or_stop(course, task, reason)]
+        if waits_for(course, state, task) is None:
+            extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []
+            return [*extended, EntryQueued(task=task.id, reviewed=course.wants_review(task))]
+    return []
+
+
+def answered_asks(course: Course, state: State) -> list[Event]:
+    """The answer to the oldest open question. One at a time: what is granted to one is held from the next."""
+    asking = [(ask, task) for task in state.in_phase("running") for ask in task.asks.values() if ask.verdict is None]
+    if not asking:
+        return []
+    ask, task = min(asking, key=lambda one: (one[0].at, one[1].id))
+    return [_answer(course, state, task, ask)]
+
+
+def _answer(course: Course, state: State, task: TaskState, ask: Ask) -> Event:
+    wrong = next((path for path in ask.paths if not _is_path(path)), None)
+    if wrong is not None:
+        why = f"'{wrong}' is no path within the repository; name files by their paths from its top"
+        return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
+    wanted = beyond(course, task, ask.paths)
+    if wanted and not may_ask(course, task.id):
+        why = f"{_some(wanted)} is outside its `files`, and the plan says `scope: strict`"
+        return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
+    other = _in_the_way(course, state, task, wanted)
+    if other is None:
+        return PathsGranted(task=task.id, attempt=task.attempt, number=ask.number, paths=wanted)
+    why = f"task '{other}' is at work on {_some(wanted)}"
+    return PathsQueued(task=task.id, attempt=task.attempt, number=ask.number, paths=wanted, why=why)
+
+
+def _is_path(path: str) -> bool:
+    return bool(normal(path)) and "\0" not in path
+
+
+def _in_the_way(course: Course, state: State, task: TaskState, wanted: tuple[str, ...]) -> str | None:
+    """Who in flight holds one of these paths or, where reads block, reads one."""
+    paths = Globs.exactly(wanted)
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    stand = course.graph.stands_in_the_way
+    return next((one.id for one in others if wanted and stand(one.id, course.lock(one), paths)), None)
+
+
+def _some(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
+def _holders(course: Course, state: State, task: TaskState) -> list[TaskState]:
+    """Who in flight holds what a candidate touched undeclared."""
+    return _holding(course, state, task, _outside(course, task))
+
+
+def _holding(course: Course, state: State, task: TaskState, paths: tuple[str, ...]) -> list[TaskState]:
+    if not paths:
+        return []
+    touched = Globs.exactly(paths)
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    return [one for one in others if (held := course.lock(one)) is not None and held.meets(touched)]
+
+
+def _waits_on(course: Course, state: State, task: TaskState, wanted: TaskState) -> bool:
+    """Whether a candidate waits for another, be it through further candidates."""
+    seen = {task.id}
+    waiting = [task]
+    while waiting:
+        for holder in _holders(course, state, waiting.pop()):
+            if holder.id == wanted.id:
+                return True
+            if holder.phase == "candidate" and holder.id not in seen:
+                seen.add(holder.id)
+                waiting.append(holder)
+    return False
+
+
+def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
+    """The paths a candidate touched that its lock does not cover."""
+    return () if task.result is None else beyond(course, task, task.result.paths)
+
+
+def beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths that the task's lock does not cover. Invalid paths are never covered."""
+    held = course.lock(task)
+    return tuple(path for path in paths if held is None or not _is_path(path) or not held.covers(path))

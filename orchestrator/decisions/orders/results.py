@@ -1,0 +1,212 @@
+"""
+From an answer to the events it leads to: pure. An answer nobody waits for leads to none.
+
+Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
+"""
+
+from forgepool.orchestrator.decisions.orders.locks import beyond
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.reviews.post_merge import landings_of
+from forgepool.orchestrator.decisions.reviews.task_reviews import unapproved
+from forgepool.orchestrator.decisions.train.target_check import red_words
+from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
+    CheckDoubted,
+    ContextRebuilt,
+    Event,
+    GateHalted,
+    LandingAnswered,
+    MessageTaken,
+    OrderAnswered,
+    PathsAsked,
+    ReviewAnswered,
+    WaveAnswered,
+    WaveReviewAnswered,
+)
+from forgepool.orchestrator.plan.readiness import ready
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
+from forgepool.supervisor.train.model import Ids
+from forgepool.workers.context.profile_switch import ContextTold
+from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue.replies import Started
+from forgepool.workers.schema.orders import WorkResult
+
+Answer = Started | asking.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+
+
+def received(course: Course, state: State, answer: Answer) -> list[Event]:
+    """What an answer changes; empty for one that comes too late, twice, or unasked."""
+    match answer:
+        case Started():
+            return _taken(state, answer)
+        case asking.PathsAsked():
+            return _asked(course, state, answer)
+        case ContextTold():
+            return _rebuilt(state, answer)
+        case WorkResult():
+            return _worked(course, state, answer)
+        case Doubt():
+            return _doubted(state, answer)
+        case CheckResult():
+            return _checked(course, state, answer)
+        case Review():
+            return _reviewed(state, answer)
+        case Landing():
+            return _landed(course, state, answer)
+
+
+def _rebuilt(state: State, note: ContextTold) -> list[Event]:
+    task = state.task_of(note.order_id)
+    if task is None or task.phase != "running" or task.message is None or task.message.token != note.token:
+        return []
+    told = note.model_dump(exclude={"kind", "order_id", "token"})
+    return [ContextRebuilt(task=task.id, attempt=task.attempt, **told)]
+
+
+def _taken(state: State, note: Started) -> list[Event]:
+    message = state.outstanding().get(note.message_id)
+    if message is None or message.token != note.token:
+        return []
+    if state.holder(message) == f"{note.host}/{note.pid}":
+        return []
+    return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
+
+
+def asked_by(state: State, question: asking.PathsAsked) -> TaskState | None:
+    """The task whose attempt under way asks this; None for one that is over."""
+    task = state.task_of(question.order_id)
+    return task if task is not None and task.message and task.message.token == question.token else None
+
+
+def _asked(course: Course, state: State, question: asking.PathsAsked) -> list[Event]:
+    """
+    Nothing, where it holds the paths already, and where the question is open or answered.
+    """
+    task = asked_by(state, question)
+    if task is None or not beyond(course, task, question.paths):
+        return []
+    if question.number in task.asks:
+        return []
+    return [PathsAsked(task=task.id, attempt=task.attempt, number=question.number, paths=question.paths)]
+
+
+def _worked(course: Course, state: State, result: WorkResult) -> list[Event]:
+    task = state.task_of(result.order_id)
+    if task is not None and task.message is not None:
+        return [OrderAnswered(task=task.id, result=result)] if task.message.token == result.token else []
+    late = _task_of_order(state, result)
+    if late is None or result.outcome != "candidate" or not _may_adopt(course, state, late, result):
+        return []
+    return [OrderAnswered(task=late, result=result)]
+
+
+def _task_of_order(state: State, result: WorkResult) -> str | None:
+    """The task of a late order of this run."""
+    stem, _, _ = result.order_id.rpartition(".")
+    run, _, task = stem.partition(f"{state.run}.")
+    return task if not run and task in state.tasks else None
+
+
+def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -> bool:
+    """
+    Whether a late candidate of a lost attempt may stand in for the attempt under way.
+
+    It may while no newer one has finished; a task that waits must be free to start, since adopting it takes its lock.
+    An attempt that was judged before is over, and so is one that a person was asked about, has cancelled, or has had
+    begun afresh; and those before it: they never come back.
+    """
+    task = state.tasks[task_id]
+    if result.attempt <= task.over or any(reason.attempt >= result.attempt for reason in task.reasons):
+        return False
+    if task.phase == "running":
+        return True
+    if task.phase != "pending" or result.attempt != task.attempt:
+        return False
+    done = state.done()
+    free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
+    return task_id in free
+
+
+def _checked(course: Course, state: State, result: CheckResult) -> list[Event]:
+    message = _owed(state, result)
+    if message is None:
+        return []
+    if message.kind == "wave":
+        return _wave(state, result)
+    trial = state.train.line.trials[message.message_id]
+    answered: list[Event] = [CheckAnswered(task=message.task, result=result, ahead=trial.ahead, car=trial.car)]
+    if result.verdict in ("base_red", "not_configured"):
+        red = result.verdict == "base_red"
+        why = red_words(state, result, serving=course.serving) if red else result.detail
+        answered.append(GateHalted(why=why))
+    return answered
+
+
+def _doubted(state: State, note: Doubt) -> list[Event]:
+    """Once, and of a trial only."""
+    message = _owed(state, note)
+    trial = state.train.line.trials.get(note.request_id)
+    if message is None or trial is None or trial.failing:
+        return []
+    return [CheckDoubted(message_id=note.request_id)]
+
+
+def _wave(state: State, result: CheckResult) -> list[Event]:
+    """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
+    answered: list[Event] = [WaveAnswered(result=result)]
+    if state.wave.tasks and result.verdict not in ("green", "infrastructure"):
+        answered.append(GateHalted(why=f"{landings_of(state.wave)}: {result.detail or result.verdict}"))
+    return answered
+
+
+def _reviewed(state: State, result: Review) -> list[Event]:
+    message = _owed(state, result)
+    if message is None:
+        return []
+    if message.kind == "wave_review":
+        return [WaveReviewAnswered(result=result)]
+    return [ReviewAnswered(task=message.task, result=result)]
+
+
+def _owed(state: State, result: Doubt | CheckResult | Review | Landing) -> Outstanding | None:
+    message = state.outstanding().get(result.request_id)
+    return message if message is not None and message.token == result.token else None
+
+
+def _landed(course: Course, state: State, result: Landing) -> list[Event]:
+    message = _owed(state, result)
+    if message is None:
+        return []
+    landing = state.train.landing
+    entries = landing.intent.entries if landing is not None else ()
+    answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
+    if result.outcome == "refused" and result.unapproved:
+        answered.append(unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
+    elif result.outcome == "refused" and not (course.serving and _may_be_of_one_entry(state, entries, result)):
+        answered.append(GateHalted(why=result.detail, infrastructure=True))
+    return answered
+
+
+def _may_be_of_one_entry(state: State, entries: Ids, result: Landing) -> bool:
+    """The hub has refused it, and not yet two in a row, each by itself: others are let in before the hub is judged."""
+    train = state.train
+    again = train.given_another_chance.issuperset(entries)
+    return result.by_hub and (len(entries) > 1 or again or not train.refusals_in_a_row)
+
+
+def answered_by(event: Event) -> str | None:
+    """The message to which this event is the answer."""
+    match event:
+        case OrderAnswered(result=result):
+            return result.order_id
+        case CheckAnswered(result=result) | ReviewAnswered(result=result) | WaveAnswered(result=result):
+            return result.request_id
+        case WaveReviewAnswered(result=result):
+            return result.request_id
+        case LandingAnswered(result=result):
+            return result.request_id
+        case _:
+            return None

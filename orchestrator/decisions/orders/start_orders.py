@@ -1,0 +1,237 @@
+"""
+Which orders to send now, on which base, with how much of the run's budget: pure.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import OrderSent, TaskParked
+from forgepool.orchestrator.plan.budget import Kind, Ledger, Reservation, Use, carried_into, left_of
+from forgepool.orchestrator.plan.readiness import count_overtaken, ready
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.schema.orders import Limits, Spent, WorkResult
+
+_ROUNDED_USD = 1e-5
+"""What is reserved is rounded down; that much less is no cut."""
+
+
+def next_orders(course: Course, state: State, now: float, slots: int) -> list[OrderSent]:
+    free = slots - len(state.in_phase("running"))
+    if free <= 0 or state.halted:
+        return []
+    waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now and not task.restorable]
+    held = held_by_base(course, state)
+    waiting = [one for one in waiting if one not in held]
+    if not waiting:
+        return []
+    orders = list(_started(course, state, now, waiting, free))
+    if not orders and course.budget(state).capped:
+        # Who pays for nothing need not wait for money behind those who do.
+        orders = list(_started(course, state, now, [one for one in waiting if one not in course.paid], free))
+    return orders
+
+
+def held_by_base(course: Course, state: State) -> frozenset[str]:
+    """
+    Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
+
+    A task with the red check among its acceptance commands is there to make it green, and starts.
+    """
+    wave = state.wave
+    if not wave.holds_models:
+        return frozenset()
+    red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
+    return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+
+
+def out_of_budget(course: Course, state: State) -> list[TaskParked]:
+    """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
+    if not course.budget(state).capped or may_come_back(state):
+        return []
+    ledger = course.ledger(state)
+    done = state.done()
+    parked = []
+    for task in state.in_phase("pending"):
+        if task.restorable:
+            continue
+        # Who needs what has not landed yet may never be wanted.
+        if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
+            continue
+        kind = ledger.used_up(course.tasks[task.id].limits, carried(course, state, task))
+        if kind is not None:
+            parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
+    return parked
+
+
+def stopped_by_budget(course: Course, state: State, task: TaskState, result: WorkResult) -> TaskParked | None:
+    """
+    That a person is asked for more, where an attempt ended at a limit that was the run's and not the task's own.
+
+    A limit of turns or of time is the task's own. A program that is ended only after it has used too much was stopped
+    by what it has passed.
+    """
+    use, own = task.uses.get(result.attempt), course.tasks[task.id].limits
+    if result.outcome != "limits_spent" or use is None or task.id not in course.paid:
+        return None
+    if not course.budget(state).capped or _own_limit_reached(own, result):
+        return None
+    cut = cut_limits(use, own)
+    if task.id not in course.conversing:
+        cut = [(kind, limit) for kind, limit in cut if _amount(result.spent, kind) >= limit]
+    if not cut:
+        return None
+    limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
+    option = "--budget-usd USD" if cut[0][0] == "usd" else "--budget-tokens TOKENS"
+    question = (
+        f"the part of the run's budget that it was given, {limits}, was not enough; "
+        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
+    )
+    return TaskParked(task=task.id, question=question, why="budget")
+
+
+def short_of_budget(course: Course, state: State, task: TaskState) -> str | None:
+    """What of the budget a task waits for that could start otherwise, in a few words; None where there is enough."""
+    if task.id not in course.paid or not course.budget(state).capped or task.restorable:
+        return None
+    if _Purse(course, state, 1).take(task) is not None:
+        return None
+    ledger = course.ledger(state)
+    usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
+    tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
+    left = " and ".join(one for one in (usd, tokens) if one)
+    if may_come_back(state):
+        return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
+    return f"waits for more budget; {left} are left, too little for it"
+
+
+def carried(course: Course, state: State, task: TaskState) -> Spent:
+    """What the task's next order will find used already."""
+    return carried_into(task.uses, resumed(course, state, task))
+
+
+def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
+    turns = own.turns is not None and result.spent.turns >= own.turns
+    return turns or result.finished_at - result.started_at >= own.wall_s
+
+
+def cut_limits(use: Use, own: Limits) -> list[tuple[Kind, float]]:
+    """The limits it was told that are less than its task's own, with what it was told."""
+    usd, tokens = use.limit_usd, use.limit_tokens
+    cut: list[tuple[Kind, float]] = []
+    if usd is not None and (own.cost_usd is None or usd < own.cost_usd - _ROUNDED_USD):
+        cut.append(("usd", usd))
+    if tokens is not None and (own.tokens is None or tokens < own.tokens):
+        cut.append(("tokens", tokens))
+    return cut
+
+
+def _amount(spent: Spent, kind: Kind) -> float:
+    return (spent.cost_usd or 0.0) if kind == "usd" else spent.tokens
+
+
+def token(message_id: str, issued_at: float) -> str:
+    """Differs for every message ever sent under an id; needs no randomness, so that decisions can be replayed."""
+    return hashlib.sha256(f"{message_id}@{issued_at!r}".encode()).hexdigest()[:16]
+
+
+def _started(course: Course, state: State, now: float, waiting: Sequence[str], free: int) -> Iterator[OrderSent]:
+    """From the top, as far as slots, locks and the budget go; who comes after one that waits for money waits too."""
+    done = state.done()
+    wanted = course.wanted(state)
+    started = ready(
+        course.graph,
+        landed=done,
+        in_flight=course.in_flight(state),
+        waiting=waiting,
+        slots=free,
+        overtaken={task: state.tasks[task].overtaken for task in waiting},
+        wanted=wanted,
+    )
+    purse = _Purse(course, state, free)
+    for task_id in started:
+        reserved = purse.take(state.tasks[task_id])
+        if reserved is None:
+            return
+        overtook = count_overtaken(course.graph, [task_id], landed=done, waiting=waiting, wanted=wanted)
+        passed = tuple(one for one in overtook if one not in started)
+        yield _order(course, state, state.tasks[task_id], now, reserved, passed)
+
+
+def _order(
+    course: Course, state: State, task: TaskState, now: float, reserved: Reservation, overtook: tuple[str, ...]
+) -> OrderSent:
+    attempt = task.attempt + 1
+    message_id = f"{state.run}.{task.id}.{attempt}"
+    resumes = resumed(course, state, task)
+    return OrderSent(
+        task=task.id,
+        attempt=attempt,
+        message_id=message_id,
+        token=token(message_id, now),
+        base=state.tip if resumes is None else task.interrupted_base,
+        issued_at=now,
+        overtook=overtook,
+        reserved_usd=reserved.usd,
+        reserved_tokens=reserved.tokens,
+        resumes=resumes,
+    )
+
+
+def resumed(course: Course, state: State, task: TaskState) -> int | None:
+    """
+    The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
+
+    None where a task has landed since what this one works on: on its old base it could only conflict with it. Who else
+    moved the target meanwhile, and what of it, is not known here.
+    """
+    if task.interrupted is None or task.id not in course.conversing:
+        return None
+    touches = course.touches(task)
+    since = (one.result for one in state.in_phase("landed") if one.landed_at > task.based_at and one.result)
+    changed = any(touches.covers(path) for result in since for path in result.paths)
+    return None if changed else task.interrupted
+
+
+class _Purse:
+    """What is left of the budget while orders are decided on. Without a cap nothing is added up."""
+
+    def __init__(self, course: Course, state: State, free: int) -> None:
+        self._course, self._state = course, state
+        self._ledger = course.ledger(state) if course.budget(state).capped else None
+        pending = sum(task.id in course.paid for task in state.in_phase("pending"))
+        self._useful = min(free, pending)
+        self._last = not may_come_back(state)
+
+    def take(self, task: TaskState) -> Reservation | None:
+        """What the task's next order may use; None where that is not to be had now."""
+        limits = self._course.tasks[task.id].limits
+        if task.id not in self._course.paid:
+            return Reservation()
+        resumes = resumed(self._course, self._state, task)
+        before = None if resumes is None else task.uses.get(resumes)
+        found = carried_into(task.uses, resumes)
+        if self._ledger is None:
+            return left_of(limits, found)
+        reserved = self._ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
+        if reserved is not None:
+            self._ledger = self._ledger.with_reserved(reserved)
+            self._useful, self._last = self._useful - 1, False
+        return reserved
+
+
+def may_come_back(state: State) -> bool:
+    """Whether an order or a review is under way whose reservation may turn out to be more than it used."""
+    orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
+    reviews = (task.review.uses.get(task.review.sent) for task in state.tasks.values() if task.review.message)
+    whole = state.wave_review.use if state.wave_review.review.message else None
+    return any(use is not None and use.open for use in (*orders, *reviews, whole))
+
+
+def budget_question(state: State, ledger: Ledger, kind: str) -> str:
+    if kind == "usd":
+        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
+    else:
+        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
+    return f"the run's budget is used: {of} spent or reserved; raise it: forgepool resume {state.run} {option}"

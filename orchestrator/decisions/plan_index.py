@@ -1,0 +1,138 @@
+"""
+A plan as decisions see it: indexed once, asked often.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from forgepool.orchestrator.plan.budget import Budget, Ledger
+from forgepool.orchestrator.plan.document import Plan, Task
+from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.plan.readiness import Graph, TaskNeeds
+from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
+from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
+
+
+@dataclass(frozen=True)
+class Course:
+    """A plan, indexed for decisions. Built once a run."""
+
+    serving: ClassVar[bool] = False
+    """It is a gate's: nobody works on its entries, and it never ends."""
+
+    plan: Plan
+    learned_s: Mapping[str, float]
+    """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
+    lanes: Lanes = field(default=ONE_LANE, kw_only=True)
+    """Which checks of the target a change can turn red."""
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        return {task.id: task for task in self.plan.tasks}
+
+    @cached_property
+    def declared(self) -> dict[str, Globs | None]:
+        """The globs each task may write; None where it declares none."""
+        return {task.id: None if task.files is None else Globs.of(task.files) for task in self.plan.tasks}
+
+    @cached_property
+    def paid(self) -> frozenset[str]:
+        """Tasks done by models that somebody pays for."""
+        return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent))
+
+    @cached_property
+    def reviewed(self) -> frozenset[str]:
+        """Tasks whose candidates may not land without an approval, as the plan has it; its target may want more."""
+        review = self.plan.review
+        if review == "none":
+            return frozenset()
+        commands = review is not None and review.commands
+        return frozenset(
+            task.id
+            for task in self.plan.tasks
+            if task.review != "none" and (commands or not isinstance(task.agent, CommandAgent))
+        )
+
+    def wants_review(self, task: TaskState) -> bool:
+        """Whether its candidate may not land without an approval: the plan says so, or what was said of its target."""
+        return task.id in self.reviewed or task.reviewed
+
+    def wants_person(self, task: TaskState) -> bool:
+        """Whether no reviewer's word lets it land, but a person's alone."""
+        review = self.plan.review
+        return isinstance(review, PlanReview) and review.person and task.id in self.reviewed
+
+    @cached_property
+    def review_policy(self) -> ReviewPolicy:
+        review = self.plan.review
+        return ReviewPolicy() if review is None or review == "none" else review.policy
+
+    @property
+    def independence(self) -> Independence:
+        """What the plan asks of reviewers."""
+        review = self.plan.review
+        return review.independence if isinstance(review, PlanReview) else "other_family"
+
+    @property
+    def integration_review(self) -> Literal["never", "end", "each"]:
+        """When what has landed is reviewed as a whole. A gate's never is: it has no end, and no waves."""
+        return "never" if self.serving else self.plan.gate.integration_review
+
+    @cached_property
+    def conversing(self) -> frozenset[str]:
+        """Tasks whose conversation another worker can go on with, wherever the first one was lost."""
+        return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | ScriptedAgent))
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(
+            [
+                TaskNeeds(
+                    id=task.id,
+                    needs=tuple(need.id for need in task.needs),
+                    writes=self.declared[task.id],
+                    reads=Globs.of(task.reads),
+                    priority=task.priority,
+                    duration_s=task.duration_s,
+                    position=position,
+                )
+                for position, task in enumerate(self.plan.tasks)
+            ],
+            learned=self.learned_s,
+            undeclared=self.plan.undeclared,
+            reads_block=self.plan.reads == "block",
+        )
+
+    def lock(self, task: TaskState) -> Globs | None:
+        """What a task in flight holds: its declared globs, and the paths it touched or was granted besides."""
+        declared = self.declared[task.id]
+        if not task.extra:
+            return declared
+        extra = Globs.exactly(task.extra)
+        return extra if declared is None else declared | extra
+
+    def touches(self, task: TaskState) -> Globs:
+        """What an interrupted task may have changed, as far as that is known, and what it is to hold next."""
+        known = Globs.exactly((*task.interrupted_paths, *task.wanted))
+        declared = self.declared[task.id]
+        return known if declared is None else declared | known
+
+    def in_flight(self, state: State) -> dict[str, Globs | None]:
+        return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
+
+    def wanted(self, state: State) -> dict[str, Globs]:
+        """What waiting tasks are to hold from their start besides what they declare."""
+        return {task.id: Globs.exactly(task.wanted) for task in state.in_phase("pending") if task.wanted}
+
+    def budget(self, state: State) -> Budget:
+        """The run's: the plan's, unless a person has set another since."""
+        return self.plan.budget if state.budget is None else state.budget
+
+    def ledger(self, state: State) -> Ledger:
+        return Ledger.of(self.budget(state), state.uses())

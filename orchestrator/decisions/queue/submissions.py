@@ -1,0 +1,214 @@
+"""
+How a commit is given to a gate: a ref below `refs/forgepool/for/<target>/` in the hub, of the commit itself, or of a
+tag that names it and says more of it.
+
+A tag is an object like a commit: it goes wherever a push goes, and nobody needs a server to be asked. What is said in
+it, line by line `Key: value`, are the submitter's words: they order the line, and give nobody a right.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_asks, read_card
+from forgepool.orchestrator.journal.delegation import Asks, Card
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.supervisor.messages import LandingStyle
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.workspace.refs import submission_ref, submissions_of
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror
+
+CLASSES = ("hotfix", "normal", "low")
+STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_]+(?:[/-][A-Za-z0-9_]+)+")
+"""Without two of its dashes or slashes side by side: what becomes of it can be told from what becomes of others."""
+_MOST_NAME = 100
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+_MOST_TITLE = 200
+_MOST_VALUES = 20
+"""Of one key: what is given beyond them is not heard."""
+
+
+_MOST_REQUEST_BYTES = 10_000
+_NO_REQUEST = "it is neither a commit nor a request that this queue can read; push a commit, or a tag of one"
+
+
+class HubRequest(Message):
+    """A request about one entry, as it lies in the hub: a blob below the submissions' refs."""
+
+    do: Literal["cancel", "retry", "hold", "release", "reclass"]
+    """A push may ask for these. Pauses, grants and approvals are given on the queue's host."""
+    task: Annotated[str, Field(min_length=1, max_length=200)]
+    text: Annotated[str, Field(max_length=20)] = ""
+    by: str = ""
+    candidate: Annotated[str, Field(max_length=64)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What somebody pushed to be let in, as far as it can be read."""
+
+    ref: str
+    at: CommitId
+    """The object the ref is at: a commit, or a tag."""
+    name: str
+    commit: CommitId
+    branch: str = ""
+    """The name that people know it by, such as `feature/base`; empty where that is `name`."""
+    title: str = ""
+    by: str = ""
+    said: Mapping[str, tuple[str, ...]]
+    """What a tag says besides, by key in lower case."""
+    card: Card | None = None
+    """Where a run has given it."""
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run, and its own task's name."""
+    request: Request | None = None
+    """A person's word about an entry, which lies there in place of a commit."""
+    wrong: str = ""
+    """Why it cannot be taken in; one sentence."""
+
+
+def entry_name(text: str) -> str:
+    """
+    A name that may stand in refs and files: `feature/a` becomes `feature--a`. Where that could be another's name as
+    well, a digest of the whole tells them apart. A name remains what it is.
+    """
+    name = text.replace("/", "--")
+    if (_PLAIN_NAME.fullmatch(text) or _PLAIN_PATH.fullmatch(text)) and len(name) <= _MOST_NAME:
+        return name
+    return _with_digest(text)
+
+
+def earlier_name(text: str) -> str:
+    """What `entry_name` made of it once, when `feature/a` and `feature-a` were one: of gates, and of older journals."""
+    fit = _UNFIT.sub("-", text).strip("-")
+    plain = re.fullmatch(r"[A-Za-z0-9_/-]+", text)
+    return fit if plain and fit and len(fit) <= _MOST_NAME else _with_digest(text)
+
+
+def _with_digest(text: str) -> str:
+    fit = _UNFIT.sub("-", text).strip("-")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"{fit[: _MOST_NAME - 10] or 'entry'}-{digest}"
+
+
+def entry_of(asks: Asks) -> str:
+    """Under which name a run gives the candidates of a task."""
+    return entry_name(f"{asks.run}/{asks.task}")
+
+
+def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str, at: float) -> str:
+    """The text of the tag object that submits a commit, with what is said of it."""
+    lines = [f"{key}: {' '.join(value.split())}" for key, value in said]
+    head = [f"object {commit}", "type commit", f"tag {name}", f"tagger {by} <> {int(at)} +0000"]
+    return "\n".join([*head, "", f"Forgepool: let {name} in", "", *lines, ""])
+
+
+def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
+    """What lies in the hub under the submissions' refs of the target; fetched, and read. Raises GitFailed."""
+    refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
+    if refs:
+        # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
+        mirror.fetch(*(f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs))
+    return [read_submission(mirror.git, target, ref, one) for ref, one in refs.items()]
+
+
+def named(target: str, ref: str) -> str:
+    """The entry that a submission's ref is of."""
+    return entry_name(ref.removeprefix(submission_ref(target, "")))
+
+
+def in_order(found: Sequence[Submission]) -> list[Submission]:
+    """Whoever needs another of these comes after it; in a circle, in the order given."""
+    left, done = {one.name: one for one in found}, list[Submission]()
+    while left:
+        free = [one for one in left.values() if left.keys().isdisjoint(one.said.get("needs", ()))]
+        for one in free or list(left.values())[:1]:
+            done.append(left.pop(one.name))
+    return done
+
+
+def pattern(target: str) -> str:
+    return submissions_of(target)
+
+
+def read_submission(git: Git, target: str, ref: str, at: CommitId) -> Submission:
+    """Read the submission or request at the ref; its objects are here."""
+    name, branch = named(target, ref), ref.removeprefix(submission_ref(target, ""))
+    blank = Submission(ref=ref, at=at, name=name, branch=_own_name(branch, name), commit=at, said={})
+    try:
+        kind = git.text("cat-file", "-t", at).strip()
+        if kind == "blob":
+            return _read_request(git, blank)
+        commit = CommitId(git.text("rev-parse", "--verify", f"{at}^{{commit}}").strip())
+    except GitFailed:
+        return _refused(blank, "it names no commit; push a commit, or a tag of one")
+    text = git.text("cat-file", "tag", at) if kind == "tag" else ""
+    said = _said(text) if text else {}
+    title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
+    by = said.get("by", (author,))[0]
+    asks = read_asks(text)
+    read = Submission(
+        ref=ref,
+        at=at,
+        name=name,
+        branch=_own_name(said.get("branch", (branch,))[0], name),
+        commit=commit,
+        title=_plain(title),
+        by=_plain(by),
+        said=said,
+        asks=asks if asks is not None and entry_of(asks) == name else None,
+    )
+    try:
+        return replace(read, card=read_card(text))
+    except CardUnreadable as strange:
+        return replace(read, wrong=str(strange))
+
+
+def _refused(blank: Submission, why: str) -> Submission:
+    return replace(blank, wrong=why)
+
+
+def _own_name(branch: str, name: str) -> str:
+    """The branch's own name; empty where it is the entry's, or where it would not lead to this entry."""
+    fits = branch != name and branch.isprintable() and entry_name(branch) == name
+    return branch if fits and len(branch) <= _MOST_TITLE else ""
+
+
+def _read_request(git: Git, blank: Submission) -> Submission:
+    """Read a request. It gives no right that submitting under the entry's name does not give already."""
+    try:
+        if int(git.text("cat-file", "-s", blank.at)) > _MOST_REQUEST_BYTES:
+            return _refused(blank, _NO_REQUEST)
+        request = HubRequest.model_validate_json(git.run("cat-file", "blob", blank.at).stdout)
+    except ValidationError:
+        return _refused(blank, _NO_REQUEST)
+    return replace(
+        blank, request=Request(**{**dict(request), "task": entry_name(request.task), "by": _plain(request.by)})
+    )
+
+
+def _said(text: str) -> dict[str, tuple[str, ...]]:
+    body = text.split("\n\n", 1)[-1]
+    found: dict[str, tuple[str, ...]] = {}
+    for line in body.splitlines()[1:]:
+        key, colon, value = line.partition(":")
+        if colon and value.strip():
+            before = found.get(_plain(key.lower()), ())
+            found[_plain(key.lower())] = tuple(dict.fromkeys((*before, _plain(value))))[:_MOST_VALUES]
+    if needs := found.get("needs"):
+        # By the branches' own names, as a person knows them.
+        found["needs"] = tuple(entry_name(one) for one in needs)
+    return found
+
+
+def _plain(text: str) -> str:
+    """Git keeps any bytes as a name or a title; a journal keeps text."""
+    return text.encode(errors="replace").decode().strip()[:_MOST_TITLE]

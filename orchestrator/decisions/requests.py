@@ -1,0 +1,149 @@
+"""What a person's request changes in a run: pure."""
+
+from collections.abc import Iterator
+
+from forgepool.orchestrator.decisions.approvals import approve, reject
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.journal.events import (
+    BudgetSet,
+    EntryRecalled,
+    Event,
+    ProfileChosen,
+    TaskCancelled,
+    TaskRejected,
+    TaskReplied,
+    TaskRetried,
+)
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import DONE, RETRIABLE, TERMINAL
+from forgepool.workers.schema.orders import Reply
+
+CONVERSING = ("builtin", "scripted")
+"""Agents whose conversation the harness leads."""
+
+
+def granted(course: Course, state: State, request: Request) -> list[Event]:
+    """The events of a request; empty where there is nothing it could change."""
+    match request.do:
+        case "cancel":
+            return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
+        case "retry":
+            wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
+            return [TaskRetried(task=one) for one in _together(course, state, wanted)]
+        case "context":
+            shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
+            return [ProfileChosen(task=one, profile=request.text) for one in shown]
+        case "answer":
+            return [*_answered(course, state, request)]
+        case "approve" if request.wave:
+            return wave_reviews.approve(course, state, tip=request.candidate, by=request.by)
+        case "approve" | "reject":
+            return _spoken(course, state, request)
+        case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
+            return []  # Of a gate alone, where `orchestrator.decisions.queue.intake` grants them.
+
+
+def overtaken(state: State, request: Request) -> str | None:
+    """Why a person's word holds no more: there is another candidate than the one it was said of. None where it does."""
+    if request.wave and request.candidate != state.tip:
+        return f"the wave up to {request.candidate[:12]} was approved, and {state.target} is at {state.tip[:12]} now"
+    task = state.tasks.get(request.task or "")
+    if request.do not in ("approve", "reject") or task is None or request.candidate in ("", task.candidate):
+        return None
+    now = f"{task.candidate[:12]} is" if task.candidate else "none is"
+    return f"'{request.do}' was said of candidate {request.candidate[:12]} of '{task.id}', and {now} there now"
+
+
+def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
+    """Where a conversation is shown to a model, or will be; one that waits for a person goes on some time."""
+    phase = state.tasks[task_id].phase
+    return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
+
+
+def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
+    """Another budget for the run; what had stopped for want of one goes on where it was."""
+    stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
+    chosen = with_blocked(course, state, set(stopped))
+    reopened = [TaskRetried(task=task.id, afresh=False) for task in course.plan.tasks if task.id in chosen]
+    return [BudgetSet(budget=budget), *reopened]
+
+
+def _answered(course: Course, state: State, request: Request) -> Iterator[Event]:
+    """The task goes on, and what was blocked for want of it may, too."""
+    task = state.tasks.get(request.task or "")
+    if task is None or not task.question:
+        return
+    reply = Reply(question=task.question, answer=request.text, by=request.by)
+    for one in _together(course, state, [task.id]):
+        yield TaskReplied(task=one, reply=reply) if one == task.id else TaskRetried(task=one, afresh=False)
+
+
+def _spoken(course: Course, state: State, request: Request) -> list[Event]:
+    """A person's word about a candidate; what was blocked for want of it may go on where it does."""
+    if request.task is None or request.task not in state.tasks or overtaken(state, request) is not None:
+        return []
+    if request.do == "approve":
+        said = approve(course, state, request.task, by=request.by)
+    else:
+        said = reject(course, state, request.task, by=request.by, why=request.text)
+    over = any(isinstance(one, TaskRejected) and not one.again for one in said)
+    if not said or over:
+        return said
+    blocked = with_blocked(course, state, {request.task}) - {request.task}
+    return [*said, *(TaskRetried(task=one.id, afresh=False) for one in course.plan.tasks if one.id in blocked)]
+
+
+def _named(state: State, request: Request) -> list[str]:
+    if request.task is None:
+        return list(state.tasks)
+    return [request.task] if request.task in state.tasks else []
+
+
+def _may_cancel(state: State, task_id: str) -> bool:
+    """A landing under way, or in doubt, is not called back: the target may have moved."""
+    task = state.tasks[task_id]
+    if task.phase == "given":
+        return not task.recalled
+    return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
+
+
+def _called_off(state: State, task_id: str) -> TaskCancelled | EntryRecalled:
+    """What a gate has is asked back: it may be landing it just now."""
+    return EntryRecalled(task=task_id) if state.tasks[task_id].phase == "given" else TaskCancelled(task=task_id)
+
+
+def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
+    """The tasks themselves, what they need and lack, and what was blocked for want of any of these; in plan order."""
+    chosen = with_blocked(course, state, _with_needs(course, state, wanted))
+    return [task.id for task in course.plan.tasks if task.id in chosen]
+
+
+def with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
+    """These, and what was blocked for want of any of them."""
+    chosen = set(chosen)
+    blocked_before = {task.id for task in state.in_phase("blocked")}
+    changed = True
+    while changed:
+        blocked = {
+            task.id
+            for task in course.plan.tasks
+            if task.id in blocked_before and any(need.id in chosen for need in task.needs)
+        }
+        changed = not blocked <= chosen
+        chosen |= blocked
+    return chosen
+
+
+def _with_needs(course: Course, state: State, wanted: list[str]) -> set[str]:
+    """A task whose needs stay failed would be blocked again at once."""
+    chosen: set[str] = set()
+    left = list(wanted)
+    while left:
+        task_id = left.pop()
+        if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
+            chosen.add(task_id)
+            left += [need.id for need in course.tasks[task_id].needs if state.tasks[need.id].phase not in DONE]
+    return chosen

@@ -1,0 +1,196 @@
+"""
+Which reviews to ask for now, with how much of the run's budget, and what follows from their answers: pure.
+"""
+
+from collections.abc import Iterator
+
+from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_review
+from forgepool.orchestrator.decisions.orders.start_orders import budget_question, cut_limits, may_come_back, token
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
+from forgepool.orchestrator.plan.budget import Reservation
+from forgepool.orchestrator.state.review import MOST_REVIEWS, ReviewState
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
+from forgepool.supervisor.messages import Review
+from forgepool.workers.schema.orders import Limits
+
+
+def next_reviews(course: Course, state: State, now: float, slots: int) -> list[ReviewSent]:
+    """
+    First those that wait for nothing else, in the order in which they came to the gate; with `side_by_side` also those
+    whose checks are still to be run.
+    """
+    free = slots - sum(one.message is not None for one in (state.wave_review.review, *_all_reviews(state)))
+    if free <= 0 or state.halted:
+        return []
+    able = [task for task in _wanting(course, state) if task.review.not_before <= now]
+    if not able:
+        return []
+    sent: list[ReviewSent] = []
+    ledger = course.ledger(state)
+    last = not may_come_back(state)
+    for task in able[:free]:
+        reserved = Reservation()
+        if needs_money(course):
+            found = ledger.reserve(limits(course), useful=min(free, len(able)), last=last)
+            if found is None:
+                break
+            reserved, ledger, last = found, ledger.with_reserved(found), False
+        sent.append(_review(state, task, now, reserved))
+    return sent
+
+
+def _all_reviews(state: State) -> Iterator[ReviewState]:
+    return (task.review for task in state.tasks.values())
+
+
+def needs_money(course: Course) -> bool:
+    return course.review_policy.script is None
+
+
+def limits(course: Course) -> Limits:
+    """Of a review as a whole, where its policy limits one conversation: each reviewer has one, and a judge."""
+    policy = course.review_policy
+    conversations = policy.reviewers + (policy.reviewers > 1)
+    one = policy.limits
+    return one.model_copy(
+        update={
+            "cost_usd": None if one.cost_usd is None else one.cost_usd * conversations,
+            "tokens": None if one.tokens is None else one.tokens * conversations,
+        }
+    )
+
+
+def out_of_budget_for_review(course: Course, state: State) -> list[TaskParked]:
+    """Candidates that wait for nothing but a review for which too little of the budget is left."""
+    if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
+        return []
+    ledger = course.ledger(state)
+    kind = ledger.used_up(limits(course))
+    if kind is None:
+        return []
+    question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
+    return [
+        TaskParked(task=task.id, question=question + by_hand(state, task), why="budget")
+        for task in state.in_phase("reviewing")
+    ]
+
+
+def short_of_budget_for_review(course: Course, state: State) -> bool:
+    """Whether a review that could be asked for otherwise waits for money."""
+    if not needs_money(course) or not course.budget(state).capped:
+        return False
+    return course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state)) is None
+
+
+def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
+    """That an entry waits for its review: once it is green by itself, or before its checks in a plan of that order."""
+    if not course.wants_review(task) or task.review.passed:
+        return []
+    due = course.plan.gate.order == "review_first" or (task.verdict is not None and task.verdict.verdict == "green")
+    return [ReviewAwaited(task=task.id)] if due else []
+
+
+def given_up(course: Course, state: State, task: TaskState) -> list[Event]:
+    """That a person is asked, where asking once more would not help."""
+    review = task.review
+    if review.message is not None:
+        return []
+    if course.wants_person(task) and not course.serving:
+        return [_parked(state, task, "the plan, or its target, says `review: person`")]
+    if review.troubles >= MOST_TROUBLES:
+        return [
+            _parked(state, task, f"infrastructure failed it {review.troubles} times in a row, lastly: {review.detail}")
+        ]
+    if review.verdicts >= MOST_REVIEWS:
+        changed = "each time other landings had changed the lines around its own before it could land"
+        return [_parked(state, task, f"it was passed {review.verdicts} times, and {changed}")]
+    return []
+
+
+def after_review(course: Course, state: State, task: TaskState, review: Review) -> Event:
+    """What follows from an answer that is no pass."""
+    match review.outcome:
+        case "failed" | "conflict":
+            reason = reason_of_review(review, course.review_policy.threshold, task)
+            return again_or_stop(course, task, reason)
+        case "limits" if _cut_by_budget(course, state, task, review):
+            question = (
+                "the part of the run's budget that its review was given was not enough; give the run's new budget, and "
+                f"it is asked again: forgepool resume {state.run} --budget-usd USD; or without: {by_hand(state, task)}"
+            )
+            return TaskParked(task=task.id, question=question, why="budget")
+        case _:
+            return _parked(state, task, _why_none(review))
+
+
+def unapproved(state: State, task: TaskState, why: str) -> TaskParked:
+    """A lander has found its approval wanting: that is to be mended for this candidate, and stops no other."""
+    return _parked(state, task, why)
+
+
+def by_hand(state: State, task: TaskState) -> str:
+    """The commands by which a person says what no reviewer could."""
+    where = f"{state.run} {task.id}"
+    return (
+        f"forgepool approve {where} --by NAME lets {task.candidate[:12]} land, "
+        f"forgepool reject {where} REASON --by NAME gives it back, forgepool retry {where} begins it anew"
+    )
+
+
+def _wanting(course: Course, state: State) -> Iterator[TaskState]:
+    waiting = state.in_phase("reviewing")
+    if course.plan.gate.order == "side_by_side":
+        at_checks = state.in_phase("queued", "testing")
+        waiting += [task for task in at_checks if course.wants_review(task) and not task.review.passed]
+    for task in sorted(waiting, key=lambda task: (task.phase != "reviewing", task.queued_at)):
+        review = task.review
+        if course.wants_person(task):
+            continue
+        if review.message is None and review.troubles < MOST_TROUBLES and review.verdicts < MOST_REVIEWS:
+            yield task
+
+
+def _review(state: State, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
+    number = task.review.sent + 1
+    message_id = f"{state.run}.{task.id}.{task.made_by}.review-{number}"
+    return ReviewSent(
+        task=task.id,
+        number=number,
+        message_id=message_id,
+        token=token(message_id, now),
+        base=task.base if task.phase == "testing" else state.tip,
+        issued_at=now,
+        reserved_usd=reserved.usd,
+        reserved_tokens=reserved.tokens,
+    )
+
+
+def _cut_by_budget(course: Course, state: State, task: TaskState, review: Review) -> bool:
+    """Whether it was the run's budget that left it so little, and not a limit of the review's own."""
+    own, use = limits(course), task.review.uses.get(task.review.sent)
+    if use is None or not course.budget(state).capped or not needs_money(course):
+        return False
+    timed = review.seconds >= own.wall_s or (own.turns is not None and review.spent.turns >= own.turns)
+    return not timed and bool(cut_limits(use, own))
+
+
+def _why_none(review: Review) -> str:
+    match review.outcome:
+        case "unreachable":
+            return f"nobody of another family than its author's can review it: {review.detail}"
+        case "not_configured":
+            return f"its reviewers cannot be asked as they are set: {review.detail}"
+        case "void":
+            voids = "; ".join(review.voids) or review.detail
+            return f"its reviewer gave no verdict that counts: {voids}"
+        case "limits":
+            return f"its review used up its limits: {review.detail}"
+        case _:
+            return f"its review ended as '{review.outcome}': {review.detail}"
+
+
+def _parked(state: State, task: TaskState, why: str) -> TaskParked:
+    question = f"a person has to look at its candidate: {why}; {by_hand(state, task)}"
+    return TaskParked(task=task.id, question=question, why="review")

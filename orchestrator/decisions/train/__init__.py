@@ -1,0 +1,1 @@
+"""Decide which candidates are checked together, and which land."""

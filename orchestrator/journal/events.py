@@ -1,0 +1,223 @@
+"""
+What can happen in a run. The journal keeps these, in order, for ever; all state is folded from them.
+
+An event states a fact with its evidence. Times are the journal's. Adding a field needs a default, changing the
+meaning of one needs a new event: journals of earlier versions must go on being read.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from forgepool.orchestrator.journal.order_events import (
+    ContextRebuilt,
+    LockExtended,
+    MessageLost,
+    MessageTaken,
+    OrderAnswered,
+    OrderSent,
+    PathsAsked,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+    ProfileChosen,
+)
+from forgepool.orchestrator.journal.queue_events import (
+    EntryAnswered,
+    EntryGiven,
+    EntryHeld,
+    EntryRecalled,
+    EntryReclassed,
+    EntryRefused,
+    EntrySubmitted,
+    EntryTold,
+    GateFrozen,
+    GateNoticed,
+    GatePaused,
+    GateResumed,
+    GateRuled,
+    GateThawed,
+    TipMoved,
+)
+from forgepool.orchestrator.journal.run_events import (
+    BudgetSet,
+    GateHalted,
+    PartRestarted,
+    PlanRevised,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    WorkersMissing,
+)
+from forgepool.orchestrator.journal.task_events import (
+    CandidateRestored,
+    ParkedFor,
+    ReviewAnswered,
+    ReviewAwaited,
+    ReviewSent,
+    TaskAlreadyThere,
+    TaskApproved,
+    TaskBlocked,
+    TaskCancelled,
+    TaskFailed,
+    TaskParked,
+    TaskRejected,
+    TaskReplied,
+    TaskRetried,
+    TaskReturned,
+    TaskUnchanged,
+)
+from forgepool.orchestrator.journal.train_events import (
+    CarDissolved,
+    CheckAnswered,
+    CheckCancelled,
+    CheckDoubted,
+    CheckSent,
+    EntryQueued,
+    LandingAnswered,
+    LandingIntended,
+    WaveAnswered,
+    WaveApproved,
+    WaveReviewAnswered,
+    WaveReviewSent,
+    WaveSent,
+)
+
+__all__ = [
+    "EVENT",
+    "BudgetSet",
+    "CandidateRestored",
+    "CarDissolved",
+    "CheckAnswered",
+    "CheckCancelled",
+    "CheckDoubted",
+    "CheckSent",
+    "ContextRebuilt",
+    "EntryAnswered",
+    "EntryGiven",
+    "EntryHeld",
+    "EntryQueued",
+    "EntryRecalled",
+    "EntryReclassed",
+    "EntryRefused",
+    "EntrySubmitted",
+    "EntryTold",
+    "Event",
+    "GateFrozen",
+    "GateHalted",
+    "GateNoticed",
+    "GatePaused",
+    "GateResumed",
+    "GateRuled",
+    "GateThawed",
+    "LandingAnswered",
+    "LandingIntended",
+    "LockExtended",
+    "MessageLost",
+    "MessageTaken",
+    "OrderAnswered",
+    "OrderSent",
+    "ParkedFor",
+    "PartRestarted",
+    "PathsAsked",
+    "PathsGranted",
+    "PathsQueued",
+    "PathsRefused",
+    "PlanRevised",
+    "ProfileChosen",
+    "ReviewAnswered",
+    "ReviewAwaited",
+    "ReviewSent",
+    "RunEnded",
+    "RunPaused",
+    "RunResumed",
+    "RunStarted",
+    "TaskAlreadyThere",
+    "TaskApproved",
+    "TaskBlocked",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskParked",
+    "TaskRejected",
+    "TaskReplied",
+    "TaskRetried",
+    "TaskReturned",
+    "TaskUnchanged",
+    "TipMoved",
+    "WaveAnswered",
+    "WaveApproved",
+    "WaveReviewAnswered",
+    "WaveReviewSent",
+    "WaveSent",
+    "WorkersMissing",
+]
+
+Event = Annotated[
+    RunStarted
+    | RunResumed
+    | RunPaused
+    | RunEnded
+    | BudgetSet
+    | PlanRevised
+    | OrderSent
+    | MessageTaken
+    | MessageLost
+    | OrderAnswered
+    | PathsAsked
+    | PathsGranted
+    | PathsQueued
+    | PathsRefused
+    | LockExtended
+    | EntryQueued
+    | EntrySubmitted
+    | EntryRefused
+    | EntryAnswered
+    | EntryGiven
+    | EntryRecalled
+    | EntryTold
+    | GateNoticed
+    | EntryHeld
+    | EntryReclassed
+    | GatePaused
+    | GateResumed
+    | GateRuled
+    | GateFrozen
+    | GateThawed
+    | TipMoved
+    | CheckSent
+    | CheckAnswered
+    | CheckDoubted
+    | CheckCancelled
+    | CarDissolved
+    | ReviewAwaited
+    | ReviewSent
+    | ReviewAnswered
+    | LandingIntended
+    | LandingAnswered
+    | TaskReturned
+    | TaskFailed
+    | TaskUnchanged
+    | TaskAlreadyThere
+    | TaskBlocked
+    | TaskParked
+    | TaskCancelled
+    | TaskRetried
+    | TaskReplied
+    | TaskApproved
+    | TaskRejected
+    | CandidateRestored
+    | WaveSent
+    | WaveAnswered
+    | WaveReviewSent
+    | WaveReviewAnswered
+    | WaveApproved
+    | ProfileChosen
+    | ContextRebuilt
+    | GateHalted
+    | WorkersMissing
+    | PartRestarted,
+    Field(discriminator="kind"),
+]
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

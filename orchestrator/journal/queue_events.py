@@ -1,0 +1,167 @@
+"""What happens at a gate that is kept, and between it and a run that gives it its candidates."""
+
+from typing import Literal
+
+from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer, Word
+from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.supervisor.messages import Author, LandingStyle
+from forgepool.supervisor.train.model import EntryClass
+from forgepool.workers.schema.orders import Message
+
+
+class EntrySubmitted(Message):
+    """Somebody's commit stands in the train; there may have been an earlier one of that name, which is withdrawn."""
+
+    kind: Literal["entry.submitted"] = "entry.submitted"
+    task: str
+    """The entry's name."""
+    branch: str = ""
+    """The name that people know it by, such as `feature/base`; empty where that is the entry's own."""
+    revision: int
+    """Numbers the commits that were submitted under the name."""
+    commit: str
+    title: str
+    by: str = ""
+    author: Author = Author(agent="person")
+    klass: EntryClass = "normal"
+    needs: tuple[str, ...] = ()
+    """Entries that have to land before it."""
+    style: LandingStyle | None = None
+    paths: tuple[str, ...] = ()
+    """What it changes; none where that is not known."""
+    grants: tuple[str, ...] = ()
+    """Globs of what a person lets this very commit change, protected or not."""
+    waive: tuple[str, ...] = ()
+    """Rules of the scans that a person does not apply to it."""
+    granted_by: str = ""
+    card: Card | None = None
+    """What the run says of it that has given it; None where a person has, or a program."""
+
+
+class EntryRefused(Message):
+    """What was submitted does not stand in the train, and nothing has changed."""
+
+    kind: Literal["entry.refused"] = "entry.refused"
+    name: str
+    branch: str = ""
+    """The name that people know it by; empty where that is the entry's own."""
+    commit: str
+    why: str
+    asks: Asks | None = None
+    """Who wants to be told, where that is a run."""
+    out_of_turn: bool = False
+    """Its number does not follow that of the giving before it: it is answered, and changes nothing for others."""
+    word: Word = "refused"
+    """What the run is told."""
+
+
+class EntryAnswered(Message):
+    """The run that has given it has been told: it lies in the hub."""
+
+    kind: Literal["entry.answered"] = "entry.answered"
+    name: str
+    number: int
+    word: Word
+
+
+class EntryGiven(Message):
+    """Of a run: the candidate is the gate's from now on. Durable before it is pushed, as often as that takes."""
+
+    kind: Literal["entry.given"] = "entry.given"
+    task: str
+    number: int
+    """Of the task's givings."""
+    commit: str
+    gate: str
+    """As it was known then."""
+    tip: str = ""
+    """The target's, as it was known then."""
+
+
+class EntryRecalled(Message):
+    """Of a run: a person wants it back. It is the gate's until that has answered."""
+
+    kind: Literal["entry.recalled"] = "entry.recalled"
+    task: str
+
+
+class EntryTold(Message):
+    """Of a run: what the gate says has become of it, found in the hub."""
+
+    kind: Literal["entry.told"] = "entry.told"
+    task: str
+    answer: GateAnswer
+    tip: str
+    """The target's, then."""
+
+
+class GateNoticed(Message):
+    """Of a run: which gate keeps its target, or that it is not heard of any more."""
+
+    kind: Literal["gate.noticed"] = "gate.noticed"
+    gate: str
+    away: str = ""
+    """One sentence, for as long as nobody is heard of; empty where it stands."""
+
+
+class EntryHeld(Message):
+    """A person keeps it where it is, or lets it go on."""
+
+    kind: Literal["entry.held"] = "entry.held"
+    task: str
+    by: str = ""
+    held: bool
+
+
+class EntryReclassed(Message):
+    kind: Literal["entry.reclassed"] = "entry.reclassed"
+    task: str
+    by: str = ""
+    klass: EntryClass
+
+
+class GatePaused(Message):
+    """Nothing is tested and nothing lands until a person resumes it; what is under way may finish."""
+
+    kind: Literal["gate.paused"] = "gate.paused"
+    by: str = ""
+    why: str = ""
+
+
+class GateResumed(Message):
+    """After a pause, or after something had shut the gate."""
+
+    kind: Literal["gate.resumed"] = "gate.resumed"
+    by: str = ""
+
+
+class GateRuled(Message):
+    """What a person has set as the gate was opened, where that differs from before."""
+
+    kind: Literal["gate.ruled"] = "gate.ruled"
+    rules: GateRules
+
+
+class GateFrozen(Message):
+    """A freeze has begun: nothing but hotfixes lands until then. Told again where the end is another."""
+
+    kind: Literal["gate.frozen"] = "gate.frozen"
+    until: float
+    """Unix seconds."""
+    clock: str
+    """The same, as the clock shows it that the freezes are of."""
+
+
+class GateThawed(Message):
+    """The freeze is over."""
+
+    kind: Literal["gate.thawed"] = "gate.thawed"
+
+
+class TipMoved(Message):
+    """Somebody else has moved the target; what lands from now on is composed on that, and nobody is blamed."""
+
+    kind: Literal["tip.moved"] = "tip.moved"
+    tip: str
+    lost: tuple[str, ...] = ()
+    """Entries that have landed, and are not in its history: the target was taken back."""

@@ -1,0 +1,149 @@
+"""
+The journal: a run's append-only events in SQLite, and the lock that makes its writer the only one.
+
+What `append` has returned from survives the loss of power (WAL, `synchronous=FULL`). Events of one call are kept
+all or none. Readers may look at any time; a second writer is refused.
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from forgepool.orchestrator.journal.events import EVENT, Event
+from forgepool.worktrees.errors import InfrastructureError, UserError
+
+_LOOKS_LAST_S = 0.5
+"""A reader holds the lock for microseconds, to see whether there is a writer; a writer waits that out."""
+VERSION = 1
+"""Of the event format; a journal written by a later one is refused, not misread."""
+
+
+class JournalBusy(UserError):
+    """Another orchestrator writes this journal. One sentence."""
+
+
+class JournalUnreadable(InfrastructureError):
+    """The journal is not one, or of a later version. One sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event as it stands in the journal."""
+
+    number: int
+    at: float
+    """Unix seconds."""
+    event: Event
+
+
+class Journal:
+    """
+    The writer of a run's journal.
+
+    Raises:
+        JournalBusy: another process writes it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(folder)
+        self._connection = sqlite3.connect(folder / "journal.db", isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=FULL")
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS events"
+            " (number INTEGER PRIMARY KEY, at REAL NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL)"
+        )
+
+    def append(self, events: Sequence[Event], *, at: float) -> list[Recorded]:
+        """Keeps the events, as of `at` (Unix seconds), durably before it returns."""
+        recorded = []
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for event in events:
+                row = self._connection.execute(
+                    "INSERT INTO events (at, version, body) VALUES (?, ?, ?)", (at, VERSION, event.encode())
+                )
+                recorded.append(Recorded(row.lastrowid or 0, at, event))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # On a full disk SQLite has rolled back already, and would hide that reason behind a complaint of its own.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return recorded
+
+    def close(self) -> None:
+        self._connection.close()
+        self._lock.close()
+
+
+def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
+    """
+    The events of a run, oldest first; a run being written may be read.
+
+    Raises:
+        JournalUnreadable: there is none, or it is of a later version.
+    """
+    path = folder / "journal.db"
+    if not path.is_file():
+        raise JournalUnreadable(f"{folder} holds no journal; `forgepool runs` lists the runs there are")
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        rows = connection.execute(
+            "SELECT number, at, version, body FROM events WHERE number > ? ORDER BY number", (after,)
+        )
+        for number, at, version, body in rows:
+            if version > VERSION:
+                raise JournalUnreadable(f"{path} was written by a later Forgepool; use that one to read it")
+            yield Recorded(number, at, EVENT.validate_json(body))
+    except (sqlite3.DatabaseError, ValueError) as problem:
+        said = str(problem).strip().splitlines()
+        first = ", ".join(line.strip() for line in said[1:3]) if len(said) > 1 else str(problem)
+        raise JournalUnreadable(f"{path} cannot be read as a journal: {first}") from problem
+    finally:
+        connection.close()
+
+
+def is_being_written(folder: Path) -> bool:
+    """Whether an orchestrator holds this run now. Looking stands in no writer's way, and in no other reader's."""
+    try:
+        with (folder / "journal.lock").open() as seen:
+            fcntl.flock(seen, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _lock(folder: Path) -> IO[str]:
+    held = (folder / "journal.lock").open("a+")
+    give_up = time.monotonic() + _LOOKS_LAST_S
+    while not _taken(held):
+        if time.monotonic() > give_up:
+            held.seek(0)
+            writer = held.read().strip() or "?"
+            held.close()
+            raise JournalBusy(
+                f"run {folder.name} is being run by process {writer}; `forgepool status {folder.name}` shows it"
+            )
+        time.sleep(0.005)
+    held.truncate(0)
+    held.write(json.dumps(os.getpid()))
+    held.flush()
+    return held
+
+
+def _taken(held: IO[str]) -> bool:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

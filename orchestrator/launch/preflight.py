@@ -1,0 +1,166 @@
+"""
+What is found out about a plan's commands and its target before anything is started.
+
+A program, a Python module or a file that a command cannot do without is tried in the sandbox, on the target's tip. The
+target's checks are run here too, for who asks; a run has them run by its workers, while the first agents work.
+"""
+
+import secrets
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from forgepool.orchestrator.plan.document import Plan, Task
+from forgepool.orchestrator.run.hub import Hub
+from forgepool.supervisor.checks.missing import missing
+from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.gate.check_entry import examine
+from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file
+from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.workers.sandbox.processes.scratch import scratched
+from forgepool.workers.schema.orders import CommandAgent
+from forgepool.workers.schema.settings import Settings, search_path
+from forgepool.workers.shell.requirements import Requirement, requirements_of
+from forgepool.worktrees.commits.changes import read_file, tree_paths
+from forgepool.worktrees.git.git import CommitId
+
+RUN = "preflight"
+"""The folder among those of runs in which the logs of checks are that were asked for without one."""
+_PATIENCE_S = 3600.0
+_MOST_NAMED = 3
+
+
+def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]:
+    """
+    Return a sentence for each thing that commands of the plan or its checks need and will not find.
+
+    `folder` is that of the plan file. With workers on other hosts only files are looked for: what is installed there
+    is not known here.
+
+    Raises:
+        DocumentWrong: the target's gate file cannot be read as one.
+        GitFailed, NoSandbox, Unusable, OSError: it could not be found out.
+    """
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    files = frozenset(tree_paths(hub.mirror.git, tip))
+    said = [*_missing_files(plan, files, folder, plan.target if plan.target in hub.heads else "the target")]
+    if settings.broker_url is not None:
+        return said
+    return said + lacking_tools(_checks(plan, hub, tip), plan.tasks, hub, tip, settings)
+
+
+def lacking_tools(
+    checks: Sequence[CheckDefinition], tasks: Sequence[Task], hub: Hub, tip: CommitId, settings: Settings
+) -> list[str]:
+    """Return a sentence for each program or Python module that commands on this host would not find."""
+    wanted: dict[Requirement, list[str]] = defaultdict(list)
+    for who, requirement in (*_of_checks(checks), *_of_tasks(tasks)):
+        wanted[requirement].append(who)
+    with scratched() as logs:
+        place = Place(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)
+        return [_not_there(one, wanted[one]) for one in missing(tuple(wanted), tip, place)]
+
+
+def check_tip(
+    hub: Hub,
+    tip: CommitId,
+    target: str,
+    settings: Settings,
+    *,
+    plan_checks: Sequence[CheckDefinition] = (),
+    waived: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> CheckResult:
+    """Run all checks on a commit, as a run does before it calls a model; what is remembered as green is not run."""
+    now = time.time()
+    request = CheckRequest(
+        request_id=_name(),
+        token=secrets.token_hex(8),
+        run=RUN,
+        hub=hub.facts.url,
+        target=target,
+        base=tip,
+        entries=(),
+        whole=True,
+        remembered=True,
+        plan_checks=tuple(plan_checks),
+        checks_waived=waived,
+        private=True,
+        issued_at=now,
+        start_by=now + _PATIENCE_S,
+    )
+    return examine(request, settings, stop=stop)
+
+
+def _name() -> str:
+    return f"{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+def _checks(plan: Plan, hub: Hub, tip: CommitId) -> tuple[CheckDefinition, ...]:
+    text = read_file(hub.mirror.git, tip, GATE_FILE)
+    of_target = read_gate_file(text.decode(errors="replace"), GATE_FILE).checks if text is not None else ()
+    return effective_checks(of_target, plan.checks if isinstance(plan.checks, tuple) else ())
+
+
+def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, Requirement]]:
+    """What a set-up may install is not asked of the check behind it."""
+    for check in checks:
+        script, who = (check.run, f"check '{check.name}'")
+        if check.setup is not None:
+            script, who = check.setup, f"the set-up of {who}"
+        yield from ((who, one) for one in requirements_of(script) if one.kind != "file")
+
+
+def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
+    for task in tasks:
+        if "PATH" not in task.env:
+            scripts = [task.agent.run] if isinstance(task.agent, CommandAgent) else []
+            for script in scripts:
+                yield from ((f"task '{task.id}'", one) for one in requirements_of(script) if one.kind != "file")
+
+
+def _not_there(requirement: Requirement, who: Sequence[str]) -> str:
+    first = who[0] if len(who) == 1 else f"{who[0]} (and {len(who) - 1} more)"
+    name = requirement.name
+    if requirement.kind == "module":
+        where = f"'{requirement.by} -m {name}', and that Python has no module '{name}'"
+        return f"{first} runs {where}; install it there, or let a check's `setup` install it"
+    found = shutil.which(name, path=search_path())
+    where = f"which is at {found}, where the sandbox does not show it" if found else "which is not on the PATH"
+    return f"{first} runs '{name}', {where}; install it where commands see it, or change the command"
+
+
+def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str) -> Iterator[str]:
+    """
+    Files that a task's command runs and that are neither in the checkout nor made by a task before it.
+
+    A task with `needs` is asked only about what lies beside the plan: another task may make the rest.
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for task in plan.tasks:
+        if isinstance(task.agent, CommandAgent):
+            for one in requirements_of(task.agent.run):
+                path = one.name.removeprefix("./")
+                if one.kind == "file" and _is_missing(path, files) and (not task.needs or (folder / path).is_file()):
+                    wanted[path].append(task.id)
+    for path, tasks in wanted.items():
+        who = ", ".join(f"'{task}'" for task in tasks[:_MOST_NAMED])
+        more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
+        noun = "task" if len(tasks) == 1 else "tasks"
+        runs = f"{noun} {who}{more} {'runs' if len(tasks) == 1 else 'run'} {path}"
+        if (folder / path).is_file():
+            carry = f'write `assets: [{path}]` into the plan, and run "$FORGEPOOL_ASSETS/{path}"'
+            yield f"{runs}, which lies beside the plan and is not committed to {target}; {carry}, or commit it"
+        else:
+            yield f"{runs}, which is not committed to {target}; commit it, or carry it with `assets` of the plan"
+
+
+def _is_missing(path: str, files: frozenset[str]) -> bool:
+    """Files that a set-up makes lie in hidden folders or in `node_modules`; absolute paths are the host's."""
+    parts = path.split("/")
+    made = any(part.startswith(".") or part == "node_modules" for part in parts)
+    return not path.startswith("/") and not made and path not in files

@@ -1,0 +1,142 @@
+"""
+Another plan for a run that goes on: which tasks keep what became of them, which begin afresh, and which are refused.
+
+The plan is kept in the run's folder beside the first one, and the event that names it is journaled after that.
+"""
+
+import os
+from pathlib import Path
+
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import with_blocked
+from forgepool.orchestrator.journal.events import Event, PlanRevised
+from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
+from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
+from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.schema.settings import Settings
+
+_ENDED_BADLY = ("failed", "blocked", "cancelled")
+
+
+def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, list[Event]]:
+    """
+    Give a run the plan of that file, and return it with the events journaled; none where it has that plan already.
+
+    Raises:
+        DocumentWrong: the plan is written wrongly.
+        CannotRun: it is another run's, or changes what cannot be changed any more.
+        JournalBusy: the run is under way.
+    """
+    if kept.options.gate:
+        raise CannotRun(f"{kept.options.run} is a gate, and goes by no plan; what it takes in, others submit")
+    hub = open_hub(kept.options.hub, settings)
+    written = read_plan(path, hub)
+    _refuse_another(kept, written)
+    refuse_unready(written, hub)
+
+    def decide(state: State) -> list[Event]:
+        plan = with_landed(kept.plan, written, state)
+        if plan == kept.plan or not state.run:
+            return []
+        name = f"plan-{state.number + 1}.json"
+        revised = revise(kept.plan, plan, state, name)
+        revised = revised.model_copy(update={"assets": carry_assets(written, path.parent, hub, kept.folder, state.run)})
+        _write(kept.folder / name, dump_plan(plan))
+        there = find_already_there(hub.mirror, hub.tip_for(plan), plan, among={*revised.added, *revised.afresh})
+        return [revised, *there]
+
+    _, changes = kept.amend(decide)
+    options = kept.options.model_copy(
+        update={"plan_file": str(path.absolute()), "plan_file_digest": runs.file_digest(path)}
+    )
+    runs.with_options(kept, options)
+    return runs.open_run(settings, kept.options.run), changes
+
+
+def with_landed(old: Plan, new: Plan, state: State) -> Plan:
+    """Return the plan with the tasks that it left out and that have landed: a landing is not taken back."""
+    ids = {task.id for task in new.tasks}
+    # What they needed was done before them, and may be gone from the plan as well.
+    stay = [
+        task.model_copy(update={"needs": ()})
+        for task in old.tasks
+        if task.id not in ids and state.tasks[task.id].phase == "landed"
+    ]
+    return new.model_copy(update={"tasks": (*new.tasks, *stay)})
+
+
+def revise(old: Plan, new: Plan, state: State, plan_file: str) -> PlanRevised:
+    """
+    Decide what follows from another plan. Pure.
+
+    Raises:
+        CannotRun: it changes or leaves out what is landing, or changes what has landed.
+    """
+    before, after = ({task.id: task for task in plan.tasks} for plan in (old, new))
+    removed = tuple(one for one in before if one not in after)
+    afresh = tuple(
+        one
+        for one, task in after.items()
+        if one in before and _begins_afresh(old, new, before[one], task, state.tasks[one])
+    )
+    _refuse_late(state, (*afresh, *removed))
+    chosen = with_blocked(Course(new, {}), state, {*afresh, *(one for one in after if one not in before)})
+    waiting = tuple(one for one in after if one in chosen and one in before and one not in afresh)
+    return PlanRevised(
+        plan_file=plan_file,
+        plan_digest=plan_digest(new),
+        tasks=tuple(after),
+        added=tuple(one for one in after if one not in before),
+        removed=removed,
+        afresh=afresh,
+        reopened=tuple(one for one in waiting if state.tasks[one].phase == "blocked"),
+    )
+
+
+def _begins_afresh(old: Plan, new: Plan, before: Task, after: Task, task: TaskState) -> bool:
+    """Other work begins afresh. After a bad end any change does, since it may mend the cause."""
+    if work_of(old, before) != work_of(new, after):
+        return True
+    mended = task.phase in _ENDED_BADLY or (task.phase == "needs_human" and task.parked_for in ("trouble", "budget"))
+    return mended and before != after
+
+
+def _refuse_another(kept: KeptRun, plan: Plan) -> None:
+    for key, is_, was in (("name", plan.name, kept.plan.name), ("target", plan.target, kept.plan.target)):
+        if is_ != was:
+            raise CannotRun(
+                f"the plan's {key} is '{is_}', and that of run {kept.options.run} is '{was}'; "
+                f"keep the {key}, or start another run with `forgepool run`"
+            )
+
+
+def _refuse_late(state: State, ids: tuple[str, ...]) -> None:
+    for task in (state.tasks[one] for one in ids):
+        if (why := _why_late(state, task)) is not None:
+            raise CannotRun(f"task '{task.id}' {why}")
+
+
+def _why_late(state: State, task: TaskState) -> str | None:
+    if task.phase == "landed":
+        return (
+            f"has landed as {task.commit[:12]}, and the plan asks for something else by that id now; give that another "
+            "id, or start a new run with `forgepool run`, which leaves alone what has landed unchanged"
+        )
+    if task.phase == "landing" or task.landing_in_doubt:
+        return f"may be landing just now; go on without --plan first: forgepool resume {state.run}"
+    if task.phase == "given":
+        return f"is in the hands of {state.gate}; take it back first: forgepool cancel {state.run} {task.id}"
+    return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file durably: the journal is about to name it."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

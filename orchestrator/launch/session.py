@@ -1,0 +1,306 @@
+"""
+A run from its outside: checks that it can begin, gathers what it works with, lets the loop go, and cleans up.
+
+Everything that can be refused is refused before anything is started (`refusals`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.delegable import why_not_through
+from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
+from forgepool.orchestrator.journal.store import Journal, Recorded
+from forgepool.orchestrator.launch import embedded
+from forgepool.orchestrator.launch.embedded import Embedded
+from forgepool.orchestrator.launch.preflight import lacking
+from forgepool.orchestrator.launch.prerequisites import (
+    prove_agents,
+    prove_home,
+    prove_sandbox,
+    prove_transport,
+    prove_writable,
+    refuse_unready,
+    unreviewable,
+)
+from forgepool.orchestrator.plan.document import Plan, plan_digest
+from forgepool.orchestrator.reports.leftovers import remove_refs, unlanded_tasks
+from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run.delegation.loop import ThroughLoop
+from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
+from forgepool.orchestrator.run.durations import learned_durations
+from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.hub import CannotRun, Hub, carry_assets, open_hub, wants_reviews
+from forgepool.orchestrator.run.loop import Ending, Loop, Wishes
+from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there
+from forgepool.orchestrator.run.outputs.transcripts import bring_home
+from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TERMINAL
+from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.schema.settings import Settings, put_first_on_path
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.target import create_target
+
+_MOST_REVIEWS_AT_ONCE = 4
+log = structlog.get_logger()
+Listener = Callable[[State, Sequence[Recorded]], None]
+Warn = Callable[[str], None]
+
+
+def _unheard(sentence: str) -> None:
+    """Nobody is told."""
+
+
+def start_run(
+    plan: Plan,
+    plan_file: Path,
+    hub: Hub,
+    settings: Settings,
+    *,
+    workers: int,
+    trials: int = 1,
+    own_train: bool = False,
+    again: bool = False,
+    wishes: Wishes,
+    listener: Listener,
+    programs: str = "",
+    warn: Warn = _unheard,
+) -> tuple[KeptRun, Ending]:
+    """
+    Runs a plan from its beginning, but for what an earlier run of it has landed; `again` does that again, too.
+
+    `warn` is told of what will stop some of it and need not stop the rest.
+    """
+    has_gate_file = refuse_unready(plan, hub)
+    gate = gate_of(plan, hub, own_train=own_train)
+    prove_agents(plan, settings)
+    level = prove_sandbox(plan, settings)
+    prove_transport(settings)
+    prove_home(settings)
+    if missing := lacking(plan, hub, settings, plan_file.parent):
+        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
+        raise CannotRun(f"{missing[0]}{more}")
+    run = runs.new_run_id(plan.name)
+    prove_writable(hub.mirror, run)
+    if not gate and (unseen := unreviewable(plan, settings)) is not None:
+        warn(unseen)
+    tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
+    hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
+    options = Options(
+        run=run,
+        hub=hub.facts.url,
+        target=plan.target,
+        workers=workers,
+        trials=trials,
+        plan_file=str(plan_file.absolute()),
+        plan_file_digest=runs.file_digest(plan_file),
+        programs=programs,
+        own_train=own_train,
+    )
+    kept = runs.keep(settings, options, plan)
+    assets = carry_assets(plan, plan_file.parent, hub, kept.folder, run)
+    beginning = RunStarted(
+        run=run,
+        plan_digest=plan_digest(plan),
+        hub=hub.facts.url,
+        target=plan.target,
+        tip=tip,
+        gate_file=has_gate_file,
+        sandbox=level,
+        gate=gate,
+        assets=assets,
+        base_first=not gate and (has_gate_file or plan.checks != "none"),
+    )
+    there = [] if again else find_already_there(hub.mirror, tip, plan)
+    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener)
+
+
+def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
+    """
+    The gate by which the plan's candidates land; empty for a train of the run's own.
+
+    Raises:
+        CannotRun: somebody keeps the target, and the plan says what only a train of its own could keep to.
+        GitFailed: the hub could not be asked.
+    """
+    gate = "" if own_train else standing_gate(hub.mirror, plan.target)
+    if gate and (why := why_not_through(plan, gate)) is not None:
+        raise CannotRun(why)
+    return gate
+
+
+def _gate_again(kept: KeptRun, hub: Hub, *, own_train: bool) -> str:
+    """
+    Return the queue a resumed run delegates to: the one serving the target now, else the previous one.
+
+    Entries delegated before stay with the previous queue until it replies.
+    """
+    state = kept.state()
+    given = state.in_phase("given")
+    if own_train and given:
+        names = ", ".join(task.id for task in given[:5])
+        raise CannotRun(
+            f"{state.gate} has {names} of run {state.run}, and may land it whenever it is up; cancel that first, or "
+            f"keep the gate: forgepool queue serve --repo {state.hub} --target {state.target}"
+        )
+    return "" if own_train else gate_of(kept.plan, hub, own_train=False) or state.gate
+
+
+def resume_run(
+    kept: KeptRun,
+    settings: Settings,
+    *,
+    workers: int | None,
+    own_train: bool = False,
+    wishes: Wishes,
+    listener: Listener,
+    warn: Warn = _unheard,
+) -> Ending:
+    """Goes on with a run where its journal ends."""
+    if kept.options.gate:
+        where = f"--repo {kept.options.hub} --target {kept.options.target}"
+        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool queue serve {where}")
+    if not kept.state().run:
+        raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
+    hub = open_hub(kept.options.hub, settings)
+    folder = hub.facts.checked_out.get(kept.options.target)
+    if folder is not None:
+        raise CannotRun(f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume")
+    tip = hub.heads.get(kept.options.target)
+    if tip is None:
+        raise CannotRun(f"branch {kept.options.target} is gone from {hub.facts.url}; create it again, then resume")
+    if kept.options.programs:
+        put_first_on_path(kept.options.programs)
+    left = _left(kept)
+    prove_agents(left, settings)
+    carry_assets(kept.plan, None, hub, kept.folder, kept.options.run)
+    own_train = own_train or kept.options.own_train
+    gate = _gate_again(kept, hub, own_train=own_train)
+    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
+    if not gate and (unseen := unreviewable(left, settings)) is not None:
+        warn(unseen)
+    if workers is not None:
+        kept = runs.with_workers(kept, workers)
+    if own_train != kept.options.own_train:
+        kept = runs.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
+    return _go(kept, hub.mirror, settings, [beginning], wishes, listener)
+
+
+def _left(kept: KeptRun) -> Plan:
+    """The plan without what has ended or has only to be let in: who did that need not be there any more."""
+    state = kept.state()
+    done = {task.id for task in state.tasks.values() if task.phase in TERMINAL or task.restorable}
+    left = tuple(task for task in kept.plan.tasks if task.id not in done)
+    return kept.plan.model_copy(update={"tasks": left})
+
+
+def take_in_late(kept: KeptRun) -> list[Event]:
+    """
+    Journals what people asked of a run as it ended, after it had last looked; a `cancel` came too late.
+
+    A run that has not ended takes its requests in itself. Raises JournalBusy, JournalUnreadable.
+    """
+    if not kept.state().finished:
+        return []
+    inbox.discard(kept.folder)
+    taken: list[Event] = []
+    for path, request in inbox.waiting(kept.folder):
+        if (why := overtaken(kept.state(), request)) is not None:
+            log.warning("request.overtaken", run=kept.options.run, why=why)
+        _, changes = kept.amend(partial(granted, kept.course, request=request))
+        path.unlink(missing_ok=True)
+        taken += changes
+    return taken
+
+
+def _go(
+    kept: KeptRun,
+    mirror: Mirror,
+    settings: Settings,
+    beginning: Sequence[Event],
+    wishes: Wishes,
+    listener: Listener,
+) -> Ending:
+    journal = Journal(kept.folder)
+    try:
+        state, earlier = kept.replay()
+        # Before anything is started that could fail: a run whose journal is empty could not be resumed.
+        begin(state, journal, *beginning, listener=listener)
+        # Whoever keeps the target has its own reviewers.
+        asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
+        reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
+        with _transport(settings, kept, reviewed=reviewed) as (url, parts):
+            use_broker(url)
+            link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
+            loop = (ThroughLoop if state.gate else Loop)(
+                course=Course(kept.plan, learned_durations(settings, kept.plan)),
+                state=state,
+                journal=journal,
+                folder=kept.folder,
+                mirror=mirror,
+                link=link,
+                parts=parts,
+                wishes=wishes,
+                listener=listener,
+            )
+            ending = loop.run(resumed=bool(earlier))
+        if ending == "ended":
+            _tidy(mirror, state, kept.folder)
+            inbox.discard(kept.folder)
+        return ending
+    finally:
+        journal.close()
+
+
+def begin(state: State, journal: Journal, *beginning: Event, listener: Listener) -> None:
+    """Journal what there is to say before the loop goes on, all of it or nothing."""
+    now = time.time()
+    for event in beginning:
+        state.apply(event, number=state.number + 1, at=now)
+    listener(state, journal.append(beginning, at=now))
+
+
+@contextmanager
+def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator[tuple[str, Embedded | None]]:
+    """The shared Redis of the settings, or a private one with workers of our own."""
+    if settings.broker_url is not None:
+        client = connect(settings.broker_url)
+        ping(client, settings.broker_url)
+        yield settings.broker_url, None
+        return
+    workers = kept.options.workers
+    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
+    parts = embedded.start(
+        settings, logs=kept.folder / "logs", workers=workers, reviews=reviews, trials=kept.options.trials
+    )
+    try:
+        yield parts.url, parts
+    finally:
+        parts.stop()
+
+
+def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
+    """
+    Removes the run's refs from the hub, its transcripts brought home, but for the work of what did not land: that is
+    not to be lost.
+
+    A hub that is away keeps the rest too.
+    """
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        try:
+            take_away(mirror, state)
+            bring_home(mirror, state.run, folder)
+            remove_refs(mirror, state, but_for=unlanded_tasks(state))
+            return
+        except GitFailed:
+            time.sleep(0.5)

@@ -1,0 +1,148 @@
+"""Whether a change that is ready at the forge may enter the gate now, and as what."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from forgepool.orchestrator.decisions.queue.intake import taken_in
+from forgepool.orchestrator.decisions.queue.submissions import Submission
+from forgepool.orchestrator.journal.events import EntryRefused
+from forgepool.orchestrator.merge_queue.bot.memory import Given
+from forgepool.orchestrator.merge_queue.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
+from forgepool.orchestrator.merge_queue.forges.consent import wanting
+from forgepool.orchestrator.merge_queue.forges.intake import Report
+from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge, ForgeRefused
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TERMINAL
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enters:
+    name: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """It stays out, and the forge is told why."""
+
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing can be said of it in this round."""
+
+
+Admission: TypeAlias = Enters | Stays | Later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """
+    Raises:
+        ForgeRefused, ForgeAway: nothing is known of it, so it does not enter.
+        GitFailed: its commit, or the hub, cannot be had.
+    """
+
+    forge: Forge
+    dialect: Dialect
+    mirror: Mirror
+    commits: str
+    """The URL its commits are fetched from, where the hub is another repository and does not have them."""
+
+    def admission(self, state: State, given: Mapping[int, Given], change: Change) -> Admission:
+        name = self.name(state, given, change.number)
+        task = state.tasks.get(name)
+        if task is not None and (task.phase == "landing" or task.landing_in_doubt):
+            return Later()
+        needs = self._needs(state, given, change)
+        if isinstance(needs, str):
+            return Stays(Report(change.head, "pending", needs))
+        if not self._fetched(change):
+            return Later()
+        why = self._foreseen(state, name, change, needs)
+        if why is not None:
+            return Stays(Report(change.head, "failure", why))
+        why = self._unapproved(state, change)
+        if why is not None:
+            return Stays(Report(change.head, "pending", why))
+        return Enters(name=name, needs=needs)
+
+    def name(self, state: State, given: Mapping[int, Given], number: int) -> str:
+        """The change's own; another one after that has landed."""
+        first = f"{'pr' if self.dialect == 'github' else 'mr'}-{number}"
+        name = given[number].name if number in given else first
+        count = 1
+        while (task := state.tasks.get(name)) is not None and task.phase == "landed":
+            count += 1
+            name = f"{first}-{count}"
+        return name
+
+    def contains(self, commit: str, other: str) -> bool:
+        """Is the other in the commit's history, as far as is known here?"""
+        return self.mirror.git.run("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128)).status == 0
+
+    def _needs(self, state: State, given: Mapping[int, Given], change: Change) -> tuple[str, ...] | str:
+        """The entries it needs; a sentence where one of them is not to be had yet."""
+        found: list[str] = []
+        for number in change.depends:
+            one = given.get(number)
+            task = state.tasks.get(one.name) if one is not None else None
+            if one is None or task is None:
+                if not self._has_landed(state, number):
+                    return f"it waits for #{number}, which is not in the queue"
+            elif task.phase in TERMINAL and task.phase not in ("landed", "needs_human"):
+                return f"it waits for #{number}, which the queue has returned"
+            else:
+                found.append(one.name)
+        return tuple(found)
+
+    def _has_landed(self, state: State, number: int) -> bool:
+        try:
+            return self.contains(state.tip, self.forge.head_of(number))
+        except ForgeRefused as refused:
+            if refused.status in (0, 404):
+                return False
+            raise
+
+    def _fetched(self, change: Change) -> bool:
+        """By the change's own ref, of the hub or else of the forge; False where that is at another commit by now."""
+        head = CommitId(change.head)
+        if self.mirror.has(head):
+            return True
+        at_hub = self.mirror.hub_refs(change.ref).get(change.ref) == head
+        source = self.mirror if at_hub else replace(self.mirror, hub=self.commits, push_option=None)
+        source.fetch(f"+{change.ref}:refs/hub/changes/{change.ref.removeprefix('refs/')}")
+        return self.mirror.has(head)
+
+    def _foreseen(self, state: State, name: str, change: Change, needs: tuple[str, ...]) -> str | None:
+        head = CommitId(change.head)
+        one = Submission(ref="", at=head, name=name, commit=head, said={"needs": needs} if needs else {})
+        events = taken_in(state, one, contained=self.contains(state.tip, head))
+        return next((event.why for event in events if isinstance(event, EntryRefused)), None)
+
+    def _unapproved(self, state: State, change: Change) -> str | None:
+        """By the target's own CODEOWNERS, not the change's."""
+        tip, head = CommitId(state.tip), CommitId(change.head)
+        self.mirror.ensure(tip, refs=(f"refs/heads/{state.target}",))
+        try:
+            owners = self._owners(tip)
+        except FileTooLarge as large:
+            return f"nobody can say whose approval it wants: {large}"
+        if owners is None:
+            return None
+        base = self.mirror.git.run("merge-base", tip, head, ok=(0, 1)).text or tip
+        paths = touched_paths(changes(self.mirror.git, CommitId(base), head))
+        missing = wanting(self.forge, change, paths, owners)
+        return "; ".join(map(str, missing)) or None
+
+    def _owners(self, tip: CommitId) -> Codeowners | None:
+        for place in PLACES[self.dialect]:
+            text = read_file(self.mirror.git, tip, place)
+            if text is not None:
+                return read_codeowners(text.decode(errors="replace"), self.dialect)
+        return None

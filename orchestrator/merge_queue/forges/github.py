@@ -1,0 +1,148 @@
+"""GitHub, by its REST API (version 2022-11-28), and servers that run its software."""
+
+import re
+from collections.abc import Callable, Collection
+from urllib.parse import quote
+
+from forgepool.orchestrator.merge_queue.forges.api import Account, Api, Said
+from forgepool.orchestrator.merge_queue.forges.protocol import (
+    CONTEXT,
+    LABEL,
+    Change,
+    ForgeRefused,
+    Reported,
+    dependencies,
+    shortened,
+)
+from forgepool.workers.schema.settings import Settings
+
+URL = "https://api.github.com"
+_WORDS = ("APPROVED", "CHANGES_REQUESTED", "DISMISSED")
+_HAVE_A_SAY = ("OWNER", "MEMBER", "COLLABORATOR")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_TEAM = re.compile(r"@([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
+
+
+class _User(Said):
+    login: str
+
+
+class _Label(Said):
+    name: str
+
+
+class _Head(Said):
+    sha: str
+
+
+class _Base(Said):
+    ref: str
+
+
+class _Pull(Said):
+    number: int
+    title: str
+    html_url: str
+    draft: bool = False
+    body: str | None = None
+    state: str
+    user: _User | None = None
+    labels: tuple[_Label, ...] = ()
+    head: _Head
+    base: _Base
+
+
+class _Review(Said):
+    state: str
+    author_association: str
+    commit_id: str | None = None
+    user: _User | None = None
+
+
+class GitHub:
+    """A repository `owner/name` there."""
+
+    def __init__(self, api: Api, repository: str, *, label: str = LABEL, context: str = CONTEXT) -> None:
+        if not _NAME.fullmatch(repository):
+            raise ForgeRefused(f"'{repository}' is no name of a repository at GitHub; right would be OWNER/NAME", 0)
+        self._api, self._label, self._context = api, label, context
+        self._repository = f"repos/{repository}"
+
+    def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
+        body = {"state": state, "context": self._context, "description": shortened(summary, 140)}
+        target = {"target_url": url} if url else {}
+        self._api.send("POST", f"{self._repository}/statuses/{commit}", {**body, **target}, twice=True)
+
+    def comment(self, change: int, text: str) -> None:
+        self._api.send("POST", f"{self._repository}/issues/{change}/comments", {"body": text}, twice=False)
+
+    def changes_ready(self, known: Collection[int] = ()) -> tuple[Change, ...]:
+        words = {"state": "open", "sort": "created", "direction": "asc"}
+        found = {pull.number: pull for pull in self._api.pages(_Pull, f"{self._repository}/pulls", **words)}
+        for number in set(known) - found.keys():
+            pull = self._api.find(_Pull, f"{self._repository}/pulls/{number}")
+            found |= {} if pull is None else {number: pull}
+        return tuple(_change(pull) for _, pull in sorted(found.items()) if self._is_ready(pull))
+
+    def head_of(self, change: int) -> str:
+        return self._pull(change).head.sha
+
+    def approved_by(self, change: Change) -> tuple[str, ...]:
+        """
+        Whose last word is an approval, given on the very commit that is to land. Anybody may give one where everybody
+        may read; members, collaborators and owners are those who have a say.
+        """
+        last: dict[str, _Review] = {}
+        for review in self._api.pages(_Review, f"{self._repository}/pulls/{change.number}/reviews"):
+            if review.user is not None and review.state in _WORDS and review.author_association in _HAVE_A_SAY:
+                last[review.user.login] = review
+        return tuple(
+            login
+            for login, review in last.items()
+            if review.state == "APPROVED" and review.commit_id == change.head and login != change.author
+        )
+
+    def members_of(self, owner: str) -> tuple[str, ...] | None:
+        team = _TEAM.fullmatch(owner)
+        if team is None:
+            return None
+        path = f"orgs/{quote(team[1])}/teams/{quote(team[2])}/members"
+        return tuple(member.login for member in self._api.pages(_User, path))
+
+    def note_landed(self, change: int, commit: str, *, contained: bool) -> None:
+        self.comment(change, f"Landed as {commit}.")
+        if not contained and self._pull(change).state == "open":
+            self._api.send("PATCH", f"{self._repository}/pulls/{change}", {"state": "closed"}, twice=True)
+
+    def _is_ready(self, pull: _Pull) -> bool:
+        if pull.state != "open" or pull.draft:
+            return False
+        return any(label.name.lower() == self._label.lower() for label in pull.labels)
+
+    def _pull(self, number: int) -> _Pull:
+        return self._api.get(_Pull, f"{self._repository}/pulls/{number}")
+
+
+def github_api(settings: Settings, url: str = URL, *, wait: Callable[[float], None] | None = None) -> Api:
+    """The API at `url` (`https://HOST/api/v3` of a server of one's own), with the token of the settings."""
+    token = settings.github_token.get_secret_value().strip() if settings.github_token else ""
+    header, variable = "Authorization: Bearer ", "FORGEPOOL_GITHUB_TOKEN"
+    account = Account(forge="GitHub", url=url, token=token, header=header, variable=variable)
+    headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    return Api(account, headers=headers) if wait is None else Api(account, headers=headers, wait=wait)
+
+
+def _change(pull: _Pull) -> Change:
+    depends, unclear = dependencies(pull.body or "")
+    return Change(
+        number=pull.number,
+        head=pull.head.sha,
+        ref=f"refs/pull/{pull.number}/head",
+        target=pull.base.ref,
+        # An account that is gone is shown as `ghost`.
+        author=pull.user.login if pull.user else "ghost",
+        title=pull.title,
+        url=pull.html_url,
+        depends=depends,
+        unclear=unclear,
+    )

@@ -1,0 +1,167 @@
+"""GitLab, by its REST API (version 4), at gitlab.com or a server of one's own."""
+
+import re
+from collections.abc import Callable, Collection
+from urllib.parse import quote
+
+from forgepool.orchestrator.merge_queue.forges.api import Account, Api, Said
+from forgepool.orchestrator.merge_queue.forges.protocol import (
+    CONTEXT,
+    LABEL,
+    Change,
+    ForgeRefused,
+    Reported,
+    dependencies,
+    shortened,
+)
+from forgepool.workers.schema.settings import Settings
+
+URL = "https://gitlab.com/api/v4"
+_STATES: dict[Reported, str] = {"pending": "running", "success": "success", "failure": "failed"}
+_ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
+_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
+
+
+class _User(Said):
+    username: str
+
+
+class _Member(Said):
+    username: str
+    access_level: int
+
+
+class _Request(Said):
+    iid: int
+    sha: str | None = None
+    """None while GitLab has not looked at its branch."""
+    title: str
+    web_url: str
+    draft: bool = False
+    description: str | None = None
+    state: str
+    labels: tuple[str, ...] = ()
+    author: _User
+    target_branch: str
+
+
+class _Approver(Said):
+    user: _User
+
+
+class _Approvals(Said):
+    approved_by: tuple[_Approver, ...] = ()
+
+
+class _Status(Said):
+    name: str
+    status: str
+
+
+class GitLab:
+    """A project `group/name` there."""
+
+    def __init__(self, api: Api, project: str, *, label: str = LABEL, context: str = CONTEXT) -> None:
+        if not _NAME.fullmatch(project):
+            raise ForgeRefused(f"'{project}' is no path of a project at GitLab; right would be GROUP/NAME", 0)
+        self._api, self._label, self._context = api, label, context
+        self._project = f"projects/{quote(project, safe='')}"
+
+    def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
+        """GitLab refuses to go from a state to the same one; what it says of the commit is then asked for."""
+        wanted = _STATES[state]
+        body = {"state": wanted, "name": self._context, "description": shortened(summary, 140)}
+        target = {"target_url": url} if url else {}
+        try:
+            self._api.send("POST", f"{self._project}/statuses/{commit}", {**body, **target}, twice=True)
+        except ForgeRefused as refused:
+            if refused.status != 400 or self._status_of(commit) != wanted:
+                raise
+
+    def comment(self, change: int, text: str) -> None:
+        self._api.send("POST", f"{self._project}/merge_requests/{change}/notes", {"body": text}, twice=False)
+
+    def changes_ready(self, known: Collection[int] = ()) -> tuple[Change, ...]:
+        words = {"state": "opened", "labels": self._label, "scope": "all", "order_by": "created_at", "sort": "asc"}
+        requests = self._api.pages(_Request, f"{self._project}/merge_requests", **words)
+        found = {request.iid: request for request in requests}
+        for number in set(known) - found.keys():
+            request = self._api.find(_Request, f"{self._project}/merge_requests/{number}")
+            found |= {} if request is None else {number: request}
+        ready = [request for _, request in sorted(found.items()) if self._is_ready(request)]
+        return tuple(_change(request, request.sha) for request in ready if request.sha)
+
+    def head_of(self, change: int) -> str:
+        request = self._request(change)
+        if request.sha is None:
+            raise ForgeRefused(f"merge request !{change} has no commit", 0)
+        return request.sha
+
+    def approved_by(self, change: Change) -> tuple[str, ...]:
+        """
+        Who approves. GitLab does not say of which commit; only a project that takes approvals back at every push makes
+        sure of that. Where the change has meanwhile another commit, nobody does.
+        """
+        path = f"{self._project}/merge_requests/{change.number}/approvals"
+        names = [approver.user.username for approver in self._api.get(_Approvals, path).approved_by]
+        if self.head_of(change.number) != change.head:
+            return ()
+        return tuple(name for name in names if name != change.author)
+
+    def members_of(self, owner: str) -> tuple[str, ...] | None:
+        """Direct members only, as GitLab itself has it for CODEOWNERS."""
+        if owner.startswith("@@"):
+            level = _ROLES.get(owner[2:].lower().removesuffix("s"))
+            members = self._api.pages(_Member, f"{self._project}/members")
+            return tuple(member.username for member in members if member.access_level == level)
+        if not owner.startswith("@"):
+            return None
+        try:
+            members = self._api.pages(_Member, f"groups/{quote(owner[1:], safe='')}/members")
+            return tuple(member.username for member in members)
+        except ForgeRefused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def note_landed(self, change: int, commit: str, *, contained: bool) -> None:
+        self.comment(change, f"Landed as {commit}.")
+        if not contained and self._request(change).state == "opened":
+            self._api.send("PUT", f"{self._project}/merge_requests/{change}", {"state_event": "close"}, twice=True)
+
+    def _is_ready(self, request: _Request) -> bool:
+        return request.state == "opened" and not request.draft and self._label in request.labels
+
+    def _request(self, number: int) -> _Request:
+        return self._api.get(_Request, f"{self._project}/merge_requests/{number}")
+
+    def _status_of(self, commit: str) -> str | None:
+        """The newest of this name; the list has only those."""
+        path = f"{self._project}/repository/commits/{commit}/statuses"
+        found = [
+            status for status in self._api.pages(_Status, path, name=self._context) if status.name == self._context
+        ]
+        return found[0].status if found else None
+
+
+def gitlab_api(settings: Settings, url: str = URL, *, wait: Callable[[float], None] | None = None) -> Api:
+    """The API at `url` (`https://HOST/api/v4` of a server of one's own), with the token of the settings."""
+    token = settings.gitlab_token.get_secret_value().strip() if settings.gitlab_token else ""
+    header, variable = "PRIVATE-TOKEN: ", "FORGEPOOL_GITLAB_TOKEN"
+    account = Account(forge="GitLab", url=url, token=token, header=header, variable=variable)
+    return Api(account) if wait is None else Api(account, wait=wait)
+
+
+def _change(request: _Request, head: str) -> Change:
+    depends, unclear = dependencies(request.description or "")
+    return Change(
+        number=request.iid,
+        head=head,
+        ref=f"refs/merge-requests/{request.iid}/head",
+        target=request.target_branch,
+        author=request.author.username,
+        title=request.title,
+        url=request.web_url,
+        depends=depends,
+        unclear=unclear,
+    )

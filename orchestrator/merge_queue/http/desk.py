@@ -1,0 +1,218 @@
+"""What the API answers, and what it does for it: no HTTP in here."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from pydantic import JsonValue
+
+from forgepool.orchestrator.decisions.queue import submissions
+from forgepool.orchestrator.decisions.queue.intake import asked, nothing_to_do, taken_in, verb
+from forgepool.orchestrator.decisions.queue.submissions import CLASSES, entry_name
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.journal.events import EntryRefused
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.merge_queue.http import bodies
+from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, findings_of, standing_of, standings
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.state.branch_names import branch_of, with_branches
+from forgepool.orchestrator.state.run import State
+from forgepool.workers.workspace.refs import submission_ref
+from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+
+Fields = Mapping[str, JsonValue]
+
+MOST_LISTED = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    status: int
+    body: Fields
+
+
+class Refused(Exception):
+    """It is not done; one sentence, and the HTTP status for it."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(said)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """
+    For one gate.
+
+    Raises, all of it:
+        Refused: as it says.
+        JournalUnreadable, GitFailed: the gate's journal or the hub cannot be asked now.
+    """
+
+    view: View
+    mirror: Mirror
+    target: str
+
+    def status(self) -> Answer:
+        return self.view.look(lambda state: Answer(status=200, body=_gate(state)))
+
+    def entries(self, limit: int) -> Answer:
+        """Those in line first, then what has ended, the latest first; no more than `limit` of them."""
+
+        def listed(state: State) -> Answer:
+            found = standings(state, time.time())
+            shown: list[JsonValue] = [_row(one) for one in found[:limit]]
+            return Answer(status=200, body={"total": len(found), "entries": shown})
+
+        return self.view.look(listed)
+
+    def entry(self, name: str) -> Answer:
+        """Also of one that was submitted and that the gate has not looked at yet."""
+        found = self._known(name)
+        if found is not None:
+            return found
+        ref = submission_ref(self.target, name)
+        if ref in self.mirror.hub_refs(ref):
+            why = "it is submitted, and the queue takes it in when it looks at the hub again"
+            return Answer(status=200, body={"entry": name, "state": "submitted", "why": why})
+        # The gate journals before it removes what was submitted: it may have done both meanwhile.
+        found = self._known(name)
+        if found is not None:
+            return found
+        raise self._unknown(name)
+
+    def submit(self, wanted: bodies.Submission) -> Answer:
+        """Pushes what the gate will take in; what it would refuse, as it stands now, is refused at once."""
+        if wanted.klass not in CLASSES:
+            raise Refused(422, _no_class(wanted.klass))
+        commit = self._commit(wanted)
+        name = entry_name(wanted.name or wanted.branch or commit[:12])
+        wish = _wish(self.mirror, wanted)
+        self._foresee(name, commit, wish)
+        try:
+            done = hand_in(self.mirror, self.target, commit, name, wish)
+        except CannotRun as refused:
+            raise Refused(409, str(refused)) from refused
+        said = f"'{done.name}' ({commit[:12]}) is submitted to {self.target}"
+        return Answer(status=202, body={"said": said, "name": done.name, "commit": commit})
+
+    def word(self, request: Request) -> Answer:
+        """Leaves a request for the queue's next turn, where it would change something."""
+
+        def refusal(state: State) -> str | None:
+            if request.task is not None and request.task not in state.submitted:
+                return ""
+            return None if asked(state, request) else nothing_to_do(state, request)
+
+        if request.do == "reclass" and request.text not in CLASSES:
+            raise Refused(422, _no_class(request.text))
+        wrong = self.view.look(refusal)
+        if wrong == "":
+            raise self._unknown(request.task or "")
+        if wrong is not None:
+            raise Refused(409, wrong)
+        inbox.leave(self.view.folder, request)
+        about = f" '{self.view.look(lambda state: branch_of(state, request.task or ''))}'" if request.task else ""
+        return Answer(status=202, body={"said": f"the queue is asked to {verb(request)}{about}"})
+
+    def _known(self, name: str) -> Answer | None:
+        def told(state: State) -> Answer | None:
+            if name not in state.submitted:
+                return None
+            task, now = state.tasks[name], time.time()
+            reasons: list[JsonValue] = [one.model_dump(mode="json") for one in task.reasons]
+            findings: list[JsonValue] = [one.model_dump(mode="json") for one in findings_of(task)]
+            row = _row(standing_of(state, task, now))
+            words = explained(state, task, now)
+            return Answer(status=200, body={**row, "explained": words, "reasons": reasons, "findings": findings})
+
+        return self.view.look(told)
+
+    def _unknown(self, name: str) -> Refused:
+        refused = self.view.refusal(name)
+        if refused is not None:
+            why = self.view.look(lambda state: with_branches(state, refused.why))
+            own = refused.branch or name
+            return Refused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
+        latest = self.view.look(lambda state: [branch_of(state, one) for one in [*state.submitted][-8:]])
+        return Refused(404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}")
+
+    def _commit(self, wanted: bodies.Submission) -> CommitId:
+        if wanted.branch is not None:
+            ref = f"refs/heads/{wanted.branch}"
+            at = self.mirror.hub_refs(ref).get(ref) if is_ref(ref) else None
+            if at is None:
+                raise Refused(422, f"the hub has no branch '{wanted.branch}'; push it there first")
+            self.mirror.ensure(at, refs=(ref,))
+            return at
+        commit = CommitId(wanted.commit or "")
+        if not is_object_id(commit):
+            raise Refused(422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case")
+        if not self._is_in_hub(commit):
+            raise Refused(422, f"commit {commit} is on no branch or tag of the hub; push it there first")
+        return commit
+
+    def _is_in_hub(self, commit: CommitId) -> bool:
+        """On a branch, or itself at the end of any other ref. What the mirror has besides does not count."""
+        self.mirror.fetch()
+        found = ("for-each-ref", "--count=1", "--format=%(refname)", f"--contains={commit}", "refs/hub/heads")
+        if self.mirror.has(commit) and self.mirror.git.text(*found):
+            return True
+        ref = next((ref for ref, at in self.mirror.hub_refs().items() if at == commit), None)
+        if ref is None:
+            return False
+        try:
+            self.mirror.ensure(commit, refs=(ref,))
+        except MissingCommit:
+            return False
+        return True
+
+    def _foresee(self, name: str, commit: CommitId, wish: Wish) -> None:
+        said = {"class": (wish.klass,), "needs": tuple(entry_name(one) for one in wish.needs)}
+        one = submissions.Submission(ref="", at=commit, name=name, commit=commit, said=said)
+        tip = self.view.look(lambda state: state.tip)
+        contained = self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+        for event in self.view.look(lambda state: taken_in(state, one, contained=contained)):
+            if isinstance(event, EntryRefused):
+                raise Refused(409, f"'{name}' would not be taken in: {event.why}")
+
+
+def _wish(mirror: Mirror, wanted: bodies.Submission) -> Wish:
+    return Wish(
+        what=wanted.branch or wanted.commit or "",
+        repo=str(mirror.path),
+        hub=mirror.hub,
+        target=None,
+        name=wanted.name,
+        klass=wanted.klass,
+        needs=wanted.needs,
+        by=wanted.by,
+        agent=wanted.agent,
+        family=wanted.family,
+    )
+
+
+def _no_class(name: str) -> str:
+    return f"there is no class '{name}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+
+
+def _gate(state: State) -> Fields:
+    return {
+        "gate": state.run,
+        "hub": state.hub,
+        "target": state.target,
+        "tip": state.tip,
+        "in_line": len(state.train.line.entries),
+        "paused": state.paused or state.halted,
+        "shut": state.halted,
+        "frozen_until": state.rules.frozen_until(time.time()),
+    }
+
+
+def _row(one: EntryStanding) -> dict[str, JsonValue]:
+    fields: dict[str, JsonValue] = asdict(one)
+    fields["class"] = fields.pop("klass")
+    return fields

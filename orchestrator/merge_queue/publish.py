@@ -1,0 +1,144 @@
+"""A queue in the hub: the sign that it stands, its board, and its answers to the runs that gave it something."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from forgepool.orchestrator.decisions.queue.delegated_answers import due_answers
+from forgepool.orchestrator.journal.delegation import Asks, GateAnswer, GateSign, Word
+from forgepool.orchestrator.journal.events import EntryAnswered
+from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, Reply, public_board
+from forgepool.orchestrator.run.delegation.submit import Unreadable, read_sign
+from forgepool.orchestrator.state.run import State
+from forgepool.workers.workspace.refs import board_ref, orders_of, sign_ref, told_ref
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
+
+log = structlog.get_logger()
+
+_LOOKS_S = 30.0
+"""Seconds after which the words on the board may have changed with the clock alone."""
+_MOST_REPLIES = 50
+"""Requests that lay in the hub whose outcome is shown."""
+
+Due = tuple[str, int, Word]
+"""An entry, the number of its giving, and what is said of it."""
+
+
+@dataclass(slots=True)
+class Notices:
+    """What a gate has put up in the hub."""
+
+    host: str
+    trials: int = 1
+    pause_s: float = 2.0
+    """Between two boards, however much happens."""
+    clock: Callable[[], float] = time.time
+    most: int = 25
+    """Answers at one look: each costs some processes."""
+    requests: dict[str, Reply] = field(default_factory=dict)
+    """Outcomes of the latest requests, by the last word of their refs."""
+    _there: dict[str, CommitId] = field(default_factory=dict)
+    """By ref, what this queue has put there last."""
+    _beaten: int | None = None
+    """The beat that the hub has."""
+    _board: Board | None = None
+    """The board that the hub has."""
+    _boarded: float = float("-inf")
+    _seen: tuple[int, str, int] | None = None
+    """When the board was looked at last: the event, the request, the clock."""
+    _untold: dict[Due, None] = field(default_factory=dict)
+    """What the hub has not taken, longest ago first: it is tried again after whatever else is due."""
+
+    def stand(self, mirror: Mirror, state: State) -> None:
+        """Puts up the sign, with its next beat when that is due. Raises GitFailed."""
+        beat = int(self.clock() // BEAT_S) % BEATS
+        if beat == self._beaten:
+            return
+        sign = _blob(mirror, GateSign(gate=state.run, host=self.host, beat=beat).encode())
+        if self._put(mirror, sign_ref(state.target), sign):
+            self._beaten = beat
+
+    def show(self, mirror: Mirror, state: State, *, at_once: bool = False) -> None:
+        """Puts up the board where something on it has changed. Raises GitFailed."""
+        now, began = self.clock(), time.monotonic()
+        seen = (state.number, next(reversed(self.requests), ""), int(now // _LOOKS_S))
+        if seen == self._seen or (began < self._boarded + self.pause_s and not at_once):
+            return
+        board = public_board(state, now, self.trials, self.requests)
+        is_news = self._board is None or board.model_copy(update={"at": self._board.at}) != self._board
+        if is_news or (self._board is not None and now > self._board.at + RENEWED_S):
+            if not self._put(mirror, board_ref(state.target), _blob(mirror, board.model_dump_json())):
+                return
+            self._board, self._boarded = board, began
+        self._seen = seen
+
+    def reply(self, request: str, said: Reply) -> None:
+        """Keeps for the board what became of a request."""
+        self.requests.pop(request, None)
+        self.requests[request] = said
+        while len(self.requests) > _MOST_REPLIES:
+            del self.requests[next(iter(self.requests))]
+
+    def answer(self, mirror: Mirror, state: State) -> list[EntryAnswered]:
+        """What was told; journaled afterwards, since telling it again changes nothing. Raises GitFailed."""
+        due = {(said.entry, said.number, said.word): (asks, said) for asks, said in due_answers(state)}
+        again = [one for one in self._untold if one in due]
+        turns = [*(one for one in due if one not in self._untold), *again]
+        self._untold = dict.fromkeys(again)
+        done: list[EntryAnswered] = []
+        for one in turns[: self.most]:
+            self._untold.pop(one, None)
+            self._untold[one] = None
+            try:
+                told = _told(mirror, *due[one])
+            except GitFailed:
+                if not done:
+                    raise
+                break
+            if told:
+                del self._untold[one]
+                done.append(EntryAnswered(name=one[0], number=one[1], word=one[2]))
+        return done
+
+    def _put(self, mirror: Mirror, ref: str, new: CommitId) -> bool:
+        """Puts it there whatever lay there; the hub is asked for that where this queue has not put it."""
+        before = self._there.pop(ref, None) or mirror.hub_refs(ref).get(ref)
+        put = _put_from(mirror, ref, new, before)
+        if put:
+            self._there[ref] = new
+        return put
+
+    def leave(self, mirror: Mirror, state: State) -> None:
+        """Takes the sign down, where it is this gate's: nobody keeps the branch any more."""
+        ref = sign_ref(state.target)
+        try:
+            at = mirror.hub_refs(ref).get(ref)
+            sign = read_sign(mirror, state.target, at) if at is not None else None
+            if sign is not None and (sign.gate, sign.host) == (state.run, self.host):
+                mirror.push([RefUpdate(ref=ref, new=None, expected=at)])
+        except (GitFailed, Unreadable) as trouble:
+            log.warning("sign.kept", run=state.run, why=str(trouble))
+
+
+def _told(mirror: Mirror, asks: Asks, said: GateAnswer) -> bool:
+    """Also where nobody will ask for it: a run whose candidates are gone from the hub has ended."""
+    ref, work = told_ref(asks.run, asks.task, asks.number), orders_of(asks.run, asks.task)
+    there = mirror.hub_refs(ref, work)
+    return not there or _put_from(mirror, ref, _blob(mirror, said.encode()), there.get(ref))
+
+
+def _put_from(mirror: Mirror, ref: str, new: CommitId, before: CommitId | None) -> bool:
+    if before == new:
+        return True
+    put = mirror.push([RefUpdate(ref=ref, new=new, expected=before)])
+    if not isinstance(put, Pushed):
+        log.warning("notice.refused", ref=ref, why=str(put))
+    return isinstance(put, Pushed)
+
+
+def _blob(mirror: Mirror, text: str) -> CommitId:
+    return CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=text.encode()))

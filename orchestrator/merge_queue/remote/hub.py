@@ -1,0 +1,310 @@
+"""A queue by the refs of its hub: what its board says, and requests that are pushed to it."""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from forgepool.orchestrator.decisions.queue.submissions import (
+    HubRequest,
+    earlier_name,
+    entry_name,
+    named,
+    pattern,
+    read_submission,
+)
+from forgepool.orchestrator.journal.delegation import GateSign
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.reports.queue_board import (
+    BEAT_S,
+    BEATS,
+    GONE_S,
+    HEARD_S,
+    RENEWED_S,
+    Board,
+    BoardEntry,
+    Reply,
+)
+from forgepool.orchestrator.reports.queue_status import EntryStanding
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
+from forgepool.worktrees.commits.candidate import read_trailers
+from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
+
+ANSWERED_S = 15.0
+"""Seconds for which the answer to a request is waited for: a queue looks at its hub every second or two."""
+_LOOK_S = 0.5
+_MOST_BYTES = 5_000_000
+_MOST_UNTAKEN = 50
+
+Said = TypeVar("Said", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The hub's refs, and the board, at one moment."""
+
+    target: str
+    tip: CommitId | None
+    board: Board | None
+    silence: str
+    """One sentence where no queue was heard lately; empty while one is at work."""
+    submitted: Mapping[str, CommitId]
+    """Submissions that no queue has taken in yet, by ref."""
+
+    def entry(self, name: str) -> BoardEntry | None:
+        names = (entry_name(name), earlier_name(name))
+        entries = self.board.entries if self.board is not None else ()
+        return next((one for one in entries if entry_name(one.stand.entry) in names), None)
+
+
+@dataclass(slots=True)
+class HubQueue:
+    """The queue of one branch, by a repository here that can reach its hub."""
+
+    mirror: Mirror
+    target: str
+    _boards: dict[CommitId, Board | None] = field(default_factory=dict)
+    """The latest one alone."""
+    _signs: dict[CommitId, GateSign | None] = field(default_factory=dict)
+    _heard: float | None = None
+    """When the sign was seen to change, on a clock that only goes on: that is true whatever the other clock says."""
+
+    def look(self) -> Look:
+        """Raises GitFailed."""
+        branch, sign, board = f"refs/heads/{self.target}", sign_ref(self.target), board_ref(self.target)
+        refs = self.mirror.hub_refs(branch, sign, board, pattern(self.target))
+        self._note_sign(sign, refs.get(sign))
+        self._note_board(board, refs.get(board))
+        known = next(iter(self._boards.values()), None)
+        submitted = {ref: at for ref, at in refs.items() if ref.startswith(submission_ref(self.target, ""))}
+        return Look(
+            target=self.target,
+            tip=refs.get(branch),
+            board=known,
+            silence=self._silence(known, time.time()),
+            submitted=submitted,
+        )
+
+    def knows(self, name: str) -> bool:
+        """Return whether it has the entry, or a submission of it that is not taken in yet. Raises GitFailed."""
+        look = self.look()
+        return look.entry(name) is not None or self._lying(look, name) is not None
+
+    def ask(self, request: Request, *, wait_s: float = ANSWERED_S) -> Reply | None:
+        """
+        Push a request about an entry. None where the queue has not answered yet: it will when it looks at the hub.
+
+        The request is about the commit that stands or lies there now: what is submitted later is not meant by it.
+
+        Raises:
+            CannotRun: there is no such entry, or the hub does not take the request.
+            GitFailed: the hub cannot be asked.
+        """
+        name, look = request.task or "", self.look()
+        lying = self._lying(look, name)
+        if look.entry(name) is None and lying is None and look.board is not None:
+            latest = ", ".join(one.stand.entry for one in look.board.entries[:8]) or "none yet"
+            raise CannotRun(f"the queue of {self.target} has no entry '{name}'; the latest are: {latest}")
+        if request.do == "cancel" and lying is not None and look.silence:
+            return self._taken_back(name, lying, look)
+        if not request.candidate:
+            request = request.model_copy(update={"candidate": self._meant(look, name, lying)})
+        ref = self._push(request)
+        return self._answer(ref, time.monotonic() + (0.0 if look.silence else wait_s))
+
+    def _meant(self, look: Look, name: str, lying: str | None) -> str:
+        """Find the latest commit of the entry; empty where the queue shows no board. Raises GitFailed."""
+        if lying is not None:
+            try:
+                self.mirror.bring(lying)
+                return read_submission(self.mirror.git, self.target, lying, look.submitted[lying]).commit
+            except GitFailed:
+                # A queue may have taken it in meanwhile.
+                look = self.look()
+                if self._lying(look, name) is not None:
+                    raise
+        entry = look.entry(name)
+        return entry.stand.commit if entry is not None else ""
+
+    def contains(self, look: Look, commit: str) -> bool:
+        """Return whether the target's history has the commit, by the hub's own word. Raises GitFailed."""
+        if look.tip is None:
+            return False
+        if not self.mirror.has(look.tip):
+            self.mirror.bring(f"refs/heads/{self.target}")
+        return self._is_ancestor(commit, look.tip)
+
+    def has_landed(self, look: Look, name: str, commit: str, before: str) -> bool:
+        """
+        Return whether the target bears out what the board says of an entry: it landed since `before`, and with this
+        commit or with the queue's own trailers of the entry. Raises GitFailed.
+        """
+        entry = look.entry(name)
+        if entry is None or look.board is None or not self.contains(look, entry.stand.landed_as):
+            return False
+        landed = CommitId(entry.stand.landed_as)
+        if self._is_ancestor(landed, CommitId(before)):
+            return False
+        ours = read_trailers(self.mirror.git, landed)
+        trailers = (ours.get("Forgepool-Run"), ours.get("Forgepool-Task"))
+        return self._is_ancestor(commit, landed) or trailers == (look.board.gate, entry_name(name))
+
+    def _is_ancestor(self, commit: str, tip: CommitId) -> bool:
+        return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+
+    def _lying(self, look: Look, name: str) -> str | None:
+        """The ref of a submission under the name that no queue has taken in yet."""
+        prefix = submission_ref(self.target, "")
+        mine = (ref for ref in look.submitted if entry_name(ref.removeprefix(prefix)) == entry_name(name))
+        return next(mine, None)
+
+    def _taken_back(self, name: str, ref: str, look: Look) -> Reply:
+        gone = self.mirror.push([RefUpdate(ref=ref, new=None, expected=look.submitted[ref])])
+        if not isinstance(gone, Pushed):
+            raise CannotRun(f"'{name}' cannot be withdrawn: {gone}; try again")
+        return Reply(done=True, said=f"{name}: withdrawn before a queue took it in")
+
+    def _push(self, request: Request) -> str:
+        said = HubRequest.model_validate(request.model_dump(include={"do", "task", "text", "by", "candidate"}))
+        blob = CommitId(self.mirror.git.text("hash-object", "-w", "--stdin", stdin=said.encode().encode()))
+        ref = submission_ref(self.target, f"request-{uuid.uuid4().hex}")
+        pushed = self.mirror.push([RefUpdate(ref=ref, new=blob, expected=None)])
+        if not isinstance(pushed, Pushed):
+            hub = without_password(self.mirror.hub)
+            raise CannotRun(f"{hub} does not take {ref}: {pushed}; get permission to push there, or try again")
+        return ref
+
+    def _answer(self, ref: str, until: float) -> Reply | None:
+        """Raises CannotRun where the queue could not read the request."""
+        name = ref.rsplit("/", 1)[-1]
+        while time.monotonic() < until:
+            board = self.look().board
+            if board is not None and name in board.answers:
+                return board.answers[name]
+            why = next((one.why for one in board.refused if one.name == name), None) if board is not None else None
+            if why is not None:
+                raise CannotRun(f"the queue of {self.target} does not take the request: {why}")
+            time.sleep(_LOOK_S)
+        return None
+
+    def _note_sign(self, ref: str, at: CommitId | None) -> None:
+        if at is None:
+            self._signs, self._heard = {}, None
+        elif at not in self._signs:
+            self._heard = time.monotonic() if self._signs else None
+            self._signs = {at: self._read(GateSign, ref, at)}
+
+    def _note_board(self, ref: str, at: CommitId | None) -> None:
+        if at is None:
+            self._boards = {}
+        elif at not in self._boards:
+            self._boards = {at: self._read(Board, ref, at)}
+
+    def _silence(self, board: Board | None, now: float) -> str:
+        sign = next(iter(self._signs.values()), None)
+        if sign is None:
+            return f"no queue is serving {self.target} now"
+        if self._heard is not None:
+            silent_s = time.monotonic() - self._heard
+        elif board is None:
+            # Of a version that puts up no board, and whose beats tell no time.
+            return ""
+        else:
+            silent_s = _silent_s(sign.beat, board.at, now)
+        if silent_s <= HEARD_S:
+            return ""
+        heard = time.strftime("%Y-%m-%d %H:%M", time.localtime(now - silent_s))
+        if silent_s <= GONE_S:
+            return f"the queue of {self.target} was last heard from at {heard}"
+        return f"no queue is serving {self.target} now; one was last heard from at {heard}"
+
+    def _read(self, kind: type[Said], ref: str, at: CommitId) -> Said | None:
+        """Return None for an object that is not of this kind, or too long to be."""
+        git = self.mirror.git
+        if git.run("cat-file", "-e", at, ok=(0, 1, 128)).status != 0:
+            self.mirror.bring(ref)
+        try:
+            if int(git.text("cat-file", "-s", at)) > _MOST_BYTES:
+                return None
+            return kind.model_validate_json(git.run("cat-file", "blob", at).stdout)
+        except ValidationError:
+            return None
+        except GitFailed:
+            # It is no blob, or was moved meanwhile and the fetch brought what lies there now.
+            return None
+
+
+def shown_by(queue: HubQueue) -> tuple[Board, str]:
+    """
+    Its board, with what lies in the hub and no queue has taken in yet; and a sentence where none is at work.
+
+    Raises:
+        CannotRun: it shows none here.
+        GitFailed: the hub cannot be asked.
+    """
+    look = queue.look()
+    board = look.board or Board(gate="", target=look.target, tip=look.tip or "", at=time.time())
+    known = {entry_name(one.stand.entry) for one in board.entries}
+    lying = {ref: at for ref, at in look.submitted.items() if named(look.target, ref) not in known}
+    shown = {"entries": (*board.entries, *_untaken(queue, lying)), "hub": without_password(queue.mirror.hub)}
+    return board.model_copy(update=shown), look.silence
+
+
+def explained_by(queue: HubQueue, name: str) -> BoardEntry:
+    """Raises CannotRun where the queue shows no such entry, with why it was not taken in where that is known."""
+    look = queue.look()
+    if (entry := look.entry(name)) is not None:
+        quiet = f"\n{look.silence[:1].upper()}{look.silence[1:]}." if look.silence else ""
+        return entry.model_copy(update={"explained": entry.explained + quiet})
+    board, silence = shown_by(queue)
+    late = (
+        f"{silence}, and it will be picked up when one starts" if silence else "the queue takes it in at its next look"
+    )
+    for one in board.entries:
+        if entry_name(one.stand.entry) == entry_name(name):
+            return one.model_copy(update={"explained": f"'{name}' is submitted: {late}."})
+    refused = [one for one in board.refused if entry_name(one.name) == entry_name(name)]
+    if refused:
+        raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not taken in: {refused[-1].why}")
+    latest = ", ".join(one.stand.entry for one in board.entries[:8]) or "none yet"
+    raise CannotRun(f"the queue of {queue.target} has no entry '{name}'; the latest are: {latest}")
+
+
+def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
+    """Submissions that no queue has taken in yet. Raises GitFailed."""
+    shown = dict(list(lying.items())[:_MOST_UNTAKEN])
+    if shown:
+        queue.mirror.bring(*shown)
+    for ref, at in shown.items():
+        one = read_submission(queue.mirror.git, queue.target, ref, at)
+        if one.request is None:
+            stand = EntryStanding(
+                entry=one.branch or one.name,
+                state="submitted",
+                place=None,
+                revision=0,
+                commit=one.commit,
+                by=one.by,
+                klass=one.said.get("class", ("normal",))[0],
+                since=0.0,
+                code="submitted",
+                blocked_by="",
+                landed_as="",
+                why=one.wrong or "no queue has taken it in yet",
+                next="",
+            )
+            yield BoardEntry(stand=stand, explained="")
+
+
+def _silent_s(beat: int, at: float, now: float) -> float:
+    """Seconds since the beat by this clock, which may be some minutes off the queue's."""
+    if now - at > RENEWED_S + GONE_S:
+        return now - at
+    beats = (int(now // BEAT_S) - beat) % BEATS
+    return abs(beats - BEATS if beats > BEATS // 2 else beats) * float(BEAT_S)

@@ -1,0 +1,1 @@
+"""Serve a merge queue: one loop for each target, and what several of them share."""

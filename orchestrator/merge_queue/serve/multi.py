@@ -1,0 +1,86 @@
+"""
+Several gates of one process: one thread, a turn of each after the other.
+
+Why not a thread for each: what they share (the machine's Redis and workers, the places for trials, Ctrl-C) belongs to
+the process' main thread, and a turn that finds nothing to do waits for an answer, not for the processor. Each has a
+journal, a link and a state of its own. All stand at one hub: where that is slow, it is slow for all.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from forgepool.orchestrator.run.loop import Ending, Parts
+from forgepool.orchestrator.state.run import State
+
+log = structlog.get_logger()
+
+
+class Gate(Protocol):
+    """One of several at work."""
+
+    state: State
+
+    def step(self) -> Ending | None: ...
+
+    def leave(self) -> None: ...
+
+
+Leave = Callable[[State, Exception], None]
+
+
+@dataclass(slots=True)
+class Shared:
+    """The parts of the machine, as one gate of several sees them: each is told of all that was started again."""
+
+    parts: Parts
+    others: list["Shared"] = field(default_factory=list, repr=False)
+    _untold: list[str] = field(default_factory=list)
+
+    def mend(self) -> list[str]:
+        mended = self.parts.mend()
+        for one in (self, *self.others):
+            one._untold += mended
+        told, self._untold = self._untold, []
+        return told
+
+
+def shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
+    """For each of so many gates; None where the machine has none of its own."""
+    if parts is None:
+        return [None] * count
+    made = [Shared(parts) for _ in range(count)]
+    for one in made:
+        one.others = [other for other in made if other is not one]
+    return made
+
+
+def keep_together(gates: Sequence[Gate], left: Leave) -> list[Exception]:
+    """
+    Turns of each, until a person has stopped all. What nobody foresaw ends the gate that it happens to, of which `left`
+    is told, and not the others; it is answered when these have ended, too.
+    """
+    troubles, at_work = list[Exception](), list(gates)
+    while at_work:
+        for gate in list(at_work):
+            try:
+                if gate.step() is None:
+                    continue
+            except Exception as trouble:
+                log.exception("gate.left", run=gate.state.run)
+                troubles.append(trouble)
+                left(gate.state, trouble)
+            at_work.remove(gate)
+            troubles += _leave(gate)
+    return troubles
+
+
+def _leave(gate: Gate) -> list[Exception]:
+    """What keeps a gate from going on may keep it from taking its leave as well: that too is nobody else's."""
+    try:
+        gate.leave()
+    except Exception as trouble:
+        return [trouble]
+    return []

@@ -1,0 +1,1 @@
+"""The plan: its tasks, their dependencies and files, their budget."""

@@ -1,0 +1,196 @@
+"""
+The entries of a plan file while it is read: the file's form, the tasks its entries fan out to, and their names.
+
+A mistake is noted at its line, and reading goes on: a person learns all of them at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.fan_out import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merged
+from forgepool.orchestrator.plan.overlap import BadGlob
+from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
+from forgepool.workers.policy.rules.document import mistakes_in
+from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.yaml.documents import Located
+from forgepool.workers.schema.yaml.mistakes import Mistake
+from forgepool.workers.schema.yaml.scalars import Slug, slug
+
+_MOST_TASKS = 100_000
+
+
+class Wave(Message):
+    """When all checks are run on the target itself. At the end of the run, too, in any case."""
+
+    every: int | None = Field(default=None, ge=1)
+    """Landings; None: at the end alone."""
+
+
+class Gate(Message):
+    """In which order a candidate meets checks and review."""
+
+    order: Literal["cheap_first", "side_by_side", "review_first"] = "cheap_first"
+    wave: Wave | None = None
+    """None: the target is not checked again as a whole."""
+    integration_review: Literal["never", "end", "each"] = "never"
+    """When what has landed is reviewed as a whole, after its checks: at the end of the run, or with each wave."""
+
+
+class ReviewEntry(Message):
+    """Who reviews, as it is written."""
+
+    by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    scripted: Annotated[str, Field(min_length=1)] | None = None
+    """A file with a scripted reviewer's turns."""
+    reviewers: int = Field(default=1, ge=1, le=5)
+    rounds: int = Field(default=1, ge=1, le=5)
+    fix: Literal["must", "easy"] = "easy"
+    limits: LimitsEntry = LimitsEntry()
+    commands: bool = False
+    """The candidates of commands are reviewed, too."""
+
+
+def _review_form(value: object) -> str:
+    return "a mapping" if isinstance(value, dict | ReviewEntry) else "a word"
+
+
+WrittenReview = Annotated[
+    Annotated[ReviewEntry, Tag("a mapping")] | Annotated[ReviewWord, Tag("a word")], Discriminator(_review_form)
+]
+
+
+class Policy(Message):
+    """What is said of a whole plan, in the file and in the plan alike."""
+
+    version: Literal[1] = 1
+    name: Slug
+    base: Annotated[str, Field(min_length=1)] | None = None
+    """A branch, tag or commit; None is the hub's default branch."""
+    undeclared: Literal["optimistic", "exclusive"] = "optimistic"
+    scope: Literal["extend", "strict"] = "extend"
+    reads: Literal["block", "ignore"] = "block"
+    landing: Literal["merge", "squash", "rebase"] = "merge"
+    budget: Budget = Budget()
+    """What the whole run may use."""
+    gate: Gate = Gate()
+
+
+class PlanSource(Policy):
+    """The plan file as it is written."""
+
+    version: Literal[1]
+    target: str | None = None
+    checks: WrittenChecksOrNone | None = None
+    review: WrittenReview | None = None
+    assets: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Files and folders beside the plan that its tasks are given."""
+    defaults: TaskFields = TaskFields()
+    tasks: tuple[TaskEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A task, and the place in `tasks` of the entry it was written as."""
+
+    entry: TaskEntry
+    index: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A plan file while it is read: its lines, and the mistakes found so far."""
+
+    document: Located
+    source: PlanSource
+    wrong: list[Mistake]
+
+    def refuse(self, index: int, where: Sequence[str | int], sentence: str) -> None:
+        """At the line of the task's own words, or of the defaults where it has none of its own."""
+        own = not where or where[0] in self.source.tasks[index].model_fields_set
+        inherited = not own and where[0] in self.source.defaults.model_fields_set
+        place = ("defaults", *where) if inherited else ("tasks", index, *where)
+        self.wrong.append(Mistake(self.document.line(place), sentence))
+
+
+def fanned_out(reading: Reading, files: Callable[[], Sequence[str]]) -> list[Written]:
+    """Every task, entries with `for_each` fanned out."""
+    found: list[Written] = []
+    tree: Sequence[str] | None = None
+    for index, plain in enumerate(reading.source.tasks):
+        entry = merged(reading.source.defaults, plain)
+        line = reading.document.line(("tasks", index))
+        if entry.for_each is None:
+            if entry.group is not None:
+                reading.refuse(index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it")
+            found.append(Written(entry=entry, index=index, line=line))
+            continue
+        tree = files() if tree is None else tree
+        found.extend(Written(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
+        if len(found) > _MOST_TASKS:
+            reading.refuse(index, ("for_each",), f"the plan has more than {_MOST_TASKS:,} tasks; split it")
+            break
+    return found
+
+
+def _repeated(reading: Reading, entry: TaskEntry, index: int, tree: Sequence[str]) -> list[TaskEntry]:
+    try:
+        return for_each(entry, tree)
+    except CannotFanOut as error:
+        reading.refuse(index, error.where, f"task '{entry.id}' {error.sentence}")
+    except BadGlob as error:
+        reading.refuse(index, ("for_each", "files"), f"'for_each' of task '{entry.id}' has the {error}")
+    return []
+
+
+def check_ids(reading: Reading, written: Iterable[Written]) -> None:
+    """Ids become parts of refs and of file names, so they differ also where case does not count."""
+    first: dict[str, Written] = {}
+    for each in written:
+        _check_slug(reading, each.index, "id", each.entry.id)
+        before = first.setdefault(each.entry.id.lower(), each)
+        if before is not each:
+            same = before.entry.id == each.entry.id
+            like = "" if same else f" as '{before.entry.id}'; case does not tell ids apart"
+            sentence = f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
+            reading.refuse(each.index, ("id",), sentence)
+
+
+def check_policies(reading: Reading) -> None:
+    """Where they are written, each once: what the rules name, and their own examples."""
+    reading.wrong.extend(mistakes_in(reading.document, reading.source.defaults.policy, ("defaults", "policy")))
+    for index, entry in enumerate(reading.source.tasks):
+        reading.wrong.extend(mistakes_in(reading.document, entry.policy, ("tasks", index, "policy")))
+
+
+def check_hosts(reading: Reading, written: Iterable[Written]) -> None:
+    for each in written:
+        for at, host in enumerate(each.entry.network):
+            try:
+                read_rule(host)
+            except BadHost as bad:
+                reading.refuse(each.index, ("network", at), f"'network' of task '{each.entry.id}' has the {bad}")
+
+
+def check_groups(reading: Reading, written: Iterable[Written]) -> None:
+    lines = {each.entry.id: each.line for each in written}
+    for index, entry in enumerate(reading.source.tasks):
+        if (group := entry.group_name) is None:
+            continue
+        _check_slug(reading, index, "group" if entry.group else "id", group)
+        if group in lines:
+            sentence = f"the group '{group}' has the name of a task or group on line {lines[group]}; give it another"
+            reading.refuse(index, ("group",), sentence)
+        lines.setdefault(group, reading.document.line(("tasks", index)))
+
+
+def _check_slug(reading: Reading, index: int, key: str, text: str) -> None:
+    try:
+        slug(text)
+    except ValueError as error:
+        reading.refuse(index, (key,), f"the {key} of task '{text}' {error}")

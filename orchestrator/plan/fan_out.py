@@ -1,0 +1,299 @@
+"""
+Task entries as people write them in a plan, and how one entry with `for_each` becomes many.
+
+Everything here works on one entry alone. What entries mean to one another is checked in `orchestrator.plan.entries`
+(ids given twice, groups) and `orchestrator.plan.needs`.
+"""
+
+import hashlib
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from forgepool.orchestrator.plan.overlap import escape, parse
+from forgepool.workers.sandbox.order.environment import OWN_PREFIX
+from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
+from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.yaml.mistakes import Where
+from forgepool.workers.schema.yaml.scalars import Duration
+
+_TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
+_SHELL = re.compile(
+    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])\#[^\n]*|\{(?P<token>path|stem|dir|name)\}|.""",
+    re.DOTALL,
+)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_SLUG = 80
+
+
+def _env_name(text: str) -> str:
+    if not _ENV_NAME.fullmatch(text):
+        raise ValueError("is not the name of an environment variable; use letters, digits and '_', no digit first")
+    if text.startswith(OWN_PREFIX):
+        raise ValueError(f"is Forgepool's own; use a name that does not start with {OWN_PREFIX}")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class ModelsEntry(Message):
+    """A model for one phase alone."""
+
+    plan: Name | None = None
+    execute: Name | None = None
+
+
+def _known_profile(name: str | None) -> str | None:
+    # Profiles read shell commands, and bring the grammar along.
+    from forgepool.workers.context.profiles.registry import UnknownProfile, names
+
+    if name is not None and name not in names():
+        raise ValueError(str(UnknownProfile(name)))
+    return name
+
+
+class BuiltinEntry(Message):
+    """The built-in agent as it is written; every key may be left out."""
+
+    model: Name | None = None
+    models: ModelsEntry = ModelsEntry()
+    red_first: bool = False
+    hints: bool = True
+    skill: Name | None = None
+    context: Annotated[Name | None, AfterValidator(_known_profile)] = None
+
+
+class CliEntry(Message):
+    program: CliProgram
+    model: Name | None = None
+
+
+def _program_alone(written: object) -> object:
+    """`cli: claude` is short for `cli: {program: claude}`."""
+    return {"program": written} if isinstance(written, str) else written
+
+
+class AgentEntry(Message):
+    """Who does the work: one of these."""
+
+    builtin: BuiltinEntry | None = None
+    cli: Annotated[CliEntry | None, BeforeValidator(_program_alone)] = None
+    command: Name | None = None
+    scripted: Name | None = None
+    """A file with a scripted model's turns."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if sum(each is not None for each in (self.builtin, self.cli, self.command, self.scripted)) != 1:
+            raise ValueError("must have one of the keys 'builtin', 'cli', 'command' and 'scripted'")
+        return self
+
+
+class LimitsEntry(Limits):
+    """Limits as they are written; which of them were is in `model_fields_set`."""
+
+    wall_s: Duration = Limits().wall_s
+    idle_s: Duration = Limits().idle_s
+
+
+class ForEach(Message):
+    """Which files of the repository an entry is repeated for."""
+
+    files: str = Field(min_length=1)
+
+
+class TaskFields(Message):
+    """What a task may say, and the plan's `defaults` for all of them."""
+
+    title: str | None = Field(default=None, min_length=1)
+    description: str = ""
+    type: str = Field(default="code", min_length=1)
+    files: tuple[str, ...] | None = None
+    reads: tuple[str, ...] = ()
+    acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    agent: AgentEntry | None = None
+    priority: int = 0
+    attempts: int | None = Field(default=None, ge=1, le=10)
+    """None: one for a command, two for a model."""
+    unchanged: Literal["ok", "fail"] | None = None
+    """`ok`: an attempt that changes nothing has done the task. None: `ok` for a command, `fail` for a model."""
+    limits: LimitsEntry = LimitsEntry()
+    env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
+    policy: tuple[RuleEntry, ...] = ()
+    """Rules for what the task's agent may do. A task's own are added to the defaults'."""
+    unattended: Unattended = "deny"
+    network: tuple[str, ...] = ()
+    """Hosts its commands may reach."""
+    grants: tuple[str, ...] = ()
+    """Globs of protected paths and tests that it may change."""
+    waive: tuple[Name, ...] = ()
+    """Rules of the gate's scans that do not hold for it."""
+    review: Literal["none"] | None = None
+    disable_file_hints: bool = False
+    duration_s: Duration | None = None
+
+
+class TaskEntry(TaskFields):
+    """One item of the plan's `tasks`."""
+
+    id: str
+    needs: tuple[str, ...] = ()
+    for_each: ForEach | None = None
+    group: str | None = None
+
+    @property
+    def group_name(self) -> str | None:
+        """What other tasks call all the tasks of this `for_each` together; None where they cannot."""
+        if self.for_each is None:
+            return None
+        return self.group or (None if _TOKEN.search(self.id) else self.id)
+
+
+class CannotFanOut(Exception):
+    """An entry that cannot be repeated for its files: the place in the entry, and the rest of a sentence."""
+
+    def __init__(self, where: Where, sentence: str) -> None:
+        super().__init__(sentence)
+        self.where = where
+        self.sentence = sentence
+
+
+def merged(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
+    """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key, rules added."""
+    taken = {name: getattr(defaults, name) for name in defaults.model_fields_set if name not in entry.model_fields_set}
+    if defaults.env and entry.env:
+        taken["env"] = defaults.env | entry.env
+    if defaults.policy and entry.policy:
+        taken["policy"] = (*defaults.policy, *entry.policy)
+    if defaults.limits.model_fields_set and entry.limits.model_fields_set:
+        own = {name: getattr(entry.limits, name) for name in entry.limits.model_fields_set}
+        taken["limits"] = defaults.limits.model_copy(update=own)
+    return entry.model_copy(update=taken) if taken else entry
+
+
+def for_each(entry: TaskEntry, files: Sequence[str]) -> list[TaskEntry]:
+    """
+    The entry once for each file its glob matches, in the files' order, templates filled in.
+
+    Raises:
+        CannotFanOut: no file matches, two files give one id, or a name is not safe where a template stands.
+        BadGlob: the glob is not one.
+    """
+    assert entry.for_each is not None
+    pattern = parse(entry.for_each.files, below=False)
+    paths = [path for path in dict.fromkeys(files) if pattern.matches(path)]
+    if not paths:
+        raise CannotFanOut(
+            ("for_each", "files"),
+            f"is repeated for '{entry.for_each.files}', which matches no file of the repository",
+        )
+    for path in paths:
+        if not path.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in path):
+            raise CannotFanOut(("for_each", "files"), f"is repeated for '{path}', whose name is not UTF-8; exclude it")
+    slugs = dict(zip(paths, _slugs(paths), strict=True))
+    return _with_unique_ids(entry, paths, [_repeated(entry, path, slugs[path]) for path in paths])
+
+
+def _with_unique_ids(entry: TaskEntry, paths: Sequence[str], made: list[TaskEntry]) -> list[TaskEntry]:
+    first: dict[str, str] = {}
+    for path, task in zip(paths, made, strict=True):
+        if task.id in first:
+            raise CannotFanOut(
+                ("id",),
+                f"would be '{task.id}' for both '{first[task.id]}' and '{path}'; use {{path}} in its id",
+            )
+        first[task.id] = path
+    return made
+
+
+def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
+    pure = PurePosixPath(path)
+    values = {"path": path, "stem": pure.stem, "dir": str(pure.parent), "name": pure.name}
+    words = {name: _slug(value) for name, value in values.items()} | {"path": path_slug}
+    globs = {name: escape(value) for name, value in values.items()}
+
+    def commands(texts: Iterable[str], *where: str | int) -> tuple[str, ...]:
+        return tuple(_command(text, values, (*where, at)) for at, text in enumerate(texts))
+
+    taken: dict[str, object] = {
+        "id": _filled(entry.id, words) if _TOKEN.search(entry.id) else f"{entry.id}-{path_slug}",
+        "needs": tuple(_filled(need, words) for need in entry.needs),
+        "title": entry.title and " ".join(_filled(entry.title, values).split()),
+        "description": _filled(entry.description, values),
+        "files": entry.files and tuple(_filled(glob, globs) for glob in entry.files),
+        "reads": tuple(_filled(glob, globs) for glob in entry.reads),
+        "grants": tuple(_filled(glob, globs) for glob in entry.grants),
+        "acceptance": commands(entry.acceptance, "acceptance"),
+        "env": {name: _filled(value, values) for name, value in entry.env.items()},
+    }
+    if entry.agent and entry.agent.command:
+        command = _command(entry.agent.command, values, ("agent", "command"))
+        taken["agent"] = entry.agent.model_copy(update={"command": command})
+    return entry.model_copy(update=taken)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Only the four exact tokens are replaced: `${HOME}`, `{a,b}` and awk's braces stay as they are."""
+    return _TOKEN.sub(lambda token: values[token[1]], text) if "{" in text else text
+
+
+def _command(text: str, values: Mapping[str, str], where: Where) -> str:
+    """File names are hostile: each becomes one quoted word, no option, and never lies within other quotes."""
+    if not _TOKEN.search(text):
+        return text
+    safe = {name: _not_an_option(name, value) for name, value in values.items()}
+    quoted = {name: shlex.quote(value) for name, value in safe.items()}
+    used = set(_TOKEN.findall(text))
+    if any(quoted[name] != safe[name] for name in used) and not _stand_bare(text):
+        raise CannotFanOut(
+            where,
+            f"puts a template within quotes, a comment or a here-document, where the name '{values['path']}' "
+            "is not safe; write the template as a word of its own, it is quoted when it is filled in",
+        )
+    return _filled(text, quoted)
+
+
+def _not_an_option(name: str, value: str) -> str:
+    return f"./{value}" if name in ("path", "dir") and value.startswith("-") else value
+
+
+@lru_cache(maxsize=4096)
+def _stand_bare(command: str) -> bool:
+    """Whether every template stands where the shell reads a plain word, as far as that is certain."""
+    if "<<" in command or "$'" in command or "`" in command:
+        return False
+    bare = 0
+    for part in _SHELL.finditer(command):
+        text = part[0]
+        if text in ("'", '"') or (text[0] == '"' and "$" in text and re.search(r"\$[({]", text)):
+            return False
+        bare += part["token"] is not None
+    return bare == len(_TOKEN.findall(command))
+
+
+def _slugs(paths: Sequence[str]) -> list[str]:
+    """A name for each path: its own parts, and a digest where two would else be the same, also to a Mac."""
+    plain = [_slug(path) for path in paths]
+    count = Counter(each.lower() for each in plain)
+    return [
+        each if count[each.lower()] == 1 else f"{each}-{_digest(path)}" for each, path in zip(plain, paths, strict=True)
+    ]
+
+
+def _slug(text: str) -> str:
+    kept = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
+    kept = re.sub(r"\.\.+", ".", kept)
+    if len(kept) > _MOST_SLUG or not kept or kept.endswith(".lock"):
+        return f"{kept[: _MOST_SLUG - 9].strip('-.')}-{_digest(text)}".lstrip("-")
+    return kept
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -1,0 +1,239 @@
+"""
+The tasks of one plan as readiness sees them: what each needs, which locks it takes, how it ranks. Pure.
+
+What has happened so far is not in here; `readiness` is told it with every question. A graph is built once
+for a plan; which tasks conflict is found when first asked for.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+from typing import Literal
+
+from forgepool.orchestrator.plan.overlap import NOTHING, Globs, OverlapIndex
+
+Undeclared = Literal["optimistic", "exclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNeeds:
+    """What the scheduler must know of a task."""
+
+    id: str
+    needs: tuple[str, ...] = ()
+    writes: Globs | None = None
+    """None is undeclared, which is not the same as nothing."""
+    reads: Globs = NOTHING
+    priority: int = 0
+    duration_s: float | None = None
+    position: int = 0
+    """Its place in the plan."""
+
+
+class Graph:
+    """
+    Raises:
+        ValueError: two tasks share an id, one needs a task that is not there, or needs run in a circle.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskNeeds],
+        *,
+        learned: Mapping[str, float] | None = None,
+        undeclared: Undeclared = "optimistic",
+        reads_block: bool = True,
+    ) -> None:
+        self.tasks: Mapping[str, TaskNeeds] = {task.id: task for task in tasks}
+        self.everyone = frozenset(self.tasks)
+        self._needs = {task.id: frozenset(task.needs) for task in tasks}
+        self.after = _after(tasks)
+        """Who needs it, directly."""
+        self.duration_s = _durations(tasks, learned or {})
+        backwards = _dependents_first(self.tasks, self.after)
+        self._place = {task: at for at, task in enumerate(reversed(backwards))}
+        self._remaining_s = _remaining(backwards, self.after, self.duration_s)
+        self._bit = {task.id: 1 << at for at, task in enumerate(tasks)}
+        self._behind = _behind(backwards, self.after, self._bit)
+        self.order = tuple(sorted(self.tasks, key=self._standing))
+        """The order of starting: priority, longest remaining path, most dependents, place in the plan."""
+        self.rank: Mapping[str, int] = {task: at for at, task in enumerate(self.order)}
+        self.alone = frozenset(task.id for task in tasks if task.writes is None and undeclared == "exclusive")
+        """Tasks that run beside no other."""
+        self._reads_block = reads_block
+        self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
+        self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})
+        # Bounded: a task may hold many locks in its life. Room for all in flight, or each decision would look up anew.
+        self._locked_out = lru_cache(maxsize=max(1024, 4 * len(self.tasks)))(self._find_locked_out)
+
+    def remaining_path_s(self, task: str) -> float:
+        """Seconds of the longest way from the start of this task to the end of the plan."""
+        return self._remaining_s[task]
+
+    def dependents(self, task: str) -> int:
+        """How many tasks need it, directly or through others."""
+        return self._behind[task].bit_count()
+
+    def after_all(self, tasks: Iterable[str]) -> list[str]:
+        """What needs any of these, directly or through others; each behind all that it needs itself."""
+        found: set[str] = set()
+        waiting = list(tasks)
+        while waiting:
+            new = [one for one in self.after[waiting.pop()] if one not in found]
+            found.update(new)
+            waiting += new
+        return sorted(found, key=self._place.__getitem__)
+
+    def ordered(self, a: str, b: str) -> bool:
+        """Whether one of the two needs the other, directly or through others."""
+        return bool(self._behind[a] & self._bit[b] or self._behind[b] & self._bit[a])
+
+    def locked_out(self, task: str, lock: Globs | None) -> frozenset[str]:
+        """
+        The tasks that may not start while this one is in flight and holds this write lock; None is no lock.
+
+        Who may hold a lock need not be a task of this plan. A task may be in its own answer.
+        """
+        if task in self.alone:
+            return self.everyone
+        own = self.tasks.get(task)
+        return self._locked_out(lock or NOTHING, own.reads if own and self._reads_block else NOTHING)
+
+    def _find_locked_out(self, writes: Globs, reads: Globs) -> frozenset[str]:
+        by_reading = self._writers.meeting(reads) if reads else frozenset[str]()
+        return self._writers.meeting(writes) | self._readers.meeting(writes) | by_reading | self.alone
+
+    def stands_in_the_way(self, task: str, lock: Globs | None, wanted: Globs) -> bool:
+        """Whether a task in flight that holds this lock keeps others from writing these paths."""
+        if lock is not None and lock.meets(wanted):
+            return True
+        return self._reads_block and task in self.tasks and self.tasks[task].reads.meets(wanted)
+
+    def witness(self, task: str, other: str, lock: Globs | None, *, wanted: Globs = NOTHING) -> tuple[str, str] | None:
+        """
+        The globs, theirs and ours, for which this task may not start beside the other one and its lock.
+
+        `wanted` is what this task is to hold besides what it declares.
+        """
+        if task in self.alone or other in self.alone:
+            return "**", "**"
+        own, theirs = self.tasks[task], self.tasks.get(other)
+        writes = (own.writes or NOTHING) | wanted
+        pairs: list[tuple[Globs | None, Globs]] = [(lock, writes)]
+        if self._reads_block:
+            pairs += [(lock, own.reads), (theirs.reads if theirs else None, writes)]
+        found = (held.witness(wanted) for held, wanted in pairs if held and wanted)
+        return next((pair for pair in found if pair), None)
+
+    def needs_landed(self, task: str, landed: Set[str]) -> bool:
+        needs = self._needs[task]
+        return not needs or needs <= landed
+
+    def _standing(self, task: str) -> tuple[float, float, int, int]:
+        own = self.tasks[task]
+        return -own.priority, -self._remaining_s[task], -self.dependents(task), own.position
+
+
+def find_cycle(tasks: Iterable[TaskNeeds]) -> tuple[str, ...] | None:
+    """A circle of needs, as `(a, b, c)` where a needs b, b needs c, c needs a; None where there is none."""
+    needs = {task.id: task.needs for task in tasks}
+    finished: set[str] = set()
+    for start in needs:
+        path: dict[str, None] = {}
+        trail = [(start, iter(needs[start]))] if start not in finished else []
+        path.update(dict.fromkeys(name for name, _ in trail))
+        while trail:
+            name, rest = trail[-1]
+            need = next((need for need in rest if need in needs and need not in finished), None)
+            if need is None:
+                finished.add(name)
+                path.pop(trail.pop()[0])
+            elif need in path:
+                circle = list(path)
+                return tuple(circle[circle.index(need) :])
+            else:
+                path[need] = None
+                trail.append((need, iter(needs[need])))
+    return None
+
+
+def largest_together(graph: Graph) -> int:
+    """
+    How many tasks can be in flight together at most: none needs, and none conflicts with, another.
+
+    Exact, hence for small plans only: the time grows with 1.4 to the power of the number of tasks.
+    """
+    names = list(graph.tasks)
+    apart = [0] * len(names)
+    for at, name in enumerate(names):
+        locked_out = graph.locked_out(name, graph.tasks[name].writes)
+        for to, other in enumerate(names):
+            if to != at and (other in locked_out or graph.ordered(name, other)):
+                apart[at] |= 1 << to
+                apart[to] |= 1 << at
+    return _largest_free((1 << len(names)) - 1, apart)
+
+
+def _largest_free(left: int, apart: Sequence[int]) -> int:
+    inside = [at for at in range(len(apart)) if left >> at & 1]
+    at = max(inside, key=lambda one: (apart[one] & left).bit_count(), default=None)
+    if at is None or not apart[at] & left:
+        return len(inside)
+    without = left & ~(1 << at)
+    return max(_largest_free(without, apart), 1 + _largest_free(without & ~apart[at], apart))
+
+
+def _after(tasks: Sequence[TaskNeeds]) -> Mapping[str, tuple[str, ...]]:
+    after: dict[str, list[str]] = {task.id: [] for task in tasks}
+    if len(after) < len(tasks):
+        raise ValueError("two tasks have one id; give each its own")
+    for task in tasks:
+        for need in dict.fromkeys(task.needs):
+            if need not in after:
+                raise ValueError(f"task '{task.id}' needs '{need}', which is not among the tasks; name one that is")
+            after[need].append(task.id)
+    return {name: tuple(dependents) for name, dependents in after.items()}
+
+
+def _durations(tasks: Sequence[TaskNeeds], learned: Mapping[str, float]) -> Mapping[str, float]:
+    """As given, else as learned; what is not known at all counts as the median of what is, or else as 1 s."""
+    known = {task.id: learned.get(task.id) if task.duration_s is None else task.duration_s for task in tasks}
+    usual = median([seconds for seconds in known.values() if seconds is not None] or [1.0])
+    return {name: usual if seconds is None else seconds for name, seconds in known.items()}
+
+
+def _dependents_first(tasks: Mapping[str, TaskNeeds], after: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    left = {name: len(dependents) for name, dependents in after.items()}
+    found = [name for name, count in left.items() if not count]
+    for name in found:
+        for need in dict.fromkeys(tasks[name].needs):
+            left[need] -= 1
+            if not left[need]:
+                found.append(need)
+    if len(found) < len(tasks):
+        circle = find_cycle(tasks.values()) or ()
+        raise ValueError(f"needs run in a circle: {' -> '.join((*circle, *circle[:1]))}; take one of them out")
+    return tuple(found)
+
+
+def _remaining(
+    backwards: Sequence[str], after: Mapping[str, tuple[str, ...]], duration_s: Mapping[str, float]
+) -> Mapping[str, float]:
+    remaining: dict[str, float] = {}
+    for name in backwards:
+        remaining[name] = duration_s[name] + max((remaining[then] for then in after[name]), default=0.0)
+    return remaining
+
+
+def _behind(
+    backwards: Sequence[str], after: Mapping[str, tuple[str, ...]], bit: Mapping[str, int]
+) -> Mapping[str, int]:
+    """For each task the set of its transitive dependents, as the bits of a number."""
+    behind: dict[str, int] = {}
+    for name in backwards:
+        reached = 0
+        for then in after[name]:
+            reached |= behind[then] | bit[then]
+        behind[name] = reached
+    return behind

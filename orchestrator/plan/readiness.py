@@ -1,0 +1,268 @@
+"""
+Which tasks may start now, in which order; and why another may not. Pure: no clock, no queue, no journal.
+
+A task may start when all it needs has landed and nothing in flight stands in its way: its writes meet no
+write lock held, its reads meet none, and its writes meet no reads of a task in flight (the last two unless
+the plan says that reads do not block). In flight is from start until landed or abandoned. Among those the
+higher ranked goes first (`Graph.order`), and tasks started together never conflict with one another.
+
+Nobody waits for ever. A start *overtakes* a task that ranks higher, has all it needs, and conflicts with it.
+A task overtaken `PATIENCE` times reserves its locks: from then on no lower-ranked task that conflicts with it
+starts. So it waits for what was in flight, for higher-ranked tasks, of which a plan has finitely many, and
+for `PATIENCE` others at most. What is in flight has all it needs, so no reservation keeps it from ending.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from forgepool.orchestrator.plan.graph import Graph, TaskNeeds, Undeclared, find_cycle, largest_together
+from forgepool.orchestrator.plan.overlap import NOTHING, Globs
+
+__all__ = [
+    "PATIENCE",
+    "Graph",
+    "Locked",
+    "Preview",
+    "TaskNeeds",
+    "Undeclared",
+    "Waiting",
+    "count_overtaken",
+    "find_cycle",
+    "preview",
+    "ready",
+    "why_waiting",
+]
+
+Locked = Globs | None
+"""The write lock a task in flight holds: what it declared and what it took since; None is no lock yet."""
+
+PATIENCE = 8
+_MOST_EXACT = 30
+"""Plans of so few tasks have every set of tasks tried for the widest."""
+_NOT_OVERTAKEN: Mapping[str, int] = {}
+_NOTHING_WANTED: Mapping[str, Globs] = {}
+
+
+def ready(
+    graph: Graph,
+    *,
+    landed: Set[str],
+    in_flight: Mapping[str, Locked],
+    waiting: Collection[str],
+    slots: int,
+    overtaken: Mapping[str, int] = _NOT_OVERTAKEN,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
+) -> list[str]:
+    """
+    The tasks to start now, first things first, at most `slots` of them.
+
+    `wanted` is what tasks that wait are to hold besides what they declare, once they start.
+
+    `waiting` are the pending tasks; those whose needs have not landed may be left out, which is quicker.
+    `overtaken` is what `count_overtaken` has counted so far.
+    """
+    if slots <= 0:
+        return []
+    able = [graph.rank[task] for task in waiting if task not in in_flight and graph.needs_landed(task, landed)]
+    refused: set[str] = set()
+    for task, lock in in_flight.items():
+        refused |= _kept_out(graph, task, lock, wanted)
+    return _chosen(graph, sorted(able), refused, slots, overtaken, wanted)
+
+
+def _chosen(
+    graph: Graph,
+    ranks: Sequence[int],
+    refused: set[str],
+    slots: int,
+    overtaken: Mapping[str, int],
+    wanted: Mapping[str, Globs],
+) -> list[str]:
+    """From the top, whoever is not refused; each refuses those that conflict with it. `refused` is used up."""
+    passed: dict[str, int] = {}
+    started: list[str] = []
+    for rank in ranks:
+        if len(started) == slots:
+            break
+        task = graph.order[rank]
+        if task in refused:
+            passed[task] = overtaken.get(task, 0)
+            if passed[task] >= PATIENCE:
+                refused |= _shut_out_by(graph, task, wanted)
+            continue
+        started.append(task)
+        shut_out = _shut_out_by(graph, task, wanted)
+        refused |= shut_out
+        for held_up in passed.keys() & shut_out:
+            passed[held_up] += 1
+            if passed[held_up] == PATIENCE:
+                refused |= _shut_out_by(graph, held_up, wanted)
+    return started
+
+
+def _shut_out_by(graph: Graph, task: str, wanted: Mapping[str, Globs] = _NOTHING_WANTED) -> frozenset[str]:
+    """Who may not start beside a task, once that has."""
+    return _kept_out(graph, task, _to_hold(graph, task, wanted), wanted)
+
+
+def _to_hold(graph: Graph, task: str, wanted: Mapping[str, Globs]) -> Locked:
+    """What a task holds from its start."""
+    writes, more = graph.tasks[task].writes, wanted.get(task)
+    return writes if more is None else (writes or NOTHING) | more
+
+
+def _kept_out(graph: Graph, task: str, lock: Locked, wanted: Mapping[str, Globs]) -> frozenset[str]:
+    """Who may not start while this task is in flight, for what they declare or for what they want besides."""
+    declared = graph.locked_out(task, lock)
+    if not wanted:
+        return declared
+    return declared | {other for other, paths in wanted.items() if graph.stands_in_the_way(task, lock, paths)}
+
+
+def count_overtaken(
+    graph: Graph,
+    started: Sequence[str],
+    *,
+    landed: Set[str],
+    waiting: Collection[str],
+    before: Mapping[str, int] = _NOT_OVERTAKEN,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
+) -> dict[str, int]:
+    """
+    How often each waiting task has been overtaken, now that these have started; `ready` wants it next time.
+
+    `waiting` are the pending tasks, with what has started or without. `landed` is what it was at the start.
+    """
+    counts = {task: before[task] for task in before if task in waiting and task not in started}
+    for low in started:
+        for high in _shut_out_by(graph, low, wanted).intersection(waiting):
+            if graph.rank[high] < graph.rank[low] and high not in started and graph.needs_landed(high, landed):
+                counts[high] = counts.get(high, 0) + 1
+    return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a task waits for. With nothing of it all it starts at the next decision."""
+
+    needs: tuple[str, ...] = ()
+    """What has not landed, in the order given."""
+    failed: tuple[str, ...] = ()
+    """Those of them that never will."""
+    lock: tuple[str, str, str] | None = None
+    """A task in flight, the glob it holds, and ours that meets it; `**` is all, of a task that runs alone."""
+    reserved: tuple[str, str, str] | None = None
+    """The same of a higher-ranked task that has been overtaken too often."""
+    slot: bool = False
+    """Only a free slot is wanting."""
+
+
+def why_waiting(
+    graph: Graph,
+    task: str,
+    *,
+    landed: Set[str],
+    in_flight: Mapping[str, Locked],
+    failed: Set[str] = frozenset(),
+    overtaken: Mapping[str, int] = _NOT_OVERTAKEN,
+    slots: int = 0,
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
+) -> Waiting:
+    needs = tuple(need for need in graph.tasks[task].needs if need not in landed)
+    mine = wanted.get(task, NOTHING)
+    lock = _first_witness(graph, task, in_flight, mine)
+    impatient = {
+        high: _to_hold(graph, high, wanted)
+        for high, times in overtaken.items()
+        if times >= PATIENCE and graph.rank[high] < graph.rank[task] and high not in in_flight
+    }
+    reserved = None if needs or lock else _first_witness(graph, task, impatient, mine)
+    return Waiting(
+        needs=needs,
+        failed=tuple(need for need in needs if need in failed),
+        lock=lock,
+        reserved=reserved,
+        slot=not (needs or lock or reserved or slots),
+    )
+
+
+def _first_witness(graph: Graph, task: str, held: Mapping[str, Locked], wanted: Globs) -> tuple[str, str, str] | None:
+    for other, lock in held.items():
+        if other != task and (pair := graph.witness(task, other, lock, wanted=wanted)):
+            return other, *pair
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What `forgepool check` shows of a plan before it runs."""
+
+    order: tuple[str, ...]
+    critical_path: tuple[str, ...]
+    critical_path_s: float
+    width: int
+    """How many tasks can run together at most, as far as needs and locks go."""
+    width_is: Literal["exact", "simulated"]
+    """`simulated`: the widest of the waves; the plan is too large to try every set."""
+    waves: tuple[tuple[str, ...], ...]
+    """Tasks that start together if all take equally long and slots do not run out."""
+    after_waves: int
+    """How many tasks come after the waves listed."""
+    conflicts: tuple[tuple[str, str, str, str], ...]
+    """`(a, b, glob of a, glob of b)` of tasks that no need orders and that may not run together."""
+    more_conflicts: bool
+    alone: tuple[str, ...]
+    """Tasks that run beside no other; not repeated among the conflicts."""
+
+
+def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) -> Preview:
+    waves, after_waves = _waves(graph, most_waves)
+    conflicts = tuple(islice(_conflicts(graph), most_conflicts + 1))
+    exact = len(graph.order) <= _MOST_EXACT
+    path = _critical_path(graph)
+    return Preview(
+        order=graph.order,
+        critical_path=path,
+        critical_path_s=graph.remaining_path_s(path[0]) if path else 0.0,
+        width=largest_together(graph) if exact else max(map(len, waves), default=0),
+        width_is="exact" if exact else "simulated",
+        waves=waves,
+        after_waves=after_waves,
+        conflicts=conflicts[:most_conflicts],
+        more_conflicts=len(conflicts) > most_conflicts,
+        alone=tuple(task for task in graph.order if task in graph.alone),
+    )
+
+
+def _critical_path(graph: Graph) -> tuple[str, ...]:
+    path: list[str] = []
+    choice: Sequence[str] = tuple(graph.tasks)
+    while choice:
+        path.append(max(choice, key=graph.remaining_path_s))
+        choice = graph.after[path[-1]]
+    return tuple(path)
+
+
+def _waves(graph: Graph, most: int) -> tuple[tuple[tuple[str, ...], ...], int]:
+    landed: set[str] = set()
+    frontier = {task for task, own in graph.tasks.items() if not own.needs}
+    waves: list[tuple[str, ...]] = []
+    while frontier and len(waves) < most:
+        wave = ready(graph, landed=landed, in_flight={}, waiting=frontier, slots=len(frontier))
+        waves.append(tuple(wave))
+        landed.update(wave)
+        frontier.difference_update(wave)
+        frontier.update(then for task in wave for then in graph.after[task] if graph.needs_landed(then, landed))
+    return tuple(waves), len(graph.order) - len(landed)
+
+
+def _conflicts(graph: Graph) -> Iterator[tuple[str, str, str, str]]:
+    for task in graph.tasks.values():
+        beside = _shut_out_by(graph, task.id) - graph.alone if task.id not in graph.alone else ()
+        for other in sorted(beside, key=lambda name: graph.tasks[name].position):
+            if graph.tasks[other].position <= task.position or graph.ordered(task.id, other):
+                continue
+            if pair := graph.witness(other, task.id, task.writes):
+                yield task.id, other, *pair

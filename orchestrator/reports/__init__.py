@@ -1,0 +1,1 @@
+"""Text and JSON for people: status, events, costs, the report in the morning."""

@@ -1,0 +1,107 @@
+"""
+What models were used for a task or a run, how much of them, and what they cost: added up from the attempts. Pure.
+
+Each attempt counts with what it used itself, one that was lost with what the hub knows of it. What has no price is said
+to be so: unknown is not nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from forgepool.orchestrator.plan.budget import Ledger, Use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    models: tuple[str, ...] = ()
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, what came from the providers' caches."""
+    cost_usd: float | None = 0.0
+    """None where something of it is not known."""
+    priced_usd: float = 0.0
+    """The part of the cost that is known."""
+    unpriced_attempts: int = 0
+    unanswered_attempts: int = 0
+    """Under way, or lost without a word in the hub: what they used is not in here."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether anything was used that is worth a number."""
+        return bool(self.input_tokens or self.output_tokens) or self.cost_usd != 0.0
+
+    @property
+    def cached_share(self) -> float:
+        """0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+
+
+def bill(uses: Iterable[Use]) -> Bill:
+    counted = [use for use in uses if use.ended != "untaken" or use.spent is not None]
+    spent = [own for use in counted if (own := use.own) is not None]
+    costs = [one.cost_usd for one in spent]
+    priced = sum(cost for cost in costs if cost is not None)
+    unpriced = costs.count(None)
+    return Bill(
+        models=tuple(dict.fromkeys(model for use in counted for model in use.models)),
+        turns=sum(one.turns for one in spent),
+        input_tokens=sum(one.input_tokens for one in spent),
+        output_tokens=sum(one.output_tokens for one in spent),
+        cached_tokens=sum(one.cached_tokens for one in spent),
+        cost_usd=None if unpriced else priced,
+        priced_usd=priced,
+        unpriced_attempts=unpriced,
+        unanswered_attempts=sum(use.own is None for use in counted),
+    )
+
+
+def bill_words(of: Bill) -> str:
+    """
+    `claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`. The models alone where nothing was counted, as with
+    the scripted one; empty where no model was used.
+    """
+    if not of.counts:
+        return ", ".join(of.models)
+    cached = f" ({of.cached_share:.0%} cached)" if of.cached_tokens else ""
+    tokens = f"{of.input_tokens:,} tokens in{cached}, {of.output_tokens:,} out, {cost_words(of)}"
+    return f"{', '.join(of.models)}: {tokens}" if of.models else tokens
+
+
+def cost_words(of: Bill) -> str:
+    if of.cost_usd is not None:
+        return f"{usd_words(of.cost_usd)} USD"
+    return f"cost unknown (known part: {usd_words(of.priced_usd)} USD)" if of.priced_usd else "cost unknown"
+
+
+def usd_words(amount: float) -> str:
+    """Cents, and more digits of what is less than one: a small sum is not told as nothing."""
+    return f"{amount:.2f}" if amount >= 0.01 or amount <= 0 else f"{amount:.4f}"
+
+
+def budget_words(ledger: Ledger) -> Iterator[str]:
+    """How each kind of budget that is capped stands, and how much of it nobody is known to have used."""
+    if ledger.cap.usd is not None:
+        held = _held_words(_usd(ledger.under_way.usd), _usd(ledger.lost.usd))
+        yield f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD spent or reserved{held}"
+    if ledger.cap.tokens is not None:
+        held = _held_words(_tokens(ledger.under_way.tokens), _tokens(ledger.lost.tokens))
+        yield f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens spent or reserved{held}"
+
+
+def _held_words(under_way: str, lost: str) -> str:
+    said = []
+    if under_way:
+        said.append(f"{under_way} reserved for attempts under way")
+    if lost:
+        said.append(f"{lost} held for attempts that were lost or cancelled, whose use is not wholly known")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _usd(amount: float | None) -> str:
+    return f"{amount:.2f} USD" if amount and amount >= 0.005 else ""
+
+
+def _tokens(amount: int | None) -> str:
+    return f"{amount:,} tokens" if amount else ""

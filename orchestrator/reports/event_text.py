@@ -1,0 +1,402 @@
+"""Events as sentences for people: what `run` prints line by line, and `events` prints afterwards."""
+
+import re
+import time
+from collections.abc import Sequence
+
+from forgepool.orchestrator.decisions.evidence import counted, reviewer_words
+from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
+from forgepool.workers.schema.error_lines import error_lines
+
+
+def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
+    """What happened, in one line; None for what a person need not be told. `run` is for commands to type."""
+    match event:
+        case e.TaskParked(why="question"):
+            return f"{event.task}: asks: {event.question} ({answer_with(run, event.task)})"
+        case e.MessageLost():
+            return _lost(event, run)
+        case _:
+            return _of_run(event) or _of_waves(event) or _of_task(event)
+
+
+def held_words(level: Level | None) -> str:
+    """What holds commands on this machine; of others, each result tells it."""
+    return "" if level is None else f"; {LEVEL_WORDS[level]}"
+
+
+def _of_run(event: e.Event) -> str | None:
+    match event:
+        case e.RunStarted():
+            by = f", which {event.gate} keeps" if event.gate else ""
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{held_words(event.sandbox)}"
+        case e.RunResumed():
+            return f"the run resumes; the target is at {event.tip[:12]}{held_words(event.sandbox)}"
+        case e.RunPaused():
+            return f"the run stops here: {event.why}"
+        case e.RunEnded():
+            return f"the run has ended: {_outcomes(event)}"
+        case e.PlanRevised():
+            return f"the run goes by another plan now: {_revision(event)}"
+        case e.BudgetSet():
+            return f"the run's budget is {_budget(event)} now"
+        case (
+            e.GateHalted()
+            | e.GatePaused()
+            | e.GateResumed()
+            | e.GateFrozen()
+            | e.GateThawed()
+            | e.GateNoticed()
+            | e.TipMoved()
+        ):
+            return _of_gate(event)
+        case e.WorkersMissing():
+            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
+        case e.PartRestarted():
+            return f"{event.part} had died and was started again"
+        case _:
+            return None
+
+
+def _of_gate(
+    event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.GateNoticed | e.TipMoved,
+) -> str:
+    match event:
+        case e.GateFrozen():
+            return f"frozen: only hotfixes land before {event.clock}"
+        case e.GateThawed():
+            return "the freeze is over; changes land again"
+        case e.GateHalted():
+            return f"landing is paused: {event.why}"
+        case e.GatePaused():
+            why = f": {event.why}" if event.why else ""
+            return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"
+        case e.GateResumed():
+            return f"the queue goes on{f', by {event.by}' if event.by else ''}"
+        case e.GateNoticed():
+            return event.away or f"{event.gate} serves the target again"
+        case e.TipMoved():
+            lost = f"; it no longer contains {', '.join(event.lost[:5])}, which had landed" if event.lost else ""
+            return f"the target has moved to {event.tip[:12]}; waiting changes are tested on top of it{lost}"
+
+
+def _of_waves(event: e.Event) -> str | None:
+    match event:
+        case e.WaveSent(tasks=()):
+            return f"the target at {event.base[:12]} is checked before anything is built on it"
+        case e.WaveSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
+        case e.WaveAnswered(result=result) if result.verdict == "green":
+            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            return f"the whole target passes its checks ({names}){advice_words(result)}"
+        case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
+            return f"the target could not be checked: {result.detail}"
+        case e.WaveAnswered(result=result):
+            return result.detail or f"the target is {result.verdict}"
+        case e.WaveReviewSent():
+            landings = counted(len(event.tasks), "landing")
+            return f"review of {landings} as a whole requested, {event.base[:12]}..{event.tip[:12]}"
+        case e.WaveReviewAnswered():
+            return _reviewed_as_whole(event.result)
+        case e.WaveApproved():
+            return f"{event.by} approved everything landed up to {event.tip[:12]}"
+        case _:
+            return None
+
+
+def _reviewed_as_whole(result: Review) -> str:
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"the review of what has landed waits for a model's limit: {result.detail}"
+        case "infrastructure":
+            return f"no review of what has landed yet: {result.detail}"
+        case _:
+            why = result.detail or "; ".join(result.voids)
+            return f"what has landed must pass a review as a whole before the run ends: {why}"
+
+
+def answer_with(run: str, task: str) -> str:
+    """The command that answers a task's question."""
+    return f"answer with: forgepool answer {run} {task} TEXT"
+
+
+def clock(at: float, now: float) -> str:
+    """The time of day, with its date where that is not within the next hours."""
+    near = abs(at - now) < 12 * 3600
+    return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _budget(event: e.BudgetSet) -> str:
+    usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
+    tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
+    return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
+
+
+def _revision(event: e.PlanRevised) -> str:
+    parts = (
+        ("new", event.added),
+        ("changed and begun afresh", event.afresh),
+        ("no longer blocked", event.reopened),
+        ("taken out", event.removed),
+    )
+    return "; ".join(f"{what}: {listed(ids)}" for what, ids in parts if ids) or "every task keeps its outcome"
+
+
+def _outcomes(event: e.RunEnded) -> str:
+    unchanged = [f"{event.unchanged} without changes"] if event.unchanged else []
+    there = [f"{event.already_there} already there"] if event.already_there else []
+    return ", ".join([f"{event.landed} landed", *unchanged, *there, f"{event.not_landed} not"])
+
+
+_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
+_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
+
+
+def _lost(event: e.MessageLost, run: str) -> str:
+    """`lib: worker vm/711 died; retrying (attempt not counted)`."""
+    rest = event.message_id.removeprefix(f"{run}.")
+    if rest == event.message_id:
+        rest = rest.partition(".")[2]
+    found = _ON_A_TASK.fullmatch(rest)
+    if found is None:
+        subject, doing = "the target", f" while working on {rest}"
+    else:
+        subject = found["task"] + ("" if found["attempt"] == "1" else f" (attempt {found['attempt']})")
+        doing = f" {_WORK[found['work']]}" if found["work"] else ""
+    holder = event.why.removesuffix(" took it and is gone")
+    who = "a worker" if holder == "a worker" else f"worker {holder}"
+    why = event.why if holder == event.why else f"{who} died{doing}"
+    return f"{subject}: {why}; retrying (attempt not counted)"
+
+
+def _rebuilt(event: e.ContextRebuilt) -> str:
+    """`context rebuilt (ledger): 41,200 -> 12,300 tokens, 21% -> 6% of the window, 12 steps left out`"""
+    cost = "cost unknown" if event.cost_usd is None else f"{event.cost_usd:.4f} USD"
+    asked = f", {counted(event.calls, 'call')} to a model, {cost}" if event.calls else ""
+    if not event.changed:
+        return f"context stays as it is ({event.profile}): {event.why}{asked}"
+    before, after = event.before_tokens / event.window_tokens, event.after_tokens / event.window_tokens
+    shrunk = f"{event.before_tokens:,} -> {event.after_tokens:,} tokens, {before:.0%} -> {after:.0%} of the window"
+    gone = f", {counted(len(event.dropped), 'step')} left out" if event.dropped else ""
+    return f"context rebuilt ({event.profile}): {shrunk}{gone}{asked}"
+
+
+def _of_task(event: e.Event) -> str | None:
+    match event:
+        case e.OrderSent():
+            on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
+        case e.OrderAnswered():
+            return _answered(event)
+        case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
+            return _of_paths(event)
+        case e.CheckAnswered() | e.CarDissolved():
+            return _checked(event)
+        case e.EntrySubmitted() | e.EntryRefused() | e.EntryHeld() | e.EntryReclassed():
+            return _of_entry(event)
+        case e.ProfileChosen() | e.ContextRebuilt():
+            return _of_context(event)
+        case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
+            return _of_review(event)
+        case e.LandingAnswered():
+            return _landed(event)
+        case e.EntryGiven() | e.EntryRecalled() | e.EntryTold():
+            return _of_giving(event)
+        case _:
+            return _ended(event)
+
+
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
+    match event:
+        case e.ProfileChosen():
+            return f"{event.task}: context profile is now '{event.profile}'"
+        case e.ContextRebuilt():
+            return f"{event.task}: {_rebuilt(event)}"
+
+
+def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
+    match event:
+        case e.EntrySubmitted():
+            by = f", by {event.by}" if event.by else ""
+            again = f", revision {event.revision}" if event.revision > 1 else ""
+            return f"{event.task}: {event.commit[:12]} queued{again}{by}{_leave(event)}"
+        case e.EntryRefused():
+            return f"{event.name}: {event.commit[:12]} not accepted: {event.why}"
+        case e.EntryHeld():
+            by = f" by {event.by}" if event.by else ""
+            return f"{event.task}: {'held' if event.held else 'released'}{by}"
+        case e.EntryReclassed():
+            return f"{event.task}: priority is now {event.klass}"
+
+
+def _leave(event: e.EntrySubmitted) -> str:
+    if not event.granted_by:
+        return ""
+    grants = [f"allows it to change {', '.join(event.grants)}"] if event.grants else []
+    rules = [f"waives {', '.join(event.waive)}"] if event.waive else []
+    return f"; {event.granted_by} {' and '.join([*grants, *rules])}"
+
+
+def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
+    """What is returned is told with what follows from it."""
+    match event:
+        case e.EntryGiven():
+            return f"{event.task}: {event.commit[:12]} submitted to {event.gate}"
+        case e.EntryRecalled():
+            return f"{event.task}: withdrawn from the gate, unless it is landing already"
+        case e.EntryTold(answer=answer) if answer.word == "landed":
+            return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
+        case e.EntryTold(answer=answer) if answer.word == "wants_person":
+            say = f"forgepool approve {answer.gate} {answer.entry} --by NAME"
+            return f"{event.task}: waits for a person at {answer.gate}: {answer.why} ({say})"
+        case e.EntryTold(answer=answer) if answer.word == "in_line":
+            return f"{event.task}: queued again at {answer.gate}"
+        case _:
+            return None
+
+
+def _of_review(
+    event: e.ReviewSent | e.ReviewAnswered | e.TaskApproved | e.TaskRejected | e.CandidateRestored,
+) -> str | None:
+    match event:
+        case e.ReviewSent():
+            return f"{event.task}: review requested"
+        case e.ReviewAnswered():
+            return _reviewed(event)
+        case e.TaskApproved():
+            return f"{event.task}: {event.by} approved {event.commit[:12]}; it lands if its checks pass"
+        case e.TaskRejected():
+            return f"{event.task}: {'returned' if event.again else 'failed'}: {event.reason.summary}"
+        case e.CandidateRestored():
+            return f"{event.task}: its candidate is queued again"
+
+
+def _reviewed(event: e.ReviewAnswered) -> str | None:
+    """What is no verdict is told with what follows from it."""
+    result = event.result
+    match result.outcome:
+        case "passed" | "failed":
+            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.not_before is not None:
+            return f"{event.task}: its review waits for a model's limit: {result.detail}"
+        case "infrastructure":
+            return f"{event.task}: no review yet: {result.detail}"
+        case _:
+            return None
+
+
+def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
+    match event:
+        case e.PathsGranted():
+            return f"{event.task}: also holds {listed(event.paths)}, as it asked" if event.paths else None
+        case e.PathsQueued():
+            return (
+                f"{event.task}: is to have {listed(event.paths)}, which it asked for, when they are free: {event.why}"
+            )
+        case e.PathsRefused():
+            return f"{event.task}: may not change the paths it asked for: {event.why}"
+        case e.LockExtended():
+            return f"{event.task}: also holds {listed(event.paths)}, which it changed undeclared"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first five, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _ended(event: e.Event) -> str | None:
+    match event:
+        case e.TaskReturned():
+            free = "; retrying on the new tip (attempt not counted)" if event.free else ""
+            return f"{event.task}: returned: {event.reason.summary}{free}"
+        case e.TaskFailed():
+            return f"{event.task}: failed: {event.reason.summary}"
+        case e.TaskUnchanged():
+            return f"{event.task}: no changes ({event.why})"
+        case e.TaskAlreadyThere():
+            return f"{event.task}: already there, landed as {event.commit[:12]} by run {event.by_run}"
+        case e.TaskBlocked():
+            return f"{event.task}: blocked: it needs '{event.by}', which did not land"
+        case e.TaskParked():
+            return f"{event.task}: waits for a person: {event.question}"
+        case e.TaskCancelled():
+            return f"{event.task}: cancelled"
+        case e.TaskRetried():
+            return f"{event.task}: to be tried again" if event.afresh else f"{event.task}: may go on"
+        case e.TaskReplied():
+            return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}, and goes on"
+        case _:
+            return None
+
+
+def _answered(event: e.OrderAnswered) -> str | None:
+    result = event.result
+    if result.outcome == "candidate":
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'file')} changed"
+    if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
+        return f"{event.task}: waits: {result.detail}"
+    if result.outcome == "infrastructure" and result.not_before is not None:
+        return f"{event.task}: waits until {clock(result.not_before, result.finished_at)}: {result.detail}"
+    if result.outcome == "infrastructure":
+        return f"{event.task}: could not run: {result.detail} (attempt not counted)"
+    return None
+
+
+def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
+    """What is red by itself is told with what follows from it."""
+    if isinstance(event, e.CarDissolved):
+        # Without a trial nothing was red: somebody in it is held, or frozen.
+        return f"{together(event.car)}: failed together; testing them in parts" if event.message_id else None
+    result, car = event.result, event.car or (event.task,)
+    behind = f", behind {together(event.ahead)}" if event.ahead else ""
+    match result.verdict:
+        case "green":
+            flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
+            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
+        case "infrastructure":
+            return f"{together(car)}: checks could not run: {result.detail}"
+        case "base_red":
+            return f"{together(car)}: {result.detail}"
+        case "red" | "findings" | "conflict" if behind or len(car) > 1:
+            return f"{together(car)}: did not pass{behind}: {result.detail}"
+        case _:
+            return None
+
+
+def advice_words(result: CheckResult) -> str:
+    """What checks without a vote have against it, to be put behind a sentence; nothing where they are green."""
+    return "".join(f"; {one.words}" for one in result.advice if not one.green)
+
+
+def _landed(event: e.LandingAnswered) -> str:
+    result, who = event.result, together(event.entries or (event.task,))
+    if result.outcome == "landed":
+        return f"{who}: landed as {(result.commit or '')[:12]}"
+    return f"{who}: not landed yet, {result.detail}"
+
+
+def together(tasks: tuple[str, ...]) -> str:
+    """`a, b and c`."""
+    return tasks[0] if len(tasks) == 1 else f"{', '.join(tasks[:-1])} and {tasks[-1]}"
+
+
+def telling_lines(recorded: Recorded) -> tuple[str, ...]:
+    """Return the first error lines of a failing check, or the first finding of a scan; none for any other event."""
+    event = recorded.event
+    if isinstance(event, e.WaveAnswered | e.CheckAnswered) and event.result.verdict == "base_red":
+        return tuple(where_to_look(event.result))
+    if not isinstance(event, e.TaskReturned | e.TaskFailed):
+        return ()
+    if event.reason.kind == "findings" and event.reason.findings:
+        return event.reason.findings[:1]
+    return error_lines(event.reason.log_tail)

@@ -1,0 +1,311 @@
+"""Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from forgepool.orchestrator.decisions.orders.retries import finding_words
+from forgepool.orchestrator.reports.event_text import advice_words, clock
+from forgepool.orchestrator.state.branch_names import branch_of, with_branches
+from forgepool.orchestrator.state.pending import is_pausing
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.train import decorated
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import named_partner
+from forgepool.supervisor.train.coupling import in_order
+from forgepool.supervisor.train.model import Policy
+from forgepool.supervisor.train.surprise import admission
+from forgepool.workers.schema.error_lines import error_lines
+
+_ENOUGH = 8
+"""Submissions within an hour, below which nothing is said of how many there are."""
+
+_MOST_SHOWN = 5
+"""Paths in a command that is proposed."""
+_MOST_NOTES = 20
+
+Places = Mapping[str, int]
+"""By entry, its place in line, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryStanding:
+    """One line of `queue status`."""
+
+    entry: str
+    state: str
+    """`waits`, `tested`, `green`, `in review`, `wants a person`, `landing`, `landed`, `returned`, `withdrawn`."""
+    place: int | None
+    """In line, from 1; None for one that stands in none."""
+    revision: int
+    commit: str
+    by: str
+    klass: str
+    since: float
+    """Unix seconds at which it came to stand so."""
+    code: str
+    """What it waits for or ended by, as a word for programs."""
+    blocked_by: str
+    """The entry, check or trial that it waits for or was held by; empty where there is none."""
+    landed_as: str
+    why: str
+    """One sentence."""
+    next: str
+    """What a person can do, as a command; empty where nothing is to be done."""
+
+
+def standings(state: State, now: float, *, in_line: int | None = None, ended: int | None = None) -> list[EntryStanding]:
+    """Return entries in line, in its order, then ended ones, the latest first; of each no more than so many."""
+    places = _places(state)
+    line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
+    others = [one for one in state.tasks.values() if one.id not in places and one.id in state.submitted]
+    others.sort(key=lambda task: -task.since)
+    return [standing_of(state, task, now, places) for task in (*line[:in_line], *others[:ended])]
+
+
+def standing_of(state: State, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
+    """`places` are of this state; found out where they are not given."""
+    entry = state.submitted[task.id]
+    places = _places(state) if places is None else places
+    word, code, by, why, todo = _stand(state, task, now, places)
+    return EntryStanding(
+        entry=branch_of(state, task.id),
+        state=word,
+        place=places.get(task.id),
+        revision=entry.revision,
+        commit=entry.commit,
+        by=entry.by,
+        klass=entry.klass,
+        since=task.since,
+        code=code,
+        blocked_by=with_branches(state, by),
+        landed_as=task.commit,
+        why=with_branches(state, why),
+        next=with_branches(state, todo),
+    )
+
+
+def overload(state: State, now: float, slots: int) -> str | None:
+    """One sentence where more is submitted than the line can bear, by the last hour; None where it can."""
+    lately = [one for one in state.submitted if now - state.tasks[one].first_started < 3600]
+    checked = [task.verdict.seconds for task in state.tasks.values() if task.verdict is not None]
+    outcomes = state.train.outcomes
+    if len(lately) < _ENOUGH or not checked:
+        return None
+    minutes = sum(checked) / len(checked) / 60
+    return admission(len(lately), minutes, sum(outcomes) / max(1, len(outcomes)), slots)
+
+
+def explained(state: State, task: TaskState, now: float) -> str:
+    """
+    One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the first errors of
+    its log, the command that shows it again, and what can be done.
+    """
+    entry, stand = state.submitted[task.id], standing_of(state, task, now)
+    place = f", at place {stand.place} of {len(state.train.line.entries)}" if stand.place else ""
+    revision = f", revision {entry.revision}" if entry.revision > 1 else ""
+    said = [
+        f"'{task.id}'{revision} ({entry.commit[:12]}{f', by {entry.by}' if entry.by else ''}, {entry.klass}) "
+        f"{_verb(stand.state)} {clock(task.since, now)}{place}: {stand.why}."
+    ]
+    reason = task.reasons[-1] if task.reasons and task.reasons[-1].attempt == task.attempt else None
+    if reason is not None and reason.tests:
+        said.append(f"Red: {', '.join(reason.tests[:5])}.")
+    if reason is not None and reason.conflicting_entry and reason.kind != "conflict":
+        said.append(f"It is green alone and red together with {named_partner(reason.conflicting_entry)}, which landed.")
+    advice = task.verdict.advice if task.verdict is not None else ()
+    said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
+    if (later := refusal(state, task.id)) is not None:
+        said.append(later)
+    errors = [f"  | {line}" for line in error_lines(reason.log_tail)] if reason is not None else []
+    again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
+    todo = [f"next: {stand.next}"] if stand.next else []
+    return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *reported(task)]))
+
+
+def reported(task: TaskState) -> list[str]:
+    """What scans found of its change that holds nothing up, as one block of lines."""
+    notes = [one for one in findings_of(task) if one.weight == "note"]
+    more = [f"  and {len(notes) - _MOST_NOTES} more, which --json has"] if len(notes) > _MOST_NOTES else []
+    lines = [f"  {finding_words(one)}" for one in notes[:_MOST_NOTES]]
+    return ["scans report, and hold nothing up:", *lines, *more] if notes else []
+
+
+def findings_of(task: TaskState) -> list[ScanFinding]:
+    """Of its own change; nothing of other branches that were tested with it."""
+    return [one for one in (task.verdict.findings if task.verdict else ()) if one.is_of(task.id)]
+
+
+def refusal(state: State, name: str) -> str | None:
+    """Why what was submitted under the name last was not taken in; None where it was."""
+    event = state.refused.get(name)
+    if event is None:
+        return None
+    said = f"What was submitted last as '{name}' ({event.commit[:12]}) is not in the queue: {event.why}."
+    return with_branches(state, said)
+
+
+def _verb(word: str) -> str:
+    match word:
+        case "waits":
+            return "waits since"
+        case "landed":
+            return "landed at"
+        case "returned" | "withdrawn":
+            return f"was {word} at"
+        case "wants a person":
+            return "wants a person since"
+        case _:
+            return f"is {word} since"
+
+
+def _places(state: State) -> dict[str, int]:
+    classes: dict[str, dict[str, object]] = {
+        one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
+    }
+    line = decorated(state.train.line, classes)
+    return {one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=Policy(), surprise=0.0)), start=1)}
+
+
+Stand = tuple[str, str, str, str, str]
+
+
+def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
+    match task.phase:
+        case "landed":
+            return _landed(state, task)
+        case "landing":
+            return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
+        case "reviewing" | "reviewed":
+            # A person's word takes the place of a reviewer's, and where nobody is asked it is waited for.
+            todo = f"forgepool approve {state.run} {task.id} --by NAME" if task.review.message is None else ""
+            why = task.detail or "its checks are green, and it needs a review or an approval"
+            return "in review", "review", "", why, todo
+        case "needs_human":
+            run = f"{state.run} {task.id}"
+            todo = f"forgepool approve {run} --by NAME, or forgepool reject {run} REASON --by NAME"
+            return "wants a person", task.parked_for or "trouble", "", task.question or task.detail, todo
+        case "failed" | "blocked":
+            return _returned(state, task)
+        case "cancelled":
+            return "withdrawn", "withdrawn", "", "it was withdrawn", _again(task)
+        case _:
+            return _in_line(state, task, now, places)
+
+
+def _landed(state: State, task: TaskState) -> Stand:
+    if task.id in state.lost:
+        why = f"it landed as {task.commit[:12]}, which {state.target} no longer contains"
+        return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
+    against = advice_words(task.verdict) if task.verdict is not None else ""
+    return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
+
+
+def _returned(state: State, task: TaskState) -> Stand:
+    reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
+    kind = reason.kind if reason is not None else "need"
+    by = (reason.conflicting_entry or "") if reason is not None else ""
+    mend = f"merge {state.target} into the branch" if kind == "conflict" else "push a better commit"
+    todo = _again(task, mend) + (_leave_for(task) if kind == "findings" else "")
+    return "returned", kind, by, reason.summary if reason is not None else task.detail, todo
+
+
+def _again(task: TaskState, mend: str = "push a better commit") -> str:
+    return f"{mend}, then: forgepool queue submit BRANCH --name {task.id}"
+
+
+def _leave_for(task: TaskState) -> str:
+    """What lets it in as it is. Secrets are nothing that anybody lets in."""
+    from forgepool.supervisor.scans.scanning import leave_for
+
+    held = [one for one in findings_of(task) if one.weight != "note"]
+    paths, rules = leave_for(held)
+    globs = any(character in path for path in paths for character in "*?[]{}")
+    if not held or globs or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+        return ""
+    words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
+    return f"; or, where it is meant so: forgepool queue grant {task.id} {' '.join(words)}"
+
+
+def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:
+    shut = _shut(state)
+    if shut is not None:
+        return "waits", "gate", "", shut, "forgepool queue resume"
+    if (words := state.train.refused.get(task.id)) is not None:
+        return "waits", "refused", "", f"{words}; it waits for a person to retry it", f"forgepool queue retry {task.id}"
+    if task.id in state.held:
+        return "waits", "held", "", "a person holds it", f"forgepool queue release {task.id}"
+    if is_pausing(task.not_before, now):
+        again = clock(task.not_before, now)
+        return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}", ""
+    needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
+    if needs:
+        return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
+    return _frozen(state, task, now, _tried(state, task, places))
+
+
+def _frozen(state: State, task: TaskState, now: float, tried: Stand) -> Stand:
+    """Its checks run in a freeze, too."""
+    until = state.rules.frozen_until(now)
+    if until is None or state.submitted[task.id].klass == "hotfix":
+        return tried
+    why = f"nothing but hotfixes lands in {state.target} before {state.rules.clock(until)}"
+    if tried[1] == "trial":
+        return (*tried[:3], f"{tried[3]}; {why}", "")
+    state_word = "green" if state.train.line.entries[task.id].vetted else "waits"
+    return state_word, "frozen", "", f"{why}{'; by itself it was green' if state_word == 'green' else ''}", ""
+
+
+def frozen_words(state: State, now: float) -> str | None:
+    """One sentence; None where nothing is frozen."""
+    until = state.rules.frozen_until(now)
+    return None if until is None else f"nothing but hotfixes lands before {state.rules.clock(until)}"
+
+
+def _shut(state: State) -> str | None:
+    if state.paused:
+        return f"the queue is paused: {state.paused}"
+    return f"the queue is paused: {state.halted}" if state.halted else None
+
+
+def place_words(state: State, task: TaskState) -> str:
+    """Of one that stands in the train of a gate or of a run: what it waits for there, in a few words."""
+    return _tried(state, task, _places(state))[3]
+
+
+def _tried(state: State, task: TaskState, places: Places) -> Stand:
+    trials = [one for one in state.train.line.trials.values() if task.id in one.car]
+    running = next((one for one in trials if one.state == "running"), None)
+    if running is not None:
+        others = [one for one in running.car if one != task.id]
+        beside = f" together with {_listed(others)}" if others else ""
+        behind = f", behind {_listed(running.ahead)}" if running.ahead else ""
+        holder = state.train.out[running.id].holder
+        where = f" on {holder}" if holder else ", when a worker takes them"
+        return "tested", "trial", running.id, f"its checks run{beside}{behind}{where}", ""
+    green = next((one for one in trials if one.state == "green"), None)
+    if green is not None and green.ahead:
+        why = f"it is green behind {_listed(green.ahead)}, and lands with or after {_it(green.ahead)}"
+        return "green", "predecessor", green.ahead[-1], why, ""
+    doubted = next((one for one in trials if one.state == "red" and one.ahead), None)
+    if doubted is not None:
+        why = f"it was red behind {_listed(doubted.ahead)}, which may be {_its(doubted.ahead)} doing; it is tried again"
+        return "waits", "doubted", doubted.ahead[-1], why, ""
+    before = places.get(task.id, 1) - 1
+    one, many = ("branch", "branches") if task.id in state.submitted else ("task", "tasks")
+    why = f"one {one} is ahead of it" if before == 1 else f"{before} {many} are ahead of it" if before else ""
+    return "waits", "line", "", why or "it is next", ""
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    shown = [f"'{one}'" for one in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _it(names: tuple[str, ...]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def _its(names: tuple[str, ...]) -> str:
+    return "its" if len(names) == 1 else "their"

@@ -1,0 +1,212 @@
+"""The report of a run in plain text: derived from the journal alone."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from forgepool.orchestrator.decisions.evidence import author_in, author_words, counted, finding_lines, reviewer_words
+from forgepool.orchestrator.decisions.orders.retries import finding_words
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
+from forgepool.orchestrator.reports.event_text import answer_with
+from forgepool.orchestrator.reports.flakes import flake_lines
+from forgepool.orchestrator.reports.post_merge_report import reviewed_as_whole, unpassed
+from forgepool.orchestrator.reports.task_logs import task_logs
+from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
+from forgepool.workers.schema.error_lines import error_lines
+
+
+def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """What landed and by which proof, what did not and why, who did what where."""
+    landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
+    idle = state.in_phase("no_changes", "already_there")
+    others = [task for task in state.tasks.values() if task.phase not in DONE]
+    yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
+    yield ""
+    yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    yield from unpassed(kept.course, state)
+    if landed:
+        yield from ("", "## Landed, in this order", "")
+        for task in landed:
+            yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
+            yield from _looked_at(kept.course, state, task)
+            yield from _used(task)
+    if idle:
+        yield from ("", "## Nothing to do", "")
+        for task in idle:
+            yield f"- {task.id}: {_why_idle(task)}{_history(task)}"
+            yield from _used(task)
+    if others:
+        yield from ("", "## Not landed", "")
+        for task in others:
+            yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
+            if task.question:
+                yield f"  - it asks a person; {answer_with(state.run, task.id)}"
+            yield from _reasons(task)
+            yield from _logs(kept, recorded, task)
+            yield from _looked_at(kept.course, state, task)
+            yield from _used(task)
+    yield from _target(kept.course, recorded)
+    yield from flake_lines(recorded)
+    yield from _bill(kept, state)
+    yield from ("", "## Hosts", "")
+    yield from _hosts(recorded)
+
+
+def _why_idle(task: TaskState) -> str:
+    if task.phase == "already_there":
+        return f"already there, {task.detail} as {task.commit[:12]}"
+    return f"no changes ({task.detail})"
+
+
+def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
+    """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
+    if task.result is not None:
+        yield f"  - by {author_words(author_in(course, state, task))}"
+    for one in task.verdict.advice if task.verdict else ():
+        yield f"  - check {one.words}"
+    if task.told is not None and task.phase == "landed":
+        yield f"  - landed by {task.told.gate}, as its entry {task.told.entry}{_because(task.told.why)}"
+        yield from (f"    - {one}" for one in task.told.proofs)
+    for found in task.verdict.findings if task.verdict else ():
+        yield f"  - scan, {found.weight}: {finding_words(found)}"
+    answer, person = task.review.answer, task.review.person
+    if answer is not None and answer.outcome in ("passed", "failed"):
+        yield f"  - review: {answer.outcome} by {reviewer_words(answer)}"
+    elif answer is not None:
+        yield f"  - review: {answer.outcome}, {answer.detail or '; '.join(answer.voids)}"
+    for line in finding_lines(answer, course.review_policy.threshold) if answer else ():
+        yield f"    - {line}"
+    if person is not None:
+        yield f"  - approved by {person.by}, for {person.commit[:12]}"
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _target(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """What is known of the target itself: tests that were red before us, and what it is as a whole."""
+    checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
+    red = dict.fromkeys(test for result in checked for test in result.red_base)
+    waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
+    as_a_whole = list(reviewed_as_whole(course, recorded))
+    if not red and not waves and not as_a_whole:
+        return
+    yield from ("", "## The target", "")
+    if red:
+        yield f"- {counted(len(red), 'failure')} on it before, and not counted: {', '.join(list(red)[:20])}"
+    for wave in waves:
+        answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
+        result = next((one for one in answers if one.request_id == wave.message_id), None)
+        said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
+        since = f"after {counted(len(wave.tasks), 'landing')} since {wave.since[:12]}"
+        yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
+        yield from (f"  - {line}" for line in (where_to_look(result) if result is not None else ()))
+    yield from as_a_whole
+
+
+def _used(task: TaskState) -> Iterator[str]:
+    said = bill_words(bill((*task.uses.values(), *task.review.uses.values())))
+    if said:
+        yield f"  - {said}"
+    by_reviews = bill(task.review.uses.values())
+    if by_reviews.counts:
+        yield f"    - of that, by reviews: {bill_words(by_reviews)}"
+
+
+def _bill(kept: KeptRun, state: State) -> Iterator[str]:
+    """What the run used in all, and how its budget stands; nothing where neither says anything."""
+    whole = bill(state.uses())
+    budget = list(budget_words(kept.course.ledger(state)))
+    said = bill_words(whole)
+    if said or budget:
+        yield from ("", "## Models", "")
+    if said:
+        yield f"- in all: {said}"
+    of_waves = bill(state.wave_review.review.uses.values())
+    if of_waves.counts:
+        yield f"  - of that, by reviews of what has landed as a whole: {bill_words(of_waves)}"
+    if whole.unpriced_attempts:
+        known = f"{counted(whole.unpriced_attempts, 'attempt')} by models without a known price"
+        yield f"- {known}: each counts against a budget in USD with all that was reserved for it"
+    for one in budget:
+        yield f"- budget: {one}"
+
+
+def _span(recorded: Sequence[Recorded]) -> str:
+    return f"{recorded[-1].at - recorded[0].at:.1f} s from first to last event" if recorded else "not begun"
+
+
+def _proof(task: TaskState) -> str:
+    if not task.certificates and task.told is not None:
+        return f"let in by {task.told.gate}"
+    if not task.certificates:
+        return "no checks were asked for (`checks: none`)"
+    tree = task.certificates[0].tree[:12]
+    checks = ", ".join(f"{one.check} {one.seconds:.1f} s on {one.host}" for one in task.certificates)
+    return f"green on tree {tree} ({checks})"
+
+
+def _history(task: TaskState) -> str:
+    if task.attempt <= 1:
+        return ""
+    earlier = "; ".join(f"attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
+    return f", attempt {task.attempt}" + (f" ({earlier})" if earlier else "")
+
+
+def _reasons(task: TaskState) -> Iterator[str]:
+    for reason in task.reasons:
+        yield f"  - attempt {reason.attempt}: {reason.summary}"
+        for found in reason.findings:
+            yield f"    - {found}"
+        if reason.tests:
+            yield f"    red: {', '.join(reason.tests[:10])}"
+        if reason.reproduce:
+            yield f"    see it again: {reason.reproduce}"
+        for line in error_lines(reason.log_tail, 6):
+            yield f"    | {line}"
+
+
+def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Iterator[str]:
+    """The folder of its newest logs, and how to read all of them."""
+    found = task_logs(kept.folder, recorded, task.id)
+    if found:
+        last = found[-1]
+        place = str(last.path.parent) if last.here else f"{last.path} on {last.host}"
+        yield f"  - logs: {place} (all of them: forgepool logs {kept.options.run} {task.id})"
+
+
+def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
+    did: dict[str, Counter[str]] = defaultdict(Counter)
+    held: dict[str, set[Level]] = defaultdict(set)
+    lost = 0
+    for one in recorded:
+        match one.event:
+            case e.OrderAnswered(result=result):
+                did[result.host]["order"] += 1
+                held[result.host] |= {result.sandbox} if result.sandbox else set()
+            case e.CheckAnswered(result=result):
+                did[result.host]["check run"] += 1
+                held[result.host] |= {result.sandbox} if result.sandbox else set()
+            case e.WaveAnswered(result=result):
+                did[result.host]["check run"] += 1
+            case e.ReviewAnswered(result=result) | e.WaveReviewAnswered(result=result):
+                did[result.host]["review"] += 1
+            case e.LandingAnswered(result=result):
+                did[result.host]["landing"] += 1
+            case e.MessageLost():
+                lost += 1
+            case _:
+                pass
+    for host in sorted(set(did) - {""}):
+        nouns = ("order", "check run", *(("review",) if did[host]["review"] else ()), "landing")
+        work = ", ".join(counted(did[host][noun], noun) for noun in nouns)
+        yield f"- {host}: {work}" + "".join(f"; {LEVEL_WORDS[level]}" for level in sorted(held[host]))
+    if lost:
+        yield f"- lost with their workers and done again: {counted(lost, 'message')}"

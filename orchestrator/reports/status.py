@@ -1,0 +1,299 @@
+"""How a run stands, for people and for programs: derived from its state, never kept."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from forgepool.orchestrator.decisions.evidence import author_in, author_words, counted, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.orders.locks import waits_for
+from forgepool.orchestrator.decisions.orders.start_orders import held_by_base, short_of_budget
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.delegable import gate_words
+from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
+from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
+from forgepool.orchestrator.decisions.train.target_check import base_words
+from forgepool.orchestrator.plan.budget import Ledger
+from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
+from forgepool.orchestrator.reports.costs import Bill, bill
+from forgepool.orchestrator.reports.event_text import answer_with, clock
+from forgepool.orchestrator.reports.queue_status import place_words
+from forgepool.orchestrator.state.review import ReviewState
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import TERMINAL, TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStanding:
+    """One line of `status`."""
+
+    task: str
+    phase: str
+    attempts: int
+    commit: str | None
+    seconds: float | None
+    """From its first start to its end, or to now."""
+    host: str
+    detail: str
+    question: str
+    """What an agent asks a person; empty where none does."""
+    wanted: str
+    """What a person is wanted for: `trouble`, `question`, `budget`, `review`; empty where none is."""
+    author: str
+    """Who made its candidate: agent, models, families."""
+    review: "ReviewStanding | None"
+    """None where nobody has looked at its candidate, and nobody is to."""
+    flaky: tuple[str, ...]
+    """Checks that were red, then green on the tree that was to land, with the tests where these are known."""
+    red_base: tuple[str, ...]
+    """Tests that fail on the target itself."""
+    used: Bill
+    """Reviews included."""
+    used_by_reviews: Bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStanding:
+    """Who has looked at a candidate, and what came of it."""
+
+    outcome: str
+    """As the reviewer answered; `approved` by a person; empty as long as nobody has answered."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    person: str = ""
+    read: int = 0
+    changed: int = 0
+    """Files; of these `read` were read."""
+    held: tuple[str, ...] = ()
+    """Findings that are held against the candidate."""
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeStanding:
+    """Who has looked at what has landed as a whole."""
+
+    review: ReviewStanding
+    since: str
+    """Of the difference that the last review was about, or is to be about; nothing as long as there was none."""
+    tip: str
+    tasks: tuple[str, ...]
+    """Those that have landed, and that nobody has passed as a whole."""
+    detail: str
+    used: Bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    run: str
+    target: str
+    tip: str
+    outcome: str
+    """
+    `running`, `paused`, `landed` (all of it), `done` (all of it, and some of it had no changes or was there already) or
+    `incomplete`.
+    """
+    shut: str
+    """Why nothing is let in; empty where the gate is open."""
+    tasks: tuple[TaskStanding, ...]
+    whole: WholeStanding | None
+    """None where the plan has nothing reviewed as a whole."""
+    used: Bill
+    budget: Ledger
+    """The cap, and what counts against it: spent, and reserved by orders under way or lost."""
+
+    def as_json(self) -> dict[str, object]:
+        """Budgets become plain values."""
+        ledger = {"cap": self.budget.cap.model_dump(), "usd": self.budget.usd, "tokens": self.budget.tokens}
+        return {**asdict(self), "budget": ledger}
+
+
+def standing(course: Course, state: State, *, now: float, live: bool) -> Standing:
+    waits = Waits(course, state)
+    return Standing(
+        run=state.run,
+        target=state.target,
+        tip=state.tip,
+        outcome=_outcome(state, live=live),
+        shut=state.halted,
+        tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
+        whole=_whole(course, state),
+        used=bill(state.uses()),
+        budget=course.ledger(state),
+    )
+
+
+def _whole(course: Course, state: State) -> WholeStanding | None:
+    if course.integration_review == "never":
+        return None
+    own = state.wave_review
+    return WholeStanding(
+        review=_review_standing(course, own.review),
+        since=own.review.base or own.since,
+        tip=own.tip,
+        tasks=unseen(state),
+        detail=own.review.detail or (own.review.answer.detail if own.review.answer else ""),
+        used=bill(own.review.uses.values()),
+    )
+
+
+def _outcome(state: State, *, live: bool) -> str:
+    if not state.finished:
+        return "running" if live else "paused"
+    if len(state.done()) < len(state.tasks):
+        return "incomplete"
+    return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "done"
+
+
+def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
+    end = task.ended or now
+    host = task.landed_on_host if task.phase == "landed" else task.holder
+    return TaskStanding(
+        task=task.id,
+        phase=waits.phase_name(task),
+        attempts=task.attempt,
+        commit=task.commit or None,
+        seconds=round(end - task.first_started, 2) if task.first_started else None,
+        host=task.result.host if task.result else host,
+        detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
+        question=task.question,
+        wanted=task.parked_for or "",
+        author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
+        review=_review(waits.course, task),
+        flaky=flaky_words(task.verdict) if task.verdict else (),
+        red_base=task.verdict.red_base if task.verdict else (),
+        used=bill((*task.uses.values(), *task.review.uses.values())),
+        used_by_reviews=bill(task.review.uses.values()),
+    )
+
+
+def _review(course: Course, task: TaskState) -> ReviewStanding | None:
+    answer, person = task.review.answer, task.review.person
+    if answer is None:
+        wanted = course.wants_review(task) and bool(task.candidate)
+        return _review_standing(course, task.review) if wanted or person else None
+    return _review_standing(course, task.review)
+
+
+def _review_standing(course: Course, review: ReviewState) -> ReviewStanding:
+    answer, person = review.answer, review.person
+    if answer is None:
+        return ReviewStanding(outcome="approved" if person else "", person=person.by if person else "")
+    lines = list(finding_lines(answer, course.review_policy.threshold))
+    return ReviewStanding(
+        outcome="approved" if person else answer.outcome,
+        models=answer.models,
+        families=answer.families,
+        person=person.by if person else "",
+        read=len(set(answer.read) & set(answer.changed)),
+        changed=len(answer.changed),
+        held=tuple(line.removeprefix("held: ") for line in lines if line.startswith("held: ")),
+        dropped=tuple(line.removeprefix("dropped: ") for line in lines if line.startswith("dropped: ")),
+    )
+
+
+def _how_it_ended(run: str, task: TaskState) -> str:
+    return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
+
+
+class Waits:
+    """What tasks wait for in one state. What holds for all of them is looked up once."""
+
+    def __init__(self, course: Course, state: State) -> None:
+        self.course = self._course = course
+        self.state = state
+        self.run = state.run
+        self._done = state.done()
+        self._in_flight = course.in_flight(state)
+        self._wanted = course.wanted(state)
+        self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
+
+    def phase_name(self, task: TaskState) -> str:
+        """The phase, with `ready` told from `pending`: nothing but a slot is missing."""
+        if task.phase != "pending":
+            return task.phase
+        waiting = self._why(task)
+        return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
+
+    def reason(self, task: TaskState) -> str:
+        """What a task that has not ended waits for, in a few words; who has it when it is being worked on."""
+        match task.phase:
+            case "candidate":
+                other = waits_for(self._course, self.state, task)
+                return f"waits for '{other}', which holds what it changed undeclared" if other else ""
+            case "reviewing":
+                return self._reviewing(task)
+            case "queued":
+                shut = self.state.halted
+                return f"landing is paused: {shut}" if shut else place_words(self.state, task)
+            case "testing":
+                return place_words(self.state, task)
+            case "given":
+                return gate_words(self.state, task)
+            case "pending":
+                return self._pending(task)
+            case "running" if task.holder and task.rebuilds:
+                return f"{task.holder}, context rebuilt {counted(task.rebuilds, 'time')}"
+            case _:
+                return task.holder or ("no worker has taken it yet" if task.message else "")
+
+    def _reviewing(self, task: TaskState) -> str:
+        review = task.review
+        if review.message is not None:
+            return f"is reviewed on {review.holder}" if review.holder else "no reviewer has taken it yet"
+        if self.state.halted:
+            return f"landing is paused: {self.state.halted}"
+        if review.limit_until > self.state.at:
+            return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's limit"
+        if short_of_budget_for_review(self._course, self.state):
+            return "its review waits for what others will leave of the budget"
+        again = f", again after trouble: {review.detail}" if review.troubles else ""
+        return f"waits for a reviewer{again}"
+
+    def _pending(self, task: TaskState) -> str:
+        if task.restorable:
+            return f"{task.detail}; waits for its lock"
+        if task.limit_until > self.state.at:
+            return f"waits until {clock(task.limit_until, self.state.at)} for the model's limit"
+        if task.id in self._held_by_base:
+            return base_words(self.state)
+        waiting = self._why(task)
+        if waiting.needs:
+            return f"needs {', '.join(waiting.needs[:4])}"
+        if waiting.lock is not None:
+            other, theirs, _ = waiting.lock
+            return f"waits for '{other}', which holds {theirs}"
+        if waiting.reserved is not None:
+            other, theirs, _ = waiting.reserved
+            return f"lets '{other}' go first, which has waited long for {theirs}"
+        if (short := self._money(task)) is not None:
+            return short
+        return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
+
+    def _money(self, task: TaskState) -> str | None:
+        if task.id not in self._course.paid:
+            return None
+        short = short_of_budget(self._course, self.state, task)
+        first = self._first_short
+        behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]
+        return f"goes after '{first}', which waits for money" if short is None and behind else short
+
+    @cached_property
+    def _held_by_base(self) -> frozenset[str]:
+        return held_by_base(self._course, self.state)
+
+    @cached_property
+    def _first_short(self) -> str | None:
+        """The first task that waits for nothing but money: who comes after it waits too."""
+        pending = self.state.in_phase("pending") if self._course.budget(self.state).capped else []
+        able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self.state.at)
+        short = [task.id for task in able if short_of_budget(self._course, self.state, task) is not None]
+        return min(short, key=self._course.graph.rank.__getitem__, default=None)
+
+    def _why(self, task: TaskState) -> Waiting:
+        return why_waiting(
+            self._course.graph,
+            task.id,
+            landed=self._done,
+            in_flight=self._in_flight,
+            overtaken=self._overtaken,
+            wanted=self._wanted,
+        )

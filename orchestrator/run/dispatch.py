@@ -1,0 +1,271 @@
+"""
+From an event of the journal to the message it stands for. Pure, so that a message is sent again as it was.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from forgepool.orchestrator.decisions.evidence import author_in, checked_words
+from forgepool.orchestrator.decisions.orders.locks import may_ask
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.plan.budget import Use
+from forgepool.orchestrator.run.outputs.earlier_landings import work_of
+from forgepool.orchestrator.run.outputs.upstream import priors
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.messages import (
+    CheckRequest,
+    EntryRef,
+    LandedTask,
+    LandRequest,
+    ReviewRequest,
+    Sibling,
+    WaveOf,
+)
+from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
+from forgepool.workers.workspace.refs import candidate_ref
+from forgepool.worktrees.commits.candidate import WORK
+
+_MAY_LIE_S = 3600.0
+"""Seconds a message may lie in a queue before it is stale. Counted from each sending."""
+_MOST_SIBLINGS = 100
+_MOST_FILES = 50
+_MOST_TOLD = 100
+"""Tasks of a wave of which its reviewer is told what they were to do."""
+_MOST_CLAIMED = 20_000
+
+
+def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
+    planned = course.tasks[task.id]
+    return WorkOrder(
+        order_id=sent.message_id,
+        token=sent.token,
+        run=state.run,
+        task=task.id,
+        attempt=task.attempt,
+        hub=state.hub,
+        target=state.target,
+        base=task.base,
+        title=planned.title,
+        description=planned.description,
+        type=planned.type,
+        agent=planned.agent,
+        files=planned.files or (),
+        acceptance=planned.acceptance,
+        unchanged=planned.unchanged,
+        env=planned.env,
+        policy=planned.policy,
+        unattended=planned.unattended,
+        network=planned.network,
+        context=task.profile or None,
+        assets=_assets(course, state),
+        setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
+        limits=_limits(planned.limits, task),
+        reasons=task.reasons,
+        priors=priors(course, state, planned),
+        resumes=task.resumes,
+        carried=task.uses.get(task.attempt, Use()).carried,
+        replies=task.replies,
+        may_ask_paths=may_ask(course, task.id),
+        issued_at=sent.issued_at,
+        start_by=now + _MAY_LIE_S,
+        resent=resent,
+    )
+
+
+def _assets(course: Course, state: State) -> Assets | None:
+    if not state.assets:
+        return None
+    return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
+
+
+def _limits(own: Limits, task: TaskState) -> Limits:
+    """The task's own, within what was reserved for this attempt besides what it carries over."""
+    use = task.uses.get(task.attempt, Use())
+    return own.model_copy(
+        update={
+            "cost_usd": _less(own.cost_usd, use.limit_usd),
+            "tokens": _less(own.tokens, use.limit_tokens),
+        }
+    )
+
+
+def _less(own: float | None, reserved: float | None) -> float | None:
+    return min((one for one in (own, reserved) if one is not None), default=None)
+
+
+def check_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+    """Of a trial; what has landed since it was decided upon is part of its base by now."""
+    trial, out = state.train.line.trials[sent.message_id], state.train.out[sent.message_id]
+    car = [state.tasks[one] for one in trial.car]
+    return CheckRequest(
+        **_train(course, state, sent, now),
+        base=out.base,
+        ahead=tuple(_entry(course, state, state.tasks[one]) for one in out.ahead),
+        entries=tuple(_entry(course, state, task) for task in car),
+        reviewed=all(course.wants_review(task) for task in car),
+        decisive=trial.decisive,
+    )
+
+
+def wave_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+    """All checks, on the target itself; before anything has landed, what the host remembers will do."""
+    wave = state.wave
+    return CheckRequest(
+        **_train(course, state, sent, now), base=wave.base, entries=(), whole=True, remembered=not wave.tasks
+    )
+
+
+def review_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
+    planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
+    return ReviewRequest(
+        **_train(course, state, sent, now),
+        base=task.review.base,
+        entries=(_entry(course, state, task),),
+        reviewed=True,
+        policy=course.review_policy,
+        title=planned.title,
+        description=planned.description,
+        acceptance=planned.acceptance,
+        siblings=tuple(_siblings(course, state, task)),
+        checked=checked_words(task.verdict) if task.verdict else (),
+        findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
+        cost_usd=use.reserved_usd,
+        tokens=use.reserved_tokens,
+    )
+
+
+def wave_review_request(course: Course, state: State, sent: Outstanding, *, now: float) -> ReviewRequest:
+    """What has landed since somebody passed it as a whole; of those that change more meanwhile, the names."""
+    own = state.wave_review
+    answer, use = own.against, own.use or Use()
+    return ReviewRequest(
+        **_train(course, state, sent, now),
+        base=own.review.base,
+        entries=(),
+        whole=True,
+        reviewed=True,
+        policy=course.review_policy,
+        wave=_wave_of(course, state),
+        known=answer if answer is not None and answer.outcome == "failed" else None,
+        siblings=tuple(_siblings(course, state, None)),
+        checked=checked_words(state.wave.green) if state.wave.green is not None else (),
+        cost_usd=use.reserved_usd,
+        tokens=use.reserved_tokens,
+    )
+
+
+def _wave_of(course: Course, state: State) -> WaveOf:
+    own = state.wave_review
+    tasks = [state.tasks[one] for one in own.tasks]
+    return WaveOf(
+        number=own.review.sent,
+        tip=own.tip,
+        tasks=tuple(_landed_task(course, task) for task in tasks[:_MOST_TOLD]),
+        more=own.tasks[_MOST_TOLD:],
+        authors=tuple(dict.fromkeys(author_in(course, state, task) for task in tasks)),
+        grants=tuple(dict.fromkeys(glob for task in tasks for glob in course.tasks[task.id].grants)),
+        waive=tuple(dict.fromkeys(rule for task in tasks for rule in course.tasks[task.id].waive)),
+    )
+
+
+def _landed_task(course: Course, task: TaskState) -> LandedTask:
+    planned = course.tasks[task.id]
+    return LandedTask(
+        task=task.id,
+        title=planned.title,
+        description=planned.description[:_MOST_CLAIMED],
+        acceptance=planned.acceptance,
+        commit=task.commit,
+    )
+
+
+def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[str, Any]:
+    """What every request to the supervisor says."""
+    return {
+        "request_id": sent.message_id,
+        "token": sent.token,
+        "run": state.run,
+        "hub": state.hub,
+        "target": state.target,
+        "style": course.plan.landing,
+        "plan_checks": _plan_checks(course),
+        "checks_waived": course.plan.checks == "none",
+        "had_gate_file": state.gate_file,
+        "independence": course.independence,
+        "issued_at": sent.issued_at,
+        "start_by": now + _MAY_LIE_S,
+    }
+
+
+def _siblings(course: Course, state: State, task: TaskState | None) -> Iterator[Sibling]:
+    """The other tasks under way of which it is known what they change."""
+    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one is not task)
+    for other in islice(others, _MOST_SIBLINGS):
+        declared = course.tasks[other.id].files or ()
+        files = tuple(dict.fromkeys((*declared, *other.extra)))
+        yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
+
+
+def land_request(course: Course, state: State, sent: Outstanding, *, now: float) -> LandRequest:
+    landing = state.train.landing
+    if landing is None:
+        raise ValueError(f"{sent.message_id} is to be sent, and no landing is under way")
+    intent, tasks = landing.intent, [state.tasks[one] for one in landing.intent.entries]
+    return LandRequest(
+        **_train(course, state, sent, now),
+        base=intent.base,
+        entries=tuple(_entry(course, state, task) for task in tasks),
+        reviewed=any(course.wants_review(task) for task in tasks),
+        commit=intent.commit,
+        tree=intent.tree,
+        certificates=intent.certificates,
+        approvals=intent.approvals,
+    )
+
+
+def _plan_checks(course: Course) -> tuple[CheckDefinition, ...]:
+    checks = course.plan.checks
+    return checks if isinstance(checks, tuple) else ()
+
+
+def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
+    if task.result is None or task.result.commit is None:
+        raise ValueError(f"'{task.id}' stands in the train without a candidate")
+    attempt, planned, entry = task.result.attempt, course.tasks[task.id], state.submitted.get(task.id)
+    return EntryRef(
+        task=task.id,
+        attempt=attempt,
+        commit=task.result.commit,
+        ref=candidate_ref(state.run, task.id, attempt),
+        message=_landing_message(course, state, task, attempt),
+        author=author_in(course, state, task),
+        holds=course.tasks[task.id].files,
+        extended=task.extra if entry is None or entry.card is None else entry.card.extended,
+        grants=planned.grants,
+        waive=planned.waive,
+        planned=task.result.planned,
+        claims=task.result.claimed_summary[:_MOST_CLAIMED],
+        reviewed=course.wants_review(task),
+        branch=entry is not None,
+        style=None if entry is None else entry.style,
+    )
+
+
+def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:
+    """Of the commit on the target: what was done, and the trailers by which history is read again."""
+    planned, entry = course.tasks[task.id], state.submitted.get(task.id)
+    agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())
+    by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
+    work = work_of(course.plan, planned) if entry is None else entry.card.work if entry.card is not None else ""
+    title = planned.title if entry is None or entry.card is not None else f"{entry.branch or task.id}: {planned.title}"
+    return (
+        f"{title}\n\n"
+        f"Forgepool-Run: {state.run}\n"
+        f"Forgepool-Task: {task.id}\n"
+        f"Forgepool-Attempt: {attempt}\n"
+        f"Forgepool-Agent: {agent}\n{by}" + (f"{WORK}: {work}\n" if work else "")
+    )

@@ -1,0 +1,195 @@
+"""
+The runs of this host: a folder each, with the plan as it was when the run began, its options, journal and logs.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.queue.queue_index import gate_course
+from forgepool.orchestrator.journal.events import Event, PlanRevised
+from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
+from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.worktrees.errors import UserError
+
+
+class Options(Message):
+    """What a run was started with; `resume` goes on with the same unless told otherwise."""
+
+    run: str
+    hub: str
+    target: str
+    workers: int
+    trials: int = 1
+    """Cars whose checks run at once, on one machine."""
+    plan_file: str
+    plan_file_digest: str
+    programs: str = ""
+    """A folder put first on PATH for this run's workers."""
+    own_train: bool = False
+    """Its candidates land by a train of its own, whoever keeps the target."""
+    gate: bool = False
+    """It is a gate: its entries are in its journal, and no plan was ever written."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as its folder has it."""
+
+    folder: Path
+    options: Options
+    plan: Plan
+    """The one it goes by now."""
+    course: Course
+    began_with: tuple[str, ...] | None = None
+    """Ids of its first plan's tasks, where a person has given it another plan since."""
+
+    def state(self) -> State:
+        """The state its journal leads to; raises JournalUnreadable."""
+        return self.replay()[0]
+
+    def replay(self) -> tuple[State, list[Recorded]]:
+        """The state and the events that lead to it; raises JournalUnreadable."""
+        first = self.began_with
+        state = State.blank((task.id for task in self.plan.tasks) if first is None else first)
+        recorded = list(read(self.folder))
+        try:
+            for one in recorded:
+                state.apply(one.event, number=one.number, at=one.at)
+        except IllegalStep as impossible:
+            raise JournalUnreadable(f"{self.folder / 'journal.db'} tells what cannot be: {impossible}") from impossible
+        return state, recorded
+
+    def amend(self, decide: Callable[[State], list[Event]]) -> tuple[State, list[Event]]:
+        """
+        Journals what follows from the state of a run that nobody runs now; that state after it, and the events.
+
+        Raises:
+            JournalBusy: somebody runs it.
+            JournalUnreadable: as `state`.
+        """
+        journal = Journal(self.folder)
+        try:
+            state = self.state()
+            changes = decide(state)
+            for change in changes:
+                state.apply(change, number=state.number + 1, at=time.time())
+            if changes:
+                journal.append(changes, at=time.time())
+        finally:
+            journal.close()
+        return state, changes
+
+    def plan_file_changed(self) -> bool:
+        """Whether the plan's file is no longer what this run was started from."""
+        path = Path(self.options.plan_file)
+        return path.is_file() and file_digest(path) != self.options.plan_file_digest
+
+
+def with_workers(kept: KeptRun, workers: int) -> KeptRun:
+    """The same run with another number of workers, remembered for the next resume."""
+    return with_options(kept, kept.options.model_copy(update={"workers": workers}))
+
+
+def with_options(kept: KeptRun, options: Options) -> KeptRun:
+    """The same run with other options, remembered."""
+    (kept.folder / "options.json").write_text(options.encode())
+    return replace(kept, options=options)
+
+
+class NoSuchRun(UserError):
+    """There is no such run. One sentence, with the runs there are."""
+
+
+def new_run_id(plan_name: str) -> str:
+    """`<plan>-<date>-<time>-<4 hex digits>`: sorts by time within a plan, and may stand in a git ref."""
+    return f"{plan_name[:40]}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def runs_folder(settings: Settings) -> Path:
+    return settings.home / "runs"
+
+
+def keep(settings: Settings, options: Options, plan: Plan) -> KeptRun:
+    """Makes the folder of a new run."""
+    folder = runs_folder(settings) / options.run
+    (folder / "logs").mkdir(parents=True)
+    (folder / "plan.json").write_text(dump_plan(plan))
+    (folder / "options.json").write_text(options.encode())
+    return KeptRun(folder, options, plan, Course(plan, {}))
+
+
+def find(settings: Settings, run: str | None) -> KeptRun:
+    """
+    The run of that name, or of which it is the one beginning; the latest when there is no name.
+
+    Raises:
+        NoSuchRun: there is none, or there are several.
+    """
+    names = list(run_names(settings))
+    if not names:
+        raise NoSuchRun("there are no runs yet; `forgepool run PLAN` starts one")
+    if run is None:
+        return open_run(settings, names[0])
+    found = [run] if run in names else [name for name in names if name.startswith(run)]
+    if len(found) == 1:
+        return open_run(settings, found[0])
+    what = "there is no run" if not found else "there are several runs"
+    raise NoSuchRun(f"{what} '{run}'; the latest are: {', '.join((found or names)[:5])}")
+
+
+def run_names(settings: Settings) -> Iterator[str]:
+    """All runs, the latest first."""
+    folder = runs_folder(settings)
+    if not folder.is_dir():
+        return
+    kept = [one for one in folder.iterdir() if (one / "options.json").is_file()]
+    for one in sorted(kept, key=lambda path: (path / "options.json").stat().st_mtime, reverse=True):
+        yield one.name
+
+
+def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptRun:
+    """Of a gate the course is read from its journal; without it, for who reads that anyway, it has no entries."""
+    folder = runs_folder(settings) / run
+    try:
+        options = Options.model_validate_json((folder / "options.json").read_text())
+        plan = read_expanded((folder / "plan.json").read_text())
+    except (OSError, ValueError, DocumentWrong) as problem:
+        raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
+    kept = _with_latest_plan(KeptRun(folder, options, plan, Course(plan, {})))
+    return replace(kept, course=gate_course(plan, kept.state())) if options.gate and with_course else kept
+
+
+def _with_latest_plan(kept: KeptRun) -> KeptRun:
+    """
+    The run by the last plan it was given; a plan that no event names was written by a command that died.
+
+    Raises:
+        JournalUnreadable: that plan cannot be read.
+    """
+    if not any(kept.folder.glob("plan-*.json")):
+        return kept
+    last = next((one.event for one in reversed([*read(kept.folder)]) if isinstance(one.event, PlanRevised)), None)
+    if last is None:
+        return kept
+    path = kept.folder / last.plan_file
+    try:
+        plan = read_expanded(path.read_text())
+    except (OSError, ValueError, DocumentWrong) as problem:
+        raise JournalUnreadable(f"{path} is not the plan that the run goes by: {problem}") from problem
+    if plan_digest(plan) != last.plan_digest:
+        raise JournalUnreadable(f"{path} is not the plan that the run goes by; it was changed by hand")
+    return replace(kept, plan=plan, course=Course(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
+
+
+def file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,138 @@
+"""
+The hub as a run finds it at its beginning: what it has, and the plan as it reads over the hub's tree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepool.orchestrator.plan.document import Plan, load_plan
+from forgepool.orchestrator.plan.review_options import review_by
+from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.documents import read
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.workspace.assets import AssetsChanged, copy_assets, publish_assets
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
+from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.hub import HubFacts, inspect_hub
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+
+
+def wants_reviews(mirror: Mirror, tip: CommitId) -> bool:
+    """Whether the target's gate file demands reviews, whatever a plan says; of one that is wrong the gate will tell."""
+    try:
+        mirror.ensure(tip)
+        text = read_file(mirror.git, tip, GATE_FILE)
+        return text is not None and read_gate_file(text.decode(errors="replace"), GATE_FILE).review == "required"
+    except (DocumentWrong, FileTooLarge, MissingCommit):
+        return False
+
+
+class CannotRun(UserError):
+    """A run that cannot begin as asked: wrong plan or repository. One sentence with the mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The hub as a run sees it at its beginning."""
+
+    facts: HubFacts
+    mirror: Mirror
+    heads: dict[str, CommitId]
+
+    def tip_for(self, plan: Plan) -> CommitId:
+        """Where the plan's target is, or would be created."""
+        return self.heads.get(plan.target) or self.base_of(plan.base)
+
+    def base_of(self, base: str | None) -> CommitId:
+        """
+        The commit a base names: a branch, a tag, or a commit id; the default branch when there is no name.
+
+        Raises:
+            CannotRun: the hub has no such thing.
+        """
+        name = self.facts.default_branch if base in (None, "HEAD") else base
+        if name is None:
+            raise CannotRun(f"{self.facts.url} has no default branch; name a `base` in the plan")
+        if name in self.heads:
+            return self.heads[name]
+        tag = self.mirror.hub_refs(f"refs/tags/{name}", f"refs/tags/{name}^{{}}")
+        found = tag.get(f"refs/tags/{name}^{{}}") or tag.get(f"refs/tags/{name}")
+        if found is not None:
+            self.mirror.ensure(found, refs=(f"refs/tags/{name}",))
+            return found
+        self.mirror.fetch()
+        try:
+            return CommitId(self.mirror.git.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"))
+        except GitFailed as unknown:
+            branches = ", ".join(sorted(self.heads)[:8])
+            raise CannotRun(
+                f"base '{name}' is no branch, tag or commit of {self.facts.url}; branches are: {branches}"
+            ) from unknown
+
+
+def open_hub(where: str, settings: Settings) -> Hub:
+    """The hub at a path or URL, mirrored here. Raises HubUnusable, GitFailed."""
+    facts = inspect_hub(where, credential_helper=settings.git_credential_helper)
+    mirror = open_mirror(facts.url, settings.cache, credential_helper=settings.git_credential_helper)
+    heads = {ref.removeprefix("refs/heads/"): at for ref, at in mirror.hub_refs("refs/heads/*").items()}
+    return Hub(facts, mirror, heads)
+
+
+def read_plan(path: Path, hub: Hub) -> Plan:
+    """The plan, fanned out over the tree its tasks will start from. Raises DocumentWrong, CannotRun."""
+
+    def files() -> Sequence[str]:
+        target, base = _target_and_base(path)
+        tip = hub.heads.get(target) or hub.base_of(base)
+        hub.mirror.ensure(tip)
+        return tree_paths(hub.mirror.git, tip)
+
+    return _with_targets_review(load_plan(path, files=files), hub)
+
+
+def _with_targets_review(plan: Plan, hub: Hub) -> Plan:
+    """The plan; where it says nothing of reviews, with what its target has to say of them."""
+    if plan.review is not None:
+        return plan
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    try:
+        text = read_file(hub.mirror.git, tip, GATE_FILE)
+        word = None if text is None else read_gate_file(text.decode(errors="replace"), GATE_FILE).review
+    except (DocumentWrong, FileTooLarge):
+        return plan  # Whoever asks the target for its checks tells what is wrong with the file.
+    if word is None or word == "required":
+        return plan
+    return plan.model_copy(update={"review": review_by(word)})
+
+
+def _target_and_base(path: Path) -> tuple[str, str | None]:
+    """What a plan says of them, before it can be read as a whole: a fan-out needs the tree they name."""
+    said = read(path.read_text(encoding="utf-8"), str(path)).data
+    if not isinstance(said, dict):
+        return "", None
+    base = said.get("base")
+    target = said.get("target") or f"forgepool/{said.get('name')}"
+    return str(target), None if base is None else str(base)
+
+
+def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: str) -> str:
+    """
+    Return the commit of the plan's assets, kept in the run's folder and in the hub; empty if it has none.
+
+    They are copied from `source`; without one the copies in the run's folder are used.
+
+    Raises:
+        CannotRun: a file has changed since the plan was read, or the hub does not keep them.
+    """
+    kept = folder / "assets"
+    try:
+        if source is not None:
+            copy_assets(plan.assets, source, kept)
+        return publish_assets(plan.assets, kept, hub.mirror, run)
+    except AssetsChanged as changed:
+        raise CannotRun(str(changed)) from changed

@@ -1,0 +1,412 @@
+"""
+The run loop: answers and the clock become events, events become decisions, decisions become messages.
+
+One thread, one journal. Each turn reads answers, looks after leases, takes in people's requests, and asks
+`decisions.decide` until it has nothing more to say. An event is journaled before the message it stands for is sent,
+so whatever dies, and whenever, the journal knows at least as much as anybody else.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+import structlog
+
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.locks import beyond
+from forgepool.orchestrator.decisions.orders.results import answered_by, asked_by, received
+from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.journal import inbox
+from forgepool.orchestrator.journal.events import (
+    CheckSent,
+    Event,
+    LandingIntended,
+    MessageTaken,
+    OrderSent,
+    PartRestarted,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+    ProfileChosen,
+    ReviewSent,
+    RunPaused,
+    TaskCancelled,
+    WaveApproved,
+    WaveReviewSent,
+    WaveSent,
+    WorkersMissing,
+)
+from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.store import Journal, Recorded
+from forgepool.orchestrator.run import recovery
+from forgepool.orchestrator.run.dispatch import (
+    check_request,
+    land_request,
+    order,
+    review_request,
+    wave_request,
+    wave_review_request,
+)
+from forgepool.orchestrator.run.lease_watch import QUEUE, Watch
+from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.task import IllegalStep, TaskState
+from forgepool.supervisor.entry import check, land, review
+from forgepool.supervisor.gate.affected_checks import TargetLanes
+from forgepool.workers.order.entry import run_order
+from forgepool.workers.queue import crash_points as faults
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.presence import slots
+from forgepool.worktrees.git.git import GitFailed
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+
+log = structlog.get_logger()
+
+WAIT_S = 0.2
+_AWAY_PAUSE_S = 0.2
+_MOST_ROUNDS = 10_000
+"""Decisions in one turn: what would be decided without end is not, and answers are heard in between."""
+_SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
+
+Ending = Literal["ended", "interrupted", "halted"]
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the person at the terminal has asked for by Ctrl-C."""
+
+    drain: bool = False
+    stop: bool = False
+    untold: list[str] = field(default_factory=list)
+    """What is to be said of it, at the end of the turn: a signal comes in the middle of whatever is being drawn."""
+
+
+class Parts(Protocol):
+    """What a one-machine run started for itself."""
+
+    def mend(self) -> list[str]:
+        """Starts again what has died, and names it."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """A run under way: its values, and the few things it must hold on to."""
+
+    course: Course
+    state: State
+    journal: Journal
+    folder: Path
+    mirror: Mirror
+    link: Link
+    parts: Parts | None
+    wishes: Wishes
+    listener: Callable[[State, Sequence[Recorded]], None]
+    watch: Watch = field(default_factory=Watch)
+    unfenced: set[str] = field(default_factory=set)
+    """Messages whose answers nobody waits for any more, which those who have them are to be told."""
+    away: bool = False
+    wait_s: float = WAIT_S
+    """How long a turn waits for an answer."""
+    clock: Callable[[], float] = time.time
+    """Unix seconds; what is waited for after trouble is told by it."""
+    _lanes: TargetLanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        checks = self.course.plan.checks
+        self._lanes = TargetLanes(self.mirror.git, checks if isinstance(checks, tuple) else ())
+
+    def run(self, *, resumed: bool) -> Ending:
+        """Goes on until every task has ended, the person has stopped it, or nothing more can be let in."""
+        self.begin(resumed=resumed)
+        while (ending := self.step()) is None:
+            pass
+        return ending
+
+    def begin(self, *, resumed: bool) -> None:
+        if resumed:
+            self.record(recovery.recovered(self.state, self.mirror))
+        if self.parts is not None:
+            # A private Redis is as young as this process: nobody can hold a message of an earlier one.
+            self.link.begin()
+            self.watch.unsent.update(self.state.outstanding())
+
+    def step(self) -> Ending | None:
+        """One turn; how the run has ended with it, None where it goes on."""
+        self._turn()
+        if self.state.finished:
+            self._forget()
+            return "ended"
+        return self._stopped()
+
+    def record(self, events: Sequence[Event]) -> None:
+        """
+        Takes events into the state and the journal; what cannot be is refused before it is kept.
+
+        A message that is owed no more without having been answered is to be fenced.
+        """
+        now = self.clock()
+        taken: list[Event] = []
+        faults.reached(*(f"{event.kind}.unjournaled" for event in events))
+        try:
+            for event in events:
+                owed = self.state.messages_about(event)
+                self.state.apply(event, number=self.state.number + 1, at=now)
+                taken.append(event)
+                self._note_needless(event, owed)
+        finally:
+            if taken:
+                self.listener(self.state, self.journal.append(taken, at=now))
+        faults.reached(*(f"{event.kind}.journaled" for event in events))
+
+    def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
+        if not owed:
+            return
+        left, said = self.state.messages_about(event), answered_by(event)
+        self.unfenced.update(one.message_id for one in owed if one not in left and one.message_id != said)
+
+    def _fence(self) -> None:
+        """After the events are journaled: a message that is fenced is never sent again."""
+        while self.unfenced:
+            self.link.fence(next(iter(self.unfenced)))
+            self.unfenced.pop()
+
+    def _turn(self) -> None:
+        self._mend()
+        try:
+            self._receive()
+            self.away = False
+            self._look_after_leases()
+            self._take_requests()
+            self._decide()
+            self._fence()
+            self._miss_workers()
+        except BrokerAway:
+            self._redis_away()
+        except (GitFailed, MissingCommit) as trouble:
+            log.warning("hub.away", run=self.state.run, why=str(trouble))
+            time.sleep(_AWAY_PAUSE_S)
+        self.listener(self.state, ())
+
+    def _mend(self) -> None:
+        restarted = self.parts.mend() if self.parts is not None else []
+        if "redis" in restarted:
+            self.link.give_grace()
+            self.watch.unsent.update(self._untaken())
+        if restarted:
+            self.record([PartRestarted(part=part) for part in restarted])
+
+    def _untaken(self) -> set[str]:
+        """Messages nobody was seen to take: with Redis gone, gone too."""
+        return {one for one, sent in self.state.outstanding().items() if not self.state.holder(sent)}
+
+    def _redis_away(self) -> None:
+        if not self.away:
+            log.warning("redis.away", run=self.state.run)
+        self.away = True
+        self.link.give_grace()
+        time.sleep(_AWAY_PAUSE_S)
+
+    def _receive(self) -> None:
+        """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
+        for answer in self.link.answers(wait_s=self.wait_s):
+            if isinstance(answer, PathsAsked):
+                self._reply_at_once(answer)
+            for event in received(self.course, self.state, answer):
+                self._note_reviewer(event)
+                try:
+                    self.record([event])
+                except IllegalStep as refused:
+                    log.warning("answer.refused", run=self.state.run, why=str(refused))
+
+    def _reply_at_once(self, question: PathsAsked) -> None:
+        """To one that was answered before, and whose answer got lost; and where nothing new is asked for."""
+        task = asked_by(self.state, question)
+        if task is None:
+            return
+        if question.number in task.asks:
+            self._reply(task, question.number)
+        elif not beyond(self.course, task, question.paths):
+            self.link.reply(question.order_id, question.number, PathsAnswer(verdict="granted"))
+
+    def _reply(self, task: TaskState, number: int) -> None:
+        """Tells an attempt what is journaled of its question."""
+        ask, message = task.asks[number], task.message
+        if ask.verdict is not None and message is not None:
+            self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
+
+    def _note_reviewer(self, event: Event) -> None:
+        """What happens to a task may make its review needless: whoever has that has begun to use something."""
+        task = self.state.tasks.get(getattr(event, "task", ""))
+        if task is not None and task.review.message is not None:
+            self._note_holder(task.review.message)
+        of_wave = self.state.wave_review.review.message
+        if isinstance(event, WaveApproved) and of_wave is not None:
+            self._note_holder(of_wave)
+
+    def _look_after_leases(self) -> None:
+        findings = self.watch.look(self.state, self.link)
+        self.record(findings.taken)
+        for message in findings.unsent:
+            self._send(message, resent=True)
+        for message in findings.lost:
+            self._lose(message)
+
+    def _lose(self, message: Outstanding) -> None:
+        """A holder is gone: ask the hub whether it finished; if not, fence it and try anew. May raise GitFailed."""
+        used = None
+        events: list[Event] = []
+        if message.kind == "order":
+            task = self.state.tasks[message.task]
+            events = recovery.worked(self.state, self.mirror, task)
+            used = None if events else recovery.seen(self.course, self.state, self.mirror, task)
+        elif message.kind == "landing":
+            events = recovery.landed(self.state, self.mirror, self.state.tasks[message.task])
+        self.link.fence(message.message_id)
+        if not events:
+            lost = self.watch.lost_event(message, self.state.holder(message))
+            events = [lost.model_copy(update={"used": used})]
+        self.record(events)
+
+    def _take_requests(self) -> None:
+        for path, request in inbox.waiting(self.folder):
+            if (why := overtaken(self.state, request)) is not None:
+                log.warning("request.overtaken", run=self.state.run, why=why)
+            asked = self._granted(request)
+            events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
+            for event in events:
+                self._note_reviewer(event)
+            try:
+                self.record(events)
+            except IllegalStep as refused:
+                log.warning("request.refused", run=self.state.run, why=str(refused))
+            # Before the request is gone: an attempt under way hears of it in no other way.
+            for event in events:
+                if isinstance(event, ProfileChosen):
+                    self.link.wish_profile(event.task, event.profile)
+            path.unlink()
+
+    def _granted(self, request: Request) -> list[Event]:
+        return granted(self.course, self.state, request)
+
+    def _with_use(self, event: TaskCancelled) -> TaskCancelled:
+        """What the attempt that it ends has used, where there is one, and the hub can be asked."""
+        task = self.state.tasks[event.task]
+        if task.phase != "running" or task.message is None:
+            return event
+        self._note_holder(task.message)
+        try:
+            used = recovery.seen(self.course, self.state, self.mirror, task)
+        except GitFailed:
+            return event
+        return event.model_copy(update={"used": used})
+
+    def _note_holder(self, message: Outstanding) -> None:
+        """Who has taken it a moment ago has begun to use something."""
+        if self.state.holder(message):
+            return
+        holder = self.link.holders([message.message_id]).get(message.message_id)
+        if holder is not None and holder.token == message.token:
+            self.record([MessageTaken(message_id=message.message_id, host=holder.host, pid=holder.pid)])
+
+    def _decide(self) -> None:
+        self._meet_tip()
+        order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
+        check_slots = self._check_slots()
+        for _ in range(_MOST_ROUNDS):
+            events = decide(
+                self.course,
+                self.state,
+                now=self.clock(),
+                order_slots=order_slots,
+                review_slots=review_slots,
+                check_slots=check_slots,
+                draining=self.wishes.drain,
+            )
+            if not events:
+                return
+            self._carry_out(recovery.unless_landed(self.state, self.mirror, events))
+        log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
+
+    def _carry_out(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._note_reviewer(event)
+        self.record(events)
+        sent = [event.message_id for event in events if isinstance(event, _SENDINGS)]
+        self.watch.unsent.update(sent)
+        for event in events:
+            if isinstance(event, _SENDINGS):
+                self._send(self.state.outstanding()[event.message_id], resent=False)
+            elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
+                self._reply(self.state.tasks[event.task], event.number)
+
+    def _meet_tip(self) -> None:
+        lanes = self._lanes.at(self.state.tip)
+        if lanes is not self.course.lanes:
+            self.course = replace(self.course, lanes=lanes)
+
+    def _check_slots(self) -> int:
+        return slots(self.link.workers(), CHECKS, beside=LANDINGS)
+
+    def _miss_workers(self) -> None:
+        """Says, once, that messages wait in a queue to which nobody listens."""
+        listened = {queue for worker in self.link.workers() for queue in worker.queues}
+        wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
+        if not self.state.outstanding() and self.state.in_phase("pending") and not self.wishes.drain:
+            wanted.add(ORDERS)
+        if self.state.in_phase("reviewing"):
+            wanted.add(REVIEWS)
+        missing = self.watch.missing_workers(wanted - listened, now=time.monotonic(), own=self.parts is not None)
+        self.record([WorkersMissing(queue=queue) for queue in missing])
+
+    def _send(self, sent: Outstanding, *, resent: bool) -> None:
+        """Sends a message that is owed an answer; until that has worked it counts as unsent."""
+        self.watch.unsent.add(sent.message_id)
+        now, course, state = self.clock(), self.course, self.state
+        match sent.kind:
+            case "order":
+                message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
+                send(run_order, message, message_id=sent.message_id)
+            case "check":
+                send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+            case "wave":
+                send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
+            case "review":
+                of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+                send(review, of_task, message_id=sent.message_id)
+            case "wave_review":
+                send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
+            case "landing":
+                send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
+        self.watch.sent(sent.message_id)
+
+    def _stopped(self) -> Ending | None:
+        """Whether the run ends here without being finished."""
+        if self.wishes.stop or (self.wishes.drain and not self._held()):
+            self.record([RunPaused(why="interrupted")])
+            return "interrupted"
+        if self.state.halted and not self.state.outstanding() and self._nothing_to_wait_for():
+            self.record([RunPaused(why=self.state.halted)])
+            return "halted"
+        return None
+
+    def _held(self) -> bool:
+        """Whether a worker has a message in its hands; one that nobody has taken yet is sent again on resume."""
+        return any(self.state.holder(sent) for sent in self.state.outstanding().values())
+
+    def _nothing_to_wait_for(self) -> bool:
+        now = self.clock()
+        waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
+        return all(until <= now for until in waiting) and not decide(
+            self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
+        )
+
+    def _forget(self) -> None:
+        try:
+            self.link.forget()
+        except BrokerAway:
+            log.info("redis.away", during="forget")

@@ -1,0 +1,1 @@
+"""A merge queue on a virtual clock, beside the queues of others."""

@@ -1,0 +1,117 @@
+"""
+The wave gate: all checks on the target itself, after every so many landings and at the end of the run.
+
+Each landing was tested on exactly its tree, by what may have been reused, in parts, or on this host alone; a wave asks
+once more of the whole. Nothing is let in while it is asked, so that what it says is said of the target as it stands.
+"""
+
+from dataclasses import dataclass
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.pending import Outstanding, pause_s
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.supervisor.messages import CheckResult
+
+
+def fit_to_build_on(result: CheckResult) -> bool:
+    """
+    Return whether work on a target of which this was said can land at all.
+
+    Tests that are known to fail on it are held against nobody. Where a check fails by its exit status alone, only work
+    that makes it green can land.
+    """
+    if result.verdict == "base_red":
+        return all(one.how == "exit" and one.tests for one in result.failures)
+    return result.verdict == "green"
+
+
+@dataclass(slots=True, kw_only=True)
+class WaveState:
+    number: int = 0
+    """Waves sent so far."""
+    since: str = ""
+    """The target's tip at the last wave that was green, or at the run's beginning."""
+    upto: int = 0
+    """Number of the event up to which landings were in a green wave."""
+    asked_at: int = 0
+    """Number of the event with which the last one was sent."""
+    base: str = ""
+    """The tip that the last one is about."""
+    asked_since: str = ""
+    """From where it is told: `since`, or where others have moved a green target, what nobody has passed as a whole."""
+    tasks: tuple[str, ...] = ()
+    message: Outstanding | None = None
+    holder: str = ""
+    troubles: int = 0
+    not_before: float = 0.0
+    detail: str = ""
+    green: CheckResult | None = None
+    """What was said of the target when it was found green last."""
+    base_first: bool = False
+    """The target is checked before the first call to a model that somebody pays for."""
+    base_known: bool = False
+    """The target is fit to be built on, or a person has read that it is not and goes on."""
+    base_red: CheckResult | None = None
+    """Why calls to models wait: the answer about the tip `base`."""
+
+    @property
+    def holds_models(self) -> bool:
+        """Whether calls to models that somebody pays for wait for an answer about the target, or for a fix."""
+        return self.base_first and not self.base_known
+
+    @property
+    def base_wanted(self) -> bool:
+        """Whether nothing is known of the target yet, and it is to be asked."""
+        return self.holds_models and self.base_red is None
+
+    def sent(self, event: e.WaveSent, number: int) -> None:
+        if self.message is not None or event.number != self.number + 1:
+            raise IllegalStep(f"wave {event.number} does not follow {self.number}")
+        self.number, self.asked_at, self.holder = event.number, number, ""
+        self.base, self.tasks, self.asked_since = event.base, event.tasks, event.since
+        self.message = Outstanding(
+            message_id=event.message_id,
+            token=event.token,
+            kind="wave",
+            task="",
+            issued_at=event.issued_at,
+        )
+
+    def answered(self, event: e.WaveAnswered, at: float) -> None:
+        result = event.result
+        if self.message is None or self.message.message_id != result.request_id:
+            raise IllegalStep(f"no wave is waited for under {result.request_id}")
+        self.message, self.holder = None, ""
+        if result.verdict != "infrastructure" and not self.base_known:
+            self.base_known = fit_to_build_on(result)
+            self.base_red = None if self.base_known else result
+        match result.verdict:
+            case "infrastructure":
+                self._fall_into_trouble(result.detail, at)
+            case "green":
+                self.upto, self.since, self.troubles, self.green = self.asked_at, self.base, 0, result
+            case _:
+                self.troubles = 0
+
+    def has_landed(self) -> None:
+        """Take what has just landed, and was green, for the base of what comes."""
+        self.base_known, self.base_red = True, None
+
+    def resumed(self, *, moved: bool) -> None:
+        """Ask about a target that has moved; on the same one, the person who goes on has read what it is like."""
+        self.troubles, self.not_before = 0, 0.0
+        if moved and not self.tasks:
+            self.message = None
+        self.base_known = self.base_known or (self.base_red is not None and not moved)
+        self.base_red = None
+
+    def lost(self, event: e.MessageLost, at: float) -> None:
+        first = self.troubles == 0
+        self.message, self.holder = None, ""
+        self._fall_into_trouble(event.why, at)
+        if first:
+            self.not_before = at
+
+    def _fall_into_trouble(self, detail: str, at: float) -> None:
+        self.troubles += 1
+        self.detail, self.not_before = detail, at + pause_s(self.troubles)

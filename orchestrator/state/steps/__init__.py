@@ -1,0 +1,1 @@
+"""One function for each event: the change it makes to the state."""

@@ -1,0 +1,259 @@
+"""
+What the events of an attempt do to its task, from the order to the answer and to what follows from it.
+
+Each function is given a task in a phase in which its event may happen; `state` has the table of those.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.plan.budget import Seen, Use, carried_into, given_up, settled
+from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.task import Ask, IllegalStep, TaskState
+from forgepool.workers.schema.orders import ReasonPack
+
+
+def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
+    if event.attempt != task.attempt + 1:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
+    task.enter("running", at)
+    task.intended = ()
+    task.attempt, task.base, task.result = event.attempt, event.base, None
+    task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
+    if event.resumes is None:
+        task.interrupted_paths = ()
+    task.extra = task.wanted
+    task.verdict, task.certificates = None, ()
+    task.review.forget_candidate()
+    task.kept = task.reviewed = False
+    task.first_started = task.first_started or at
+    task.overtaken = 0
+    task.limit_until = 0.0
+    use = Use(
+        reserved_usd=event.reserved_usd,
+        reserved_tokens=event.reserved_tokens,
+        resumes=event.resumes,
+        carried=carried_into(task.uses, event.resumes),
+    )
+    task.uses = task.uses | {event.attempt: use}
+    task.message = Outstanding(
+        message_id=event.message_id,
+        token=event.token,
+        kind="order",
+        task=task.id,
+        issued_at=event.issued_at,
+    )
+
+
+def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
+    """Tried anew, at once the first time. It counts as trouble, or one that kills whoever takes it would never end."""
+    task.message = None
+    first = task.troubles == 0
+    task.fall_into_trouble(event.why, at)
+    if first:
+        task.not_before = at
+    _give_up_use(task, event.used)
+    _interrupt(task, task.attempt)
+    task.enter("pending", at)
+
+
+def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
+    """Also late, of an attempt thought lost: then only a candidate changes anything."""
+    result = event.result
+    if task.phase == "pending" and result.outcome != "candidate":
+        raise IllegalStep(f"a late answer to '{task.id}' that is no candidate changes nothing")
+    queued = any(ask.verdict == "queued" for ask in task.asks.values()) and not result.resumable
+    if task.phase == "running" and result.attempt != task.attempt:
+        _give_up_use(task, None)
+    task.message, task.result, task.asks = None, result, {}
+    task.uses = settled(
+        task.uses,
+        result.attempt,
+        result.spent,
+        models=result.models,
+        includes=result.includes,
+        carried=result.carried,
+    )
+    task.interrupted, task.interrupted_base = None, ""
+    if result.resumable:
+        _interrupt(task, result.attempt, touched=result.paths)
+    match result.outcome:
+        case "candidate":
+            task.troubles = task.waits = 0
+            task.enter("candidate", at)
+        case "infrastructure":
+            if result.not_before is None:
+                task.fall_into_trouble(result.detail, at)
+            elif queued:
+                # It waits for paths, not for a time; that of another host's clock least of all.
+                task.troubles, task.detail, task.not_before = 0, result.detail, at
+            else:
+                task.wait_for_limit(result.not_before, result.detail, at)
+            task.enter("pending", at)
+        case _:
+            task.troubles = task.waits = 0
+            task.enter("answered", at)
+
+
+def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) -> None:
+    """The next attempt may go on from this one."""
+    task.interrupted, task.interrupted_base = attempt, task.base
+    task.interrupted_paths = _together(task.interrupted_paths, task.extra, touched)
+
+
+def profile_chosen(task: TaskState, event: e.ProfileChosen, at: float) -> None:
+    task.profile = event.profile
+
+
+def context_rebuilt(task: TaskState, event: e.ContextRebuilt, at: float) -> None:
+    task.rebuilds += event.changed
+
+
+def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:
+    if event.attempt != task.attempt:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' is over and asks for nothing")
+    if event.number in task.asks:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' has asked {event.number} already")
+    task.asks = task.asks | {event.number: Ask(number=event.number, paths=event.paths, at=at)}
+
+
+def paths_granted(task: TaskState, event: e.PathsGranted, at: float) -> None:
+    _close(task, event, "granted")
+    task.extra = _together(task.extra, event.paths)
+
+
+def paths_queued(task: TaskState, event: e.PathsQueued, at: float) -> None:
+    _close(task, event, "queued", event.why)
+    task.wanted = _together(task.wanted, event.paths)
+
+
+def paths_refused(task: TaskState, event: e.PathsRefused, at: float) -> None:
+    _close(task, event, "refused", event.why)
+
+
+def _close(
+    task: TaskState,
+    event: e.PathsGranted | e.PathsQueued | e.PathsRefused,
+    verdict: Literal["granted", "queued", "refused"],
+    why: str = "",
+) -> None:
+    """Keeps what a question was answered with."""
+    number = next(reversed(task.asks), None) if event.number is None else event.number
+    ask = None if number is None else task.asks.get(number)
+    if ask is None or ask.verdict is not None or event.attempt != task.attempt:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' waits for no paths")
+    task.asks = task.asks | {ask.number: replace(ask, verdict=verdict, why=why)}
+
+
+def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for paths in some for path in paths))
+
+
+def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
+    """The hub was asked before: what was in doubt has not landed."""
+    task.intended = ()
+    charge(task, event.reason)
+    if event.free:
+        task.charged, task.moved = task.charged - 1, task.moved + 1
+    task.enter("pending", at)
+
+
+def failed(task: TaskState, event: e.TaskFailed, at: float) -> None:
+    task.intended = ()
+    charge(task, event.reason)
+    task.enter("failed", at)
+
+
+def charge(task: TaskState, reason: ReasonPack) -> None:
+    """The next attempt, if there is one, begins afresh: it is to do better, not to go on."""
+    task.charged += 1
+    task.reasons = (*task.reasons, reason)
+    task.interrupted, task.interrupted_base = None, ""
+    task.detail = reason.summary
+
+
+def unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
+    task.detail = event.why
+    task.enter("no_changes", at)
+
+
+def already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
+    task.commit, task.detail = event.commit, f"landed by run {event.by_run}"
+    task.enter("already_there", at)
+
+
+def blocked(task: TaskState, event: e.TaskBlocked, at: float) -> None:
+    task.detail = f"needs '{event.by}', which did not land"
+    task.enter("blocked", at)
+
+
+def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
+    """Who stopped because the run's budget left it no more goes on from there when there is some."""
+    if event.why == "budget" and task.phase == "answered" and task.result is not None:
+        _interrupt(task, task.result.attempt, touched=task.result.paths)
+    task.detail, task.parked_for, task.intended = event.question, event.why, ()
+    if event.why == "question":
+        task.question, task.over = event.question, task.attempt
+    else:
+        task.question = ""
+    task.enter("needs_human", at)
+
+
+def cancelled(task: TaskState, event: e.TaskCancelled, at: float) -> None:
+    """Not while landing: by then the target may have moved."""
+    if task.message is not None and task.message.kind == "order":
+        _give_up_use(task, event.used)
+    task.message, task.detail, task.over, task.kept = None, "cancelled", task.attempt, False
+    task.enter("cancelled", at)
+
+
+def _give_up_use(task: TaskState, seen: Seen | None) -> None:
+    """Of the attempt under way, which nobody waits for any more. A holder was seen, if anybody had taken it."""
+    if (use := task.uses.get(task.attempt)) is not None and use.spent is None:
+        task.uses = task.uses | {task.attempt: given_up(use, taken=bool(task.holder), seen=seen)}
+
+
+def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
+    task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
+    if event.afresh:
+        task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
+        task.interrupted, task.interrupted_base, task.wanted = None, "", ()
+        task.review.forget_candidate()
+    task.detail = "tried again by hand" if event.afresh else ""
+    reopen(task, at)
+
+
+def replied(task: TaskState, event: e.TaskReplied, at: float) -> None:
+    if not task.question:
+        raise IllegalStep(f"task '{task.id}' asks nothing")
+    task.replies = (*task.replies, event.reply)
+    task.detail = "answered by a person"
+    reopen(task, at)
+
+
+def stands(task: TaskState) -> bool:
+    """Whether it has a candidate that nobody has judged against."""
+    return bool(task.candidate) and all(reason.attempt != task.made_by for reason in task.reasons)
+
+
+def begin_afresh(task: TaskState, at: float) -> None:
+    """Forget what was made, said and decided of a task: it was about other work."""
+    if task.message is not None:
+        _give_up_use(task, None)
+    task.message, task.result, task.verdict, task.certificates = None, None, None, ()
+    task.charged, task.moved, task.over = 0, 0, task.attempt
+    task.interrupted, task.interrupted_base, task.interrupted_paths = None, "", ()
+    task.wanted, task.reasons, task.replies = (), (), ()
+    task.kept = task.reviewed = False
+    task.commit, task.detail, task.queued_at, task.first_started = "", "", 0, 0.0
+    task.review.forget_candidate()
+    reopen(task, at)
+
+
+def reopen(task: TaskState, at: float) -> None:
+    task.troubles = task.waits = 0
+    task.review.calm()
+    task.not_before = task.limit_until = task.ended = 0.0
+    task.parked_for, task.question = None, ""
+    task.enter("pending", at)

@@ -1,0 +1,241 @@
+"""
+What the events at the gate do: from an entry's place in the train to its landing.
+
+An event may concern several tasks, those of a car or of a landing; each is given its own part.
+"""
+
+from typing import TYPE_CHECKING
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.task import IllegalStep, Phase, TaskState
+from forgepool.orchestrator.state.train import trial_state
+from forgepool.supervisor.messages import ANYBODY, Approval, CheckResult
+from forgepool.supervisor.train.model import Ids
+
+if TYPE_CHECKING:
+    from forgepool.orchestrator.state.run import State
+
+_MAY_TURN_OUT_LANDED: tuple[Phase, ...] = ("pending", "queued", "testing", "reviewing", "reviewed")
+_UNTOLD = ("base_red", "not_configured", "apart")
+"""Verdicts that say nothing of the entries."""
+
+
+def check_sent(state: "State", event: e.CheckSent, at: float) -> None:
+    car = [state.step(one, "queued", "testing") for one in event.car or (event.task,)]
+    state.train.sent(event)
+    car[-1].checks += 1
+    for task in car:
+        if task.phase == "queued":
+            task.enter("testing", at)
+        task.verdict, task.certificates = None, ()
+        task.base = event.base
+
+
+def check_answered(state: "State", event: e.CheckAnswered, at: float) -> None:
+    result = event.result
+    trial = state.train.line.trials.get(result.request_id)
+    state.train.answered(result)
+    assert trial is not None
+    for task in (state.tasks[one] for one in trial.car):
+        task.verdict, task.reviewed = result, task.reviewed or result.reviewed
+        _told(state, task, result, at)
+    if result.verdict == "infrastructure":
+        _take_apart(state, trial.car, at)
+    if result.verdict == "apart":
+        state.train.apart.add(result.about)
+    if result.verdict == "stale" and (result.about or event.task) in trial.spec:
+        stale = state.tasks[result.about or event.task]
+        stale.detail, stale.result = result.detail, None
+        stale.enter("pending", at)
+
+
+def _take_apart(state: "State", car: Ids, at: float) -> None:
+    """Trouble again and again may be one entry's: it shall not hold up those it was coupled with."""
+    if len(car) > 1 and car in state.train.line.cars and all(state.tasks[one].troubles > 1 for one in car):
+        state.train.dissolve(car, [(one,) for one in car])
+        for one in car:
+            _settle_phase(state, state.tasks[one], at)
+
+
+def _told(state: "State", task: TaskState, result: CheckResult, at: float) -> None:
+    if result.verdict == "infrastructure":
+        task.fall_into_trouble(result.detail, at)
+    elif result.verdict in _UNTOLD:
+        task.detail = result.detail
+    elif trial_state(result) is not None:
+        task.troubles = 0
+    _settle_phase(state, task, at)
+
+
+def check_doubted(state: "State", event: e.CheckDoubted, at: float) -> None:
+    if event.message_id not in state.train.line.trials:
+        raise IllegalStep(f"there is no trial {event.message_id} to doubt")
+    state.train.line.doubt(event.message_id)
+
+
+def check_cancelled(state: "State", event: e.CheckCancelled, at: float) -> None:
+    trial = state.train.line.trials.get(event.message_id)
+    if trial is None:
+        raise IllegalStep(f"there is no trial {event.message_id} to cancel")
+    state.train.forget(event.message_id)
+    for one in trial.car:
+        _settle_phase(state, state.tasks[one], at)
+
+
+def car_dissolved(state: "State", event: e.CarDissolved, at: float) -> None:
+    if event.car not in state.train.line.cars:
+        raise IllegalStep(f"there is no car of {', '.join(event.car)}")
+    state.train.dissolve(event.car, event.parts)
+    for one in event.car:
+        _settle_phase(state, state.tasks[one], at)
+
+
+def landing_intended(state: "State", event: e.LandingIntended, at: float) -> None:
+    entries, commits = event.entries or (event.task,), event.commits or (event.commit,)
+    tasks = [state.step(one, "queued", "testing") for one in entries]
+    _refuse_untested(state, event, entries)
+    approvals: tuple[Approval | None, ...] = event.approvals or (None,) * len(entries)
+    for task, approval in zip(tasks, approvals, strict=True):
+        if task.reviewed and (approval is None or not task.approves(approval)):
+            raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: nobody has approved that very change")
+    state.train.intend(event, entries)
+    tasks[-1].landings += 1
+    for task, commit in zip(tasks, commits, strict=True):
+        task.enter("landing", at)
+        task.certificates = event.certificates
+        task.intended = (*task.intended, commit)
+
+
+def _refuse_untested(state: "State", event: e.LandingIntended, entries: Ids) -> None:
+    line = state.train.line
+    for key, out in state.train.out.items():
+        trial, found = line.trials[key], out.result
+        fits = trial.lands and trial.spec == entries
+        if fits and found is not None and found.commit == event.commit:
+            return
+    raise IllegalStep(f"'{event.task}' may not land {event.commit[:12]}: that is not what was found green")
+
+
+def landing_answered(state: "State", event: e.LandingAnswered, at: float) -> None:
+    """A task whose landing was thought lost, or that was composed anew, may turn out to have landed."""
+    landing = state.train.landing
+    if landing is not None and event.task in landing.intent.entries:
+        _group_answered(state, event, at)
+    elif event.result.outcome != "landed":
+        raise IllegalStep(f"a late answer to the landing of '{event.task}' that is not 'landed' changes nothing")
+    else:
+        task = state.step(event.task, *_MAY_TURN_OUT_LANDED)
+        state.wave_review.has_landed("", state.number + 1)
+        _has_landed(state, task, event.result.commit or "", event, at)
+        state.train.leave(event.task)
+        state.train.moved()
+        settle_phases(state, at)
+        state.tip = event.result.commit or state.tip
+
+
+def _group_answered(state: "State", event: e.LandingAnswered, at: float) -> None:
+    landing, result = state.train.landing, event.result
+    assert landing is not None
+    intent = landing.intent
+    state.train.landing = None
+    commits = dict(zip(intent.entries, intent.commits or (intent.commit,), strict=True))
+    if result.outcome == "landed" and result.commit == commits[event.task]:
+        state.wave_review.has_landed(intent.base, state.number + 1)
+        for one, commit in commits.items():
+            _has_landed(state, state.tasks[one], commit, event, at)
+        state.train.landed(intent.entries, intent.commit)
+        if not state.halted_by_infrastructure:
+            # What had been said of the target was said of another tip.
+            state.halted = ""
+        state.tip = intent.commit
+        return
+    if result.outcome == "landed":
+        _landed_before(state, intent, event, at)
+        return
+    if result.outcome == "moved":
+        state.tip = result.commit or state.tip
+    for one in intent.entries:
+        _not_landed(state.tasks[one], event, at)
+    if result.by_hub and set(intent.entries) <= state.submitted.keys():
+        state.train.not_taken(intent.entries, result.detail)
+    if result.outcome != "infrastructure":
+        # A hub that cannot be asked has moved nothing that is known of: what was green there lands when it is back.
+        state.train.moved()
+    settle_phases(state, at)
+
+
+def _landed_before(state: "State", intent: e.LandingIntended, event: e.LandingAnswered, at: float) -> None:
+    """One of them alone, by an earlier landing that was in doubt: this one comes to nothing."""
+    state.wave_review.has_landed("", state.number + 1)
+    _has_landed(state, state.tasks[event.task], event.result.commit or "", event, at)
+    state.train.leave(event.task)
+    for one in intent.entries:
+        if one != event.task:
+            state.tasks[one].verdict = None
+            state.tasks[one].enter("queued", at)
+    state.train.moved()
+    state.tip = event.result.commit or state.tip
+    settle_phases(state, at)
+
+
+def _has_landed(state: "State", task: TaskState, commit: str, event: e.LandingAnswered, at: float) -> None:
+    state.wave.has_landed()
+    task.commit, task.landed_on_host, task.landed_at = commit, event.result.host, state.number + 1
+    task.troubles, task.detail, task.intended = 0, "", ()
+    state.train.note(returned=False)
+    task.enter("landed", at)
+
+
+def _not_landed(task: TaskState, event: e.LandingAnswered, at: float) -> None:
+    result = event.result
+    task.verdict = None
+    task.detail = result.detail
+    task.reviewed = task.reviewed or result.unapproved in (task.id, ANYBODY)
+    if result.outcome == "infrastructure":
+        task.fall_into_trouble(result.detail, at)
+    else:
+        task.intended = task.intended[:-1]
+    task.enter("queued", at)
+
+
+def check_lost(state: "State", event: e.MessageLost, at: float) -> None:
+    trial = state.train.line.trials[event.message_id]
+    state.train.forget(event.message_id)
+    for one in trial.car:
+        _lost(state.tasks[one], event, at)
+        _settle_phase(state, state.tasks[one], at)
+    _take_apart(state, trial.car, at)
+
+
+def landing_lost(state: "State", event: e.MessageLost, at: float) -> None:
+    """They are checked again: what was green is asked for again only if it is still to land."""
+    landing = state.train.landing
+    assert landing is not None
+    state.train.landing = None
+    state.train.moved()
+    for one in landing.intent.entries:
+        task = state.tasks[one]
+        _lost(task, event, at)
+        task.verdict = None
+        task.enter("queued", at)
+    settle_phases(state, at)
+
+
+def _lost(task: TaskState, event: e.MessageLost, at: float) -> None:
+    """It counts as trouble, or a message that kills whoever takes it would be sent for ever; at once the first time."""
+    first = task.troubles == 0
+    task.fall_into_trouble(event.why, at)
+    if first:
+        task.not_before = at
+
+
+def settle_phases(state: "State", at: float) -> None:
+    for task in state.in_phase("testing"):
+        _settle_phase(state, task, at)
+
+
+def _settle_phase(state: "State", task: TaskState, at: float) -> None:
+    """It is being tested as long as a trial of its own car is out."""
+    running = any(one.state == "running" and task.id in one.car for one in state.train.line.trials.values())
+    if task.phase == "testing" and not running:
+        task.enter("queued", at)

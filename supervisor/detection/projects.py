@@ -1,0 +1,311 @@
+"""
+Which checks a repository seems to have, by its committed files: `forgepool init` shows them to a person.
+
+Only what lies at the top of the tree is proposed; of what lies deeper a note is given. A command that says nothing, or
+that cannot fail, is left out and named.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from forgepool.supervisor.checks.cannot_fail import why_unfailing
+from forgepool.supervisor.detection.proposals import (
+    Committed,
+    Detected,
+    Folder,
+    Preparation,
+    Proposal,
+    Role,
+    named,
+    one_line,
+)
+from forgepool.supervisor.detection.python_projects import python_checks
+
+_SCRIPTS: tuple[tuple[Role, str], ...] = (("test", "test"), ("lint", "lint"), ("build", "build"))
+_SAYS_NOTHING = re.compile(r"(?:echo|printf|true|:|exit)\b.*|:|")
+_BETWEEN = re.compile(r"&&|\|\||[;|\n]")
+_WRITES_IN_MODULES = ("vite", "vitest", "webpack", "babel-loader", "terser-webpack-plugin", "ava", "nyc")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_RULE = re.compile(r"^(?P<targets>[A-Za-z0-9_.%/-]+(?:[ \t]+[A-Za-z0-9_.%/-]+)*)[ \t]*::?(?!=)(?P<needs>[^\n]*)$")
+_MANIFESTS = frozenset(
+    {
+        "pyproject.toml",
+        "setup.py",
+        "package.json",
+        "Cargo.toml",
+        "go.mod",
+        "pom.xml",
+        "build.gradle",
+        "build.gradle.kts",
+    }
+)
+_MOST_NAMED = 5
+
+
+def detect(files: Committed) -> Detected:
+    """Every check that the files speak for, and what a person should know besides."""
+    notes: list[str] = []
+    native = [*python_checks(files), *_node(files, notes), *_cargo(files), *_go(files), *_jvm(files)]
+    around = [*_make(files, notes), *_runners(files)]
+    has = {one.role for one in native}
+    for one in around:
+        if one.role in has:
+            by = one.why.partition(";")[0]
+            notes.append(f"`{one.run}` is there too ({by}); it may do the same as what is proposed for {one.role}.")
+    proposals = named([*native, *(one for one in around if one.role not in has)])
+    notes += _unignored(files, proposals)
+    notes += _deeper(files)
+    return Detected(proposals=proposals, notes=tuple(notes))
+
+
+def _node(files: Committed, notes: list[str]) -> Iterator[Proposal]:
+    package = _json(files.text("package.json"))
+    scripts = package.get("scripts")
+    if not isinstance(scripts, dict):
+        return
+    manager = _manager(files, package)
+    before = _modules(files, package, manager)
+    for role, script in _SCRIPTS:
+        said = scripts.get(script)
+        if not isinstance(said, str):
+            continue
+        if objection := _objection([said]):
+            notes.append(f"package.json's script '{script}' {objection}, and is left out.")
+            continue
+        run = f"{manager} test" if script == "test" else f"{manager} run {script}"
+        # Waits for changes for ever where it believes that somebody is watching.
+        asked = "CI=true " if "react-scripts test" in said else ""
+        why = f"by package.json, script '{script}': {said[:80]}"
+        yield Proposal(role=role, tool=f"{manager}-{script}", run=asked + run, why=why, preparation=before)
+
+
+def _manager(files: Committed, package: dict[str, Any]) -> str:
+    said = package.get("packageManager")
+    if isinstance(said, str) and (found := re.match(r"(npm|pnpm|yarn)@", said)):
+        return found[1]
+    return {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}.get(files.first("pnpm-lock.yaml", "yarn.lock") or "", "npm")
+
+
+def _modules(files: Committed, package: dict[str, Any], manager: str) -> Preparation | None:
+    """`node_modules`, where the package needs any."""
+    needs = [name for key in ("dependencies", "devDependencies") for name in _dict(package.get(key))]
+    if not needs and "workspaces" not in package:
+        return None
+    lock = {
+        "npm": files.first("npm-shrinkwrap.json", "package-lock.json"),
+        "pnpm": "pnpm-lock.yaml",
+        "yarn": "yarn.lock",
+    }
+    key = lock[manager] if lock[manager] in files.paths else None
+    berry = manager == "yarn" and (".yarnrc.yml" in files.paths or not _classic(package))
+    exact = {"npm": "npm ci", "pnpm": "pnpm install --frozen-lockfile", "yarn": "yarn install --frozen-lockfile"}
+    run = "yarn install --immutable" if berry else exact[manager]
+    hosts = ("registry.yarnpkg.com", "registry.npmjs.org") if manager == "yarn" else ("registry.npmjs.org",)
+    if key is None:
+        why = "no lock file is committed, so nothing says which versions, and nothing is kept"
+        return Preparation(run=f"{manager} install", why=why, network=hosts)
+    # Plug'n'Play puts its packages elsewhere.
+    kept = not berry or "nodeLinker: node-modules" in files.text(".yarnrc.yml")
+    writes = sorted(set(needs) & set(_WRITES_IN_MODULES))
+    told = f"; writable, since {writes[0]} keeps a cache in there" if writes and kept else ""
+    folders = (Folder(folder="node_modules", key=key, writable=bool(writes)),) if kept else ()
+    return Preparation(run=run, why=f"the packages by {key}{told}", folders=folders, network=hosts)
+
+
+def _classic(package: dict[str, Any]) -> bool:
+    said = package.get("packageManager")
+    return not isinstance(said, str) or said.startswith("yarn@1.")
+
+
+def _cargo(files: Committed) -> Iterator[Proposal]:
+    if "Cargo.toml" not in files.paths:
+        return
+    lock = "Cargo.lock" in files.paths
+    fetched = lock and "\nsource = " in files.text("Cargo.lock")
+    needs = re.search(r"^\[(?:.*\.)?(?:dev-|build-)?dependencies", files.text("Cargo.toml"), re.MULTILINE) is not None
+    before = None
+    home = 'CARGO_HOME="$PWD/.cargo-home" '
+    if fetched:
+        before = Preparation(
+            run=f"{home}cargo fetch --locked",
+            why="the crates by Cargo.lock; cargo locks its home while it works, so it must be writable",
+            folders=(Folder(folder=".cargo-home", key="Cargo.lock", writable=True),),
+            network=("index.crates.io", "static.crates.io"),
+        )
+    elif needs and not lock:
+        before = Preparation(
+            run=f"{home}cargo fetch",
+            why="Cargo.lock is not committed, so nothing says which versions, and nothing is kept",
+            network=("index.crates.io", "static.crates.io"),
+        )
+    said = (home if before else "", " --locked" if lock else "", " --offline" if before else "")
+    workspace = " --workspace" if re.search(r"^\[workspace\]", files.text("Cargo.toml"), re.MULTILINE) else ""
+
+    def cargo(verb: str) -> str:
+        return f"{said[0]}cargo {verb}{workspace}{said[1]}{said[2]}"
+
+    yield Proposal(role="build", tool="cargo-build", run=cargo("build"), why="by Cargo.toml", preparation=before)
+    yield Proposal(
+        role="test",
+        tool="cargo-test",
+        run=cargo("test"),
+        why="by Cargo.toml; in the checkout of the build, so that little is compiled twice",
+        preparation=before,
+        uses="cargo-build",
+    )
+    yield Proposal(
+        role="lint",
+        tool="cargo-clippy",
+        run=f"{cargo('clippy --all-targets')} -- -D warnings",
+        why="by Cargo.toml; the component clippy must be installed, and every warning counts",
+        preparation=before,
+    )
+    why = "by Cargo.toml; the component rustfmt must be installed"
+    yield Proposal(role="format", tool="cargo-fmt", run="cargo fmt --all --check", why=why)
+
+
+def _go(files: Committed) -> Iterator[Proposal]:
+    if "go.mod" not in files.paths:
+        return
+    required = re.search(r"^require\b", files.text("go.mod"), re.MULTILINE) is not None
+    before = None
+    where = ""
+    if required and "vendor/modules.txt" not in files.paths:
+        where = 'GOMODCACHE="$PWD/.gomodcache" '
+        key = files.first("go.sum")
+        before = Preparation(
+            run=f"{where}go mod download -modcacherw",
+            why=f"the modules by {key or 'go.mod'}",
+            folders=(Folder(folder=".gomodcache", key=key, writable=True),) if key else (),
+            network=("proxy.golang.org", "sum.golang.org"),
+        )
+    for role, verb in (("build", "build"), ("lint", "vet"), ("test", "test")):
+        tool, run = f"go-{verb}", f"{where}go {verb} ./..."
+        yield Proposal(role=_role(role), tool=tool, run=run, why="by go.mod", preparation=before)
+
+
+def _role(name: str) -> Role:
+    return next(role for role, _ in _SCRIPTS if role == name)
+
+
+def _jvm(files: Committed) -> Iterator[Proposal]:
+    hosts: tuple[str, ...] = ("repo.maven.apache.org",)
+    why = "; what it needs is fetched each time, unless the host has it"
+    if "pom.xml" in files.paths:
+        maven = "./mvnw" if "mvnw" in files.paths else "mvn"
+        reports = ("**/target/surefire-reports/TEST-*.xml",)
+        yield Proposal(
+            role="test", tool="maven", run=f"{maven} -B test", why=f"by pom.xml{why}", reports=reports, network=hosts
+        )
+    built = files.first("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
+    if built:
+        gradle = "./gradlew" if "gradlew" in files.paths else "gradle"
+        hosts = (*hosts, "plugins.gradle.org", "services.gradle.org")
+        reports = ("**/build/test-results/**/TEST-*.xml",)
+        run = f"{gradle} --no-daemon check"
+        yield Proposal(role="test", tool="gradle", run=run, why=f"by {built}{why}", reports=reports, network=hosts)
+
+
+def _make(files: Committed, notes: list[str]) -> Iterator[Proposal]:
+    path = files.first(*_MAKEFILES)
+    rules = _rules(files.text(path)) if path else {}
+    told = "; what it calls must be on the PATH, or be set up"
+    for target in ("test", "check", "lint"):
+        if target not in rules:
+            continue
+        needs, recipe = rules[target]
+        if not needs and (objection := _objection(recipe)):
+            notes.append(f"{path}'s target '{target}' {objection}, and is left out.")
+            continue
+        if target == "check" and "test" in rules and rules["test"] != ([], []):
+            notes.append(f"`make check` is there too (by {path}); `make test` is taken for the tests.")
+            continue
+        role: Role = "lint" if target == "lint" else "test"
+        yield Proposal(
+            role=role, tool=f"make-{target}", run=f"make {target}", why=f"by {path}, target '{target}'{told}"
+        )
+
+
+def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
+    """Target to prerequisites and recipe, of rules that are written out; variables are not expanded."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    open_: list[str] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("\t"):
+            for target in open_:
+                found[target][1].append(_recipe(line.strip()))
+        elif rule := _RULE.match(line):
+            needs, _, inline = rule["needs"].partition("#")[0].partition(";")
+            open_ = rule["targets"].split()
+            for target in open_:
+                before = found.setdefault(target, ([], []))
+                before[0].extend(needs.split())
+                before[1].extend([inline.strip()] if inline.strip() else [])
+        elif line.strip() and not line.startswith("#"):
+            open_ = []
+    return found
+
+
+def _recipe(line: str) -> str:
+    """A line of a recipe as the shell is given it; make does not mind what becomes of one that begins with `-`."""
+    command = line.lstrip("@-+ ")
+    ignored = "-" in line[: len(line) - len(command)]
+    return f"{command} || true" if ignored else command
+
+
+def _runners(files: Committed) -> Iterator[Proposal]:
+    """What runs other tools: wanted only where these were not found."""
+    hosts = ("pypi.org", "files.pythonhosted.org")
+    told = "it makes its environments itself, each time"
+    if files.first("tox.toml") or re.search(r"^\[(?:tox|testenv)\]", files.text("tox.ini"), re.MULTILINE):
+        where = files.first("tox.toml", "tox.ini")
+        yield Proposal(role="test", tool="tox", run="tox run", why=f"by {where}; {told}", network=hosts)
+    elif "noxfile.py" in files.paths:
+        yield Proposal(role="test", tool="nox", run="nox", why=f"by noxfile.py; {told}", network=hosts)
+
+
+def _objection(commands: Sequence[str]) -> str | None:
+    """Why commands are no check, as what follows their name; None where they may be one."""
+    parts = [part.strip() for command in commands for part in _BETWEEN.split(command)]
+    if not any(parts):
+        return "is empty"
+    if all(_SAYS_NOTHING.fullmatch(part) for part in parts):
+        return "does nothing but talk"
+    reasons = [why_unfailing(command) for command in commands]
+    return None if None in reasons else f"cannot fail, since {reasons[-1]}"
+
+
+def _unignored(files: Committed, proposals: tuple[Proposal, ...]) -> Iterator[str]:
+    """Folders that set-ups fill and the top `.gitignore` does not name."""
+    ignored = {line.strip().strip("/") for line in files.text(".gitignore").splitlines()}
+    folders = {each.folder for one in proposals if one.preparation for each in one.preparation.folders}
+    for folder in sorted(folders - ignored):
+        yield f"{folder} is not named in .gitignore; until git ignores it, agents' worktrees do without it."
+
+
+def _deeper(files: Committed) -> Iterator[str]:
+    found = sorted(path for path in files.paths if "/" in path and _is_manifest(path))
+    if found:
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        named_ = ", ".join(one_line(path) for path in found[:_MOST_NAMED])
+        yield f"Not looked into, since not at the top: {named_}{more}."
+
+
+def _is_manifest(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return parts[-1] in _MANIFESTS and not {"node_modules", "vendor", "third_party", "testdata"} & set(parts)
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return _dict(found)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,290 @@
+"""
+Which checks a Python project seems to have, and the environment that they would need.
+
+Said by configuration first, by declared dependencies next, by what test files import last. No tool is proposed because
+it is popular.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from forgepool.supervisor.detection.proposals import Committed, Folder, Preparation, Proposal
+
+_INDEX = ("pypi.org", "files.pythonhosted.org")
+_REQUIREMENTS = (
+    *("requirements.txt", "requirements-dev.txt", "requirements-test.txt", "requirements_dev.txt"),
+    *("requirements_test.txt", "dev-requirements.txt", "test-requirements.txt", "requirements/base.txt"),
+    *("requirements/dev.txt", "requirements/test.txt", "requirements/tests.txt"),
+)
+_INCLUDED = re.compile(r"^(?:-r|-c|--requirement|--constraint)[ =]?\s*(\S+)", re.MULTILINE)
+_DECLARED = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+_TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test|tests)\.py")
+_TARGETS = re.compile(r"^\s*(?:files|packages|modules)\s*=", re.MULTILINE)
+_EXTRAS = ("test", "tests", "testing", "dev", "lint")
+_RUN_INSIDE = ("pytest", "mypy")
+"""They import the project, so they must be where its dependencies are."""
+_MOST_READ = 40
+
+
+@dataclass(frozen=True)
+class PythonProject:
+    """What the committed files say of one."""
+
+    files: Committed
+
+    @cached_property
+    def project(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.files.text("pyproject.toml"))
+        except tomllib.TOMLDecodeError:
+            return {}
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, str], frozenset[str]]:
+        """
+        Distributions in lower case, by where they are declared: ("", "") is what is always installed, else the kind of
+        group and its name.
+        """
+        said, poetry = self.table("project"), self.table("tool", "poetry")
+        always = (*_names(said.get("dependencies")), *_dict(poetry, "dependencies"))
+        asked = tuple(name for path in self.requirements for name in _DECLARED.findall(self.files.text(path)))
+        found: dict[tuple[str, str], Iterable[str]] = {("", ""): (*always, *asked)}
+        for name, each in _dict(said, "optional-dependencies").items():
+            found["extra", name] = _names(each)
+        for name, each in _dict(self.project, "dependency-groups").items():
+            found["group", name] = _names(each)
+        found["poetry", "dev"] = _dict(poetry, "dev-dependencies")
+        for name, each in _dict(poetry, "group").items():
+            found["poetry", name] = _dict(each, "dependencies")
+        return {where: frozenset(name.lower() for name in names) - {"python"} for where, names in found.items()}
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        return tuple(path for path in _REQUIREMENTS if path in self.files.paths)
+
+    @property
+    def installable(self) -> bool:
+        return "setup.py" in self.files.paths or bool({"build-system", "project"} & set(self.project))
+
+    @cached_property
+    def tests(self) -> tuple[str, ...]:
+        """Its test files, those nearest to the top first."""
+        found = [path for path in self.files.paths if _TEST_FILE.fullmatch(path)]
+        return tuple(sorted(found, key=lambda path: (path.count("/"), path)))
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        found = self.project
+        for key in keys:
+            found = _dict(found, key)
+        return found
+
+    def declares(self, tool: str) -> bool:
+        return any(tool in names for names in self.groups.values())
+
+    def section(self, path: str, name: str) -> bool:
+        return re.search(rf"^\[{re.escape(name)}\]", self.files.text(path), re.MULTILINE) is not None
+
+
+def python_checks(files: Committed) -> Iterator[Proposal]:
+    """The checks of the Python project at the top of the tree; none where there is none."""
+    here = PythonProject(files)
+    asked = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
+    wanted = [(tool, why) for tool, why in asked if why is not None]
+    made = environment(here, [tool for tool, _ in wanted])
+    for tool, why in wanted:
+        yield _proposal(here, tool, why, made)
+    if not any(tool == "pytest" for tool, _ in wanted) and (tests := unittest_by(here)):
+        yield _unittest(here, tests, made)
+
+
+def pytest_by(here: PythonProject) -> str | None:
+    """What says that its tests are pytest's; None where nothing does."""
+    if named := here.files.first("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"):
+        return named
+    if "pytest" in here.table("tool"):
+        return "pyproject.toml, table [tool.pytest]"
+    for path, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        if here.section(path, section):
+            return f"{path}, section [{section}]"
+    if not here.tests:
+        return None
+    if here.declares("pytest"):
+        return f"a declared dependency, and {here.tests[0]}"
+    if conftest := next((path for path in sorted(here.files.paths) if PurePosixPath(path).name == "conftest.py"), None):
+        return conftest
+    own = re.compile(r"^(?:import pytest|from pytest|(?:async )?def test_)", re.MULTILINE)
+    return next((path for path in here.tests[:_MOST_READ] if own.search(here.files.text(path))), None)
+
+
+def unittest_by(here: PythonProject) -> str | None:
+    own = re.compile(r"^\s*(?:import unittest|from unittest|from django.test)", re.MULTILINE)
+    return next(
+        (
+            path
+            for path in here.tests[:_MOST_READ]
+            if own.search(here.files.text(path)) and PurePosixPath(path).name.startswith("test")
+        ),
+        None,
+    )
+
+
+def ruff_by(here: PythonProject) -> str | None:
+    if named := here.files.first("ruff.toml", ".ruff.toml"):
+        return named
+    return "pyproject.toml, table [tool.ruff]" if "ruff" in here.table("tool") else None
+
+
+def flake8_by(here: PythonProject) -> str | None:
+    if ".flake8" in here.files.paths:
+        return ".flake8"
+    return next(
+        (f"{path}, section [flake8]" for path in ("setup.cfg", "tox.ini") if here.section(path, "flake8")), None
+    )
+
+
+def mypy_by(here: PythonProject) -> str | None:
+    if named := here.files.first("mypy.ini", ".mypy.ini"):
+        return named
+    if "mypy" in here.table("tool"):
+        return "pyproject.toml, table [tool.mypy]"
+    return "setup.cfg, section [mypy]" if here.section("setup.cfg", "mypy") else None
+
+
+def environment(here: PythonProject, tools: Sequence[str]) -> Preparation | None:
+    """The set-up of `.venv` that the project's own files ask for; None where they ask for nothing."""
+    chosen = _chosen(here, tools)
+    if "uv.lock" in here.files.paths:
+        return Preparation(
+            run=" ".join(["uv sync --frozen", *(f"--{kind} {name}" for kind, name in chosen)]),
+            why="the environment by uv.lock; uv must be on the PATH",
+            folders=(Folder(folder=".venv", key="uv.lock"),),
+            network=_INDEX,
+        )
+    if "poetry.lock" in here.files.paths:
+        return Preparation(
+            run="POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction",
+            why="the environment by poetry.lock; poetry must be on the PATH",
+            folders=(Folder(folder=".venv", key="poetry.lock"),),
+            network=_INDEX,
+        )
+    if not any(here.groups.values()) and not _needs_itself_installed(here):
+        return None
+    return _by_pip(here, tools, chosen)
+
+
+def _by_pip(here: PythonProject, tools: Sequence[str], chosen: Sequence[tuple[str, str]]) -> Preparation:
+    """No lock file says exactly what, so it is kept by what asks for it."""
+    keys = tuple(dict.fromkeys(_asking(here)))
+    extras = ",".join(name for kind, name in chosen if kind == "extra")
+    groups = [f"--group {name}" for kind, name in chosen if kind == "group"]
+    words = [f"-r {path}" for path in here.requirements]
+    if here.installable:
+        words.append(f"-e '.[{extras}]'" if extras else "-e .")
+    brought = here.groups["", ""].union(*(here.groups[where] for where in chosen))
+    words += [*groups, *(tool for tool in tools if tool in _RUN_INSIDE and tool not in brought)]
+    pip = ".venv/bin/python -m pip install -q"
+    newer = f"{pip} -U 'pip>=25.1' && " if groups else ""
+    return Preparation(
+        run=f"python3 -m venv .venv && {newer}{pip} {' '.join(words)}",
+        why=f"the environment by {' and '.join(keys)}; a lock file would say which versions exactly",
+        folders=tuple(Folder(folder=".venv", key=key) for key in keys),
+        network=_INDEX,
+    )
+
+
+def _chosen(here: PythonProject, tools: Sequence[str]) -> list[tuple[str, str]]:
+    """The extras and groups to be installed: those with a tool that is needed, and those that are called for tests."""
+    return [
+        (kind, name)
+        for (kind, name), names in here.groups.items()
+        if kind in ("extra", "group")
+        and re.fullmatch(r"[A-Za-z0-9._-]+", name)
+        and (name in _EXTRAS or any(tool in names for tool in tools))
+    ]
+
+
+def _proposal(here: PythonProject, tool: str, why: str, made: Preparation | None) -> Proposal:
+    said = f"{tool}: by {why}"
+    match tool:
+        case "pytest":
+            run = ".venv/bin/python -m pytest -q" if made else "python3 -m pytest -q"
+            return Proposal(role="test", tool=tool, run=run, why=said, preparation=made)
+        case "mypy":
+            run = "mypy" if _has_targets(here) else "mypy ."
+            return Proposal(
+                role="types", tool=tool, run=f".venv/bin/{run}" if made else run, why=said, preparation=made
+            )
+        case _:
+            return _lint(here, tool, said, made)
+
+
+def _lint(here: PythonProject, tool: str, why: str, made: Preparation | None) -> Proposal:
+    """From the environment where that has it; else nothing needs to be installed for it."""
+    run = "ruff check" if tool == "ruff" else "flake8"
+    if made and _brings(here, tool):
+        run = f".venv/bin/{run}" + (" --extend-exclude .venv" if tool == "flake8" else "")
+        return Proposal(role="lint", tool=tool, run=run, why=why, preparation=made)
+    return Proposal(role="lint", tool=tool, run=run, why=f"{why}; it must be on the PATH")
+
+
+def _unittest(here: PythonProject, why: str, made: Preparation | None) -> Proposal:
+    python = ".venv/bin/python" if made else "python3"
+    top = PurePosixPath(why).parts[0]
+    package = f"{top}/__init__.py" in here.files.paths
+    where = f" -s {top}{' -t .' if package else ''}" if top in ("tests", "test") else ""
+    django = "manage.py" in here.files.paths
+    return Proposal(
+        role="test",
+        tool="unittest",
+        run=f"{python} manage.py test" if django else f"{python} -m unittest discover{where}",
+        why=f"unittest: by {why}",
+        preparation=made,
+    )
+
+
+def _asking(here: PythonProject) -> Iterator[str]:
+    """The committed files that say what is installed; requirements files lead to further ones."""
+    for path in here.requirements:
+        yield path
+        for other in _INCLUDED.findall(here.files.text(path)):
+            beside = str(PurePosixPath(path).parent / other)
+            if beside in here.files.paths:
+                yield beside
+    if here.installable or not here.requirements:
+        yield from (path for path in ("pyproject.toml", "setup.py", "setup.cfg") if path in here.files.paths)
+
+
+def _needs_itself_installed(here: PythonProject) -> bool:
+    """Tests import it, and nothing else leads them to it."""
+    options = here.table("tool", "pytest", "ini_options")
+    below_src = any(path.startswith("src/") and path.endswith(".py") for path in here.files.paths)
+    return here.installable and below_src and "pythonpath" not in options
+
+
+def _brings(here: PythonProject, tool: str) -> bool:
+    locked = here.files.first("uv.lock", "poetry.lock")
+    if locked is None:
+        return here.declares(tool)
+    return re.search(rf'^name = "{re.escape(tool)}"$', here.files.text(locked), re.MULTILINE) is not None
+
+
+def _has_targets(here: PythonProject) -> bool:
+    if {"files", "packages", "modules"} & set(here.table("tool", "mypy")):
+        return True
+    return any(_TARGETS.search(here.files.text(path)) for path in ("mypy.ini", ".mypy.ini"))
+
+
+def _names(declared: object) -> tuple[str, ...]:
+    """The distributions of a list of requirements, without versions and markers."""
+    said = [each for each in declared if isinstance(each, str)] if isinstance(declared, list) else []
+    return tuple(found[0].strip() for each in said if (found := re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", each)))
+
+
+def _dict(table: object, key: str) -> dict[str, Any]:
+    found = table.get(key) if isinstance(table, dict) else None
+    return found if isinstance(found, dict) else {}

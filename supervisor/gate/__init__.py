@@ -1,0 +1,1 @@
+"""The gate: requirements, scans, checks and landing of one candidate."""

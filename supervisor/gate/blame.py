@@ -1,0 +1,85 @@
+"""
+With whom an entry does not go together: the landed entry it conflicts with, or is red with though green alone.
+
+An entry that is green on the base it was made on and red on the tip has met something that landed in between. The
+first landing with which it turns red is found by bisection over the target's first-parent history, so one partner
+among n landings costs about log2(n) + 1 runs of the check that failed, and of those it uses.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.running import Tried
+from forgepool.supervisor.checks.runs import Runs
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.messages import CheckRequest
+from forgepool.worktrees.commits.candidate import read_trailers
+from forgepool.worktrees.commits.compose import Composed, Entry, compose, conflicting_commits
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror
+
+MOST_LANDINGS = 256
+"""How far back a partner is looked for: at most nine runs."""
+
+
+def red_partner(
+    request: CheckRequest,
+    entry: Entry,
+    check: CheckDefinition,
+    tests: Sequence[str],
+    runs: Runs,
+    past: Collection[str],
+) -> str | None:
+    """
+    Task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself.
+
+    `tests` are those that make it red, where they are known; `past` names checks whose red stands in nobody's way.
+    """
+    git = runs.place.mirror.git
+    tip = runs.tip
+    fork = CommitId(git.text("merge-base", tip, entry.commit))
+    landings = git.text("rev-list", "--first-parent", "--reverse", f"{fork}..{tip}").split()
+    if not landings or len(landings) > MOST_LANDINGS:
+        return None
+    line = line_of(check, runs.checks)
+
+    def red_on(commit: CommitId, label: str) -> bool:
+        """A base the entry cannot be composed on counts as green: the check never ran there."""
+        composed = compose(git, commit, [entry], request.style, runs.regeneration)
+        if not isinstance(composed, Composed):
+            return False
+        return _is_red(runs.run(line, composed.commit, label=label, past=past)[-1], check, tests)
+
+    if red_on(fork, "alone"):
+        return None
+    first = _first_red([CommitId(one) for one in landings], red_on)
+    return _name(runs.place.mirror, first)
+
+
+def conflict_partner(mirror: Mirror, request: CheckRequest, entry: Entry, paths: Sequence[str]) -> str | None:
+    """Task id (or short commit) of the latest landing that touched what the entry conflicts in."""
+    found = conflicting_commits(mirror.git, CommitId(request.base), entry.commit, paths)
+    return _name(mirror, found[0]) if found else None
+
+
+def _is_red(last: Tried, check: CheckDefinition, tests: Sequence[str]) -> bool:
+    report = last.ran.evidence.report
+    if last.check.name == check.name and tests and report is not None:
+        return not report.ids("failed").isdisjoint(tests)
+    return last.failure is not None
+
+
+def _first_red(landings: Sequence[CommitId], red_on: Callable[[CommitId, str], bool]) -> CommitId:
+    """The earliest of them that is red; the last one is known to be."""
+    low, high = 0, len(landings) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if red_on(landings[middle], f"with-{middle}"):
+            high = middle
+        else:
+            low = middle + 1
+    return landings[high]
+
+
+def _name(mirror: Mirror, commit: CommitId) -> str:
+    return read_trailers(mirror.git, commit).get("Forgepool-Task", commit[:12])

@@ -1,0 +1,208 @@
+"""
+The gate: composes entries on the target's tip, scans the difference, runs the target's own checks on exactly that tree,
+and says who is to blame when it is red.
+
+What the candidate changes never decides what it is checked with: definitions are read from the tip, and tests and
+settings that it changes are run in the target's version as well. A red tree is somebody's failure only when the tip
+itself is green on what fails and the failure comes a second time; and the tip is called red only when it is red twice.
+
+Cheap before dear: what a scan finds in milliseconds keeps the checks from being run at all.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from forgepool.supervisor.checks.certificates import Inputs, environment
+from forgepool.supervisor.checks.running import Place, Progress
+from forgepool.supervisor.checks.runs import Runs, Untold
+from forgepool.supervisor.checks.store import opened
+from forgepool.supervisor.gate.candidate import Candidate
+from forgepool.supervisor.gate.check_target import whole_set
+from forgepool.supervisor.gate.requirements import GATE_FILE as GATE_FILE
+from forgepool.supervisor.gate.requirements import Demands, demands_of
+from forgepool.supervisor.gate.verdicts import composable, conflicting
+from forgepool.supervisor.gate_file.document import NotConfigured, voting
+from forgepool.supervisor.messages import CheckRequest, CheckResult, Train
+from forgepool.supervisor.regeneration.kept import CannotKeep
+from forgepool.supervisor.regeneration.patches import own_patch_id
+from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
+from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
+from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.sandbox.network.package_access import lent_by
+from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
+from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """The caller's side of an examination: it may stop it, and hears how it goes."""
+
+    stop: Stop
+    doubt: Callable[[], None]
+    hear: Callable[[Progress], None]
+
+
+def examine(
+    request: CheckRequest,
+    settings: Settings,
+    *,
+    stop: Stop,
+    doubt: Callable[[], None] = lambda: None,
+    hear: Callable[[Progress], None] = lambda progress: None,
+) -> CheckResult:
+    """
+    The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
+
+    `doubt` is called where the first red is not the answer yet; `hear` whenever a scan or a check begins or ends.
+    """
+    started = time.monotonic()
+    blank = CheckResult(
+        request_id=request.request_id,
+        token=request.token,
+        verdict="infrastructure",
+        host=settings.host,
+    )
+    try:
+        blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
+        result = _examine(request, settings, blank, Watch(stop=stop, doubt=doubt, hear=hear))
+    except (NotConfigured, HostsRefused, DocumentWrong) as missing:
+        result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
+    except (Untold, CannotKeep, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
+        result = blank.model_copy(update={"detail": str(trouble)})
+    return result.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def entries_in(mirror: Mirror, request: Train) -> list[Entry]:
+    """The request's entries, those ahead first, their commits present in the mirror."""
+    kept_at = {CommitId(request.base): f"refs/heads/{request.target}"}
+    kept_at |= {CommitId(entry.commit): entry.ref for entry in request.spec}
+    for commit in mirror.missing(*kept_at):
+        mirror.ensure(commit, refs=(kept_at[commit],))
+    return [composable(entry) for entry in request.spec]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOut:
+    """An entry that was made on a commit the target no longer has."""
+
+    task: str
+    said: str
+
+
+def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
+    """
+    Return the first entry that was made on a commit no longer in the target; None if there is none.
+
+    After a force-push back, merging this entry would silently restore removed commits.
+    """
+    git = mirror.git
+    for entry in request.spec:
+        if entry.branch:
+            continue
+        _, *parents = git.text("rev-list", "--parents", "--max-count=1", entry.commit).split()
+        if parents and git.run("merge-base", "--is-ancestor", parents[0], request.base, ok=(0, 1)).status:
+            said = f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"
+            return TakenOut(task=entry.task, said=said)
+    return None
+
+
+def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watch: Watch) -> CheckResult:
+    mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    entries = entries_in(mirror, request)
+    demands = demands_of(mirror, request)
+    _require_hosts(demands, settings)
+    blank = blank.model_copy(update={"reviewed": demands.reviewed})
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
+    logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
+    place = Place(mirror=mirror, settings=settings, logs=logs, stop=watch.stop, hear=watch.hear)
+    made = remaking(mirror, request, demands.regenerate, place, free=all(map(demands.frees, request.spec)))
+    if made is not None and request.decisive:
+        made = replace(made, doubt=watch.doubt)
+    composed = compose(mirror.git, CommitId(request.base), entries, request.style, made)
+    match composed:
+        case Conflict():
+            return conflicting(mirror, request, composed, blank)
+        case Composed():
+            if (first := gate_changed_by(mirror.git, request, composed)) is not None:
+                why = f"'{first}' changes {GATE_FILE}, and lands before others are checked behind it"
+                return blank.model_copy(update={"verdict": "apart", "about": first, "detail": why})
+            logs.mkdir(parents=True, exist_ok=True)
+            whole = blank.model_copy(update=_composed_words(mirror.git, request, composed, demands))
+            runs = replace(_runs(request, demands, composed, place, made), doubt=watch.doubt)
+            if not request.entries:
+                return whole_set(request, runs, settings.host, whole)
+            return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
+        case _:
+            assert_never(composed)
+
+
+def _require_hosts(demands: Demands, settings: Settings) -> None:
+    """All hosts of all checks at once, before the first of them is run."""
+    lent = lent_by(settings)
+    wanted = {f"check '{check.name}'": check.network for check in voting(demands.checks) if check.network}
+    if wanted:
+        require_hosts_of_all(policy_of(person=settings.policy_file), wanted, lent.stands_for if lent else ())
+
+
+def gate_changed_by(git: Git, request: Train, composed: Composed) -> str | None:
+    """
+    The task that changes what the target demands, where others stand behind it; None where there is none.
+
+    Those behind would be checked by what is not the target's yet: it lands first, and alone.
+    """
+    before = found_at(git, CommitId(request.base), GATE_FILE)
+    for entry, step in zip(request.spec[:-1], composed.steps[:-1], strict=True):
+        if found_at(git, step.commit, GATE_FILE) != before:
+            return entry.task
+    return None
+
+
+def _composed_words(git: Git, request: CheckRequest, composed: Composed, demands: Demands) -> dict[str, object]:
+    told: dict[str, object] = {"commit": composed.commit, "tree": composed.tree}
+    told |= {"commits": tuple(one.commit for one in composed.steps)}
+    wanted = demands.reviewed or any(entry.reviewed for entry in request.spec)
+    return told | ({"patch_ids": patch_ids(git, CommitId(request.base), composed)} if wanted else {})
+
+
+def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
+    """Of what each entry changes, where it stands."""
+    before = (base, *(one.commit for one in composed.steps))
+    return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
+
+
+def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place, made: Remaking | None) -> Runs:
+    """
+    Judged by what the entries are composed on; or by the target itself, where nothing is known yet of those ahead.
+    """
+    level = chosen(place.settings.sandbox)
+    git, tip = place.mirror.git, CommitId(request.base)
+    ground = composed.after(len(request.ahead), base=tip)
+    trees = (tree_of(git, tip), *(step.tree for step in composed.steps[: len(request.ahead)]))
+    runs = Runs(
+        place=place,
+        store=opened(place.settings.cache, level),
+        checks=demands.checks,
+        environment=environment(level),
+        tip=ground,
+        at_tip=Inputs(git=git, tree=tree_of(git, ground), checks=demands.checks),
+        grounds=tuple(Inputs(git=git, tree=tree, checks=demands.checks) for tree in trees),
+        anew=request.whole and not request.remembered,
+        hasty=not request.decisive,
+        regeneration=made,
+    )
+    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
+        return runs
+    at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
+    return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

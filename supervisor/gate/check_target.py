@@ -1,0 +1,115 @@
+"""
+The whole set of checks on the target itself: is what has landed green as a whole?
+
+A red check hides only what uses it. Red is what is red twice; what is red once is a flake. After landings nothing is
+reused; before a run begins, what this host remembers as green is.
+"""
+
+from dataclasses import dataclass, field
+
+from forgepool.supervisor.checks.certificates import certify, red_words
+from forgepool.supervisor.checks.lines import Line, lines_of
+from forgepool.supervisor.checks.non_voting import advice
+from forgepool.supervisor.checks.results.failures import missing_program
+from forgepool.supervisor.checks.results.judging import judge
+from forgepool.supervisor.checks.running import Tried
+from forgepool.supervisor.checks.runs import Runs, is_green
+from forgepool.supervisor.gate.verdicts import base_red
+from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
+from forgepool.supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
+
+
+@dataclass(slots=True, kw_only=True)
+class _Findings:
+    certificates: dict[str, Certificate] = field(default_factory=dict)
+    failures: dict[str, CheckFailure] = field(default_factory=dict)
+    flaky: list[Flake] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    """What proves nothing, a sentence each."""
+
+    def knows(self, name: str) -> bool:
+        return name in self.certificates or name in self.failures
+
+
+def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) -> CheckResult:
+    """
+    The verdict on the tip: `green`, or `base_red` with every failure.
+
+    Raises:
+        Untold: a check said nothing, through nobody's doing.
+        NotConfigured: none is red, and one proves nothing.
+    """
+    found = _Findings()
+    for line in lines_of(voting(runs.checks), runs.cost):
+        for one in _remembered(line, runs) or runs.run(line.checks, runs.tip, label="tip"):
+            if one.check.name in line.decides and not found.knows(one.check.name):
+                _take(one, runs, host, found)
+    if not found.failures and found.lacking:
+        raise NotConfigured("; ".join(found.lacking))
+    told: dict[str, object] = {"certificates": tuple(found.certificates.values()), "flaky": tuple(found.flaky)}
+    told["red_base"] = tuple(each for one in found.certificates.values() for each in red_words(one))
+    if not found.failures:
+        told["advice"] = advice(runs, runs.tip, runs.at_tip)
+        return blank.model_copy(update={"verdict": "green", **told})
+    failures = tuple(found.failures.values())
+    tests = tuple(dict.fromkeys(test for one in failures for test in one.tests))
+    return base_red(request, failures, runs, blank).model_copy(update=told | {"red_base": tests})
+
+
+def _remembered(line: Line, runs: Runs) -> tuple[Tried, ...]:
+    """Return the earlier runs of a line's checks on the tip; empty unless all of them were green."""
+    found = [(check, runs.remembered(check, runs.at_tip)) for check in line.checks]
+    return tuple(
+        Tried(check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True)
+        for check, said in found
+        if said is not None and all(each is not None and is_green(each.ran) for _, each in found)
+    )
+
+
+def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
+    check, last, flaked = one.check, one, False
+    if one.failure is not None:
+        last = runs.tip_anew(check, label="tip-again", past=())
+        flaked = last.failure is None
+    if not one.reused:
+        runs.keep(check, runs.at_tip, last.ran, last.seconds)
+    known = _known(check, last)
+    if last.failure is not None and not known:
+        if (why := missing_program(last.failure, "")) is not None:
+            found.lacking.append(why)
+        found.failures[check.name] = last.failure.model_copy(update={"tests": _failed(one, last), "command": check.run})
+        return
+    if flaked:
+        found.flaky.append(Flake(check=check.name, tests=_failed(one, one)))
+    judgement = judge(last.ran, last.ran, tip_again=last.ran, waived=check.waive)
+    if judgement.verdict not in ("green", "known"):
+        found.lacking.append(f"check '{check.name}' {judgement.said}")
+        return
+    certificate = certify(
+        check,
+        runs.checks,
+        inputs=runs.at_tip.of(check),
+        environment=runs.environment,
+        seconds=last.seconds,
+        host=host,
+        known=known,
+        findings=len(known) if last.ran.has_problems else 0,
+        against=(runs.at_tip.of(check),),
+    )
+    more = {"tests": last.ran.evidence.tests, "reused": one.reused}
+    found.certificates[check.name] = certificate.model_copy(update=more)
+
+
+def _known(check: CheckDefinition, last: Tried) -> tuple[str, ...]:
+    """Failures of a check with a baseline, where they are all told: what is red on the target may stay red."""
+    if check.baseline is None or last.failure is None:
+        return ()
+    judgement = judge(last.ran, last.ran, tip_again=last.ran)
+    return judgement.known if judgement.verdict == "known" else ()
+
+
+def _failed(one: Tried, other: Tried) -> tuple[str, ...]:
+    """Tests that failed in both runs, where they are told."""
+    reports = [each.ran.evidence.report for each in (one, other)]
+    ids = [report.ids("failed") for report in reports if report is not None]
+    return tuple(sorted(frozenset.intersection(*ids))) if len(ids) == len(reports) else ()

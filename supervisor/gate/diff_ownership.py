@@ -1,0 +1,36 @@
+"""
+The difference that would land is the entries' own: no path of it is one that none of them changed.
+
+Composing sees to that; here it is asked once more, of the trees alone, before the target is moved.
+"""
+
+from collections.abc import Collection, Sequence
+
+from forgepool.worktrees.commits.changes import changes, renames, touched_paths
+from forgepool.worktrees.commits.compose import Entry
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
+
+
+def unowned(
+    git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry], made: Collection[str] = ()
+) -> tuple[str, ...]:
+    """
+    Paths in which the tree differs from the base though no entry changed them, and no command made them anew (`made`).
+
+    An entry changes a file under the name that it had when the entry left the target; it may have been renamed since.
+    """
+    strange = set(touched_paths(changes(git, base, tree))).difference(made)
+    owns: list[tuple[CommitId, tuple[str, ...]]] = []
+    for entry in entries:
+        fork = CommitId(git.text("merge-base", base, entry.commit))
+        owns.append((fork, touched_paths(changes(git, fork, entry.commit))))
+        strange.difference_update(owns[-1][1])
+    for fork, own in owns:
+        strange -= _renamed(git, fork, base, own) if strange else set()
+    return tuple(sorted(strange))
+
+
+def _renamed(git: Git, fork: CommitId, base: CommitId, own: Sequence[str]) -> set[str]:
+    """The names that these files were given since, of all names that are new."""
+    new = [each.path for each in changes(git, fork, base) if each.status in ("A", "R")]
+    return {each.path for each in renames(git, fork, base, (*own, *new)) if each.old_path in own}

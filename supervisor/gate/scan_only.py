@@ -1,0 +1,61 @@
+"""The scans by themselves: what takes milliseconds, for whoever wants no more than that just now. No command is run."""
+
+import time
+from dataclasses import replace
+
+from forgepool.supervisor.gate.check_entry import entries_in, taken_out
+from forgepool.supervisor.gate.requirements import demands_of
+from forgepool.supervisor.gate.verdicts import conflicting, kept_out
+from forgepool.supervisor.gate_file.document import NotConfigured
+from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.supervisor.regeneration.regenerate import Unrun
+from forgepool.supervisor.regeneration.running import as_check
+from forgepool.supervisor.scans.scanning import kept_out as held_of
+from forgepool.supervisor.scans.scanning import scan, subject_of
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.worktrees.commits.compose import Composed, Conflict, compose
+from forgepool.worktrees.commits.diff import patch_id
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+
+
+def screen(request: CheckRequest, settings: Settings) -> CheckResult:
+    """
+    What the scans say of a request of one entry. `green` says nothing of checks, and carries no certificate; that there
+    are none is no matter here.
+    """
+    started = time.monotonic()
+    blank = CheckResult(
+        request_id=request.request_id, token=request.token, verdict="infrastructure", host=settings.host
+    )
+    try:
+        mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+        result = _screened(mirror, request.model_copy(update={"checks_waived": True}), blank)
+    except (NotConfigured, DocumentWrong) as wrong:
+        result = blank.model_copy(update={"verdict": "not_configured", "detail": str(wrong)})
+    except (GitFailed, MissingCommit, HubUnusable, OSError) as trouble:
+        result = blank.model_copy(update={"detail": str(trouble)})
+    return result.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> CheckResult:
+    entries, demands, base = entries_in(mirror, request), demands_of(mirror, request), CommitId(request.base)
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"verdict": "stale", "detail": gone})
+    composed = compose(mirror.git, base, entries, request.style, Unrun(definitions=demands.regenerate))
+    match composed:
+        case Conflict():
+            return conflicting(mirror, request, composed, blank)
+        case Composed(commit=commit, tree=tree):
+            (entry,) = request.entries
+            subject = subject_of(mirror.git, base, tree, entry, demands.checks, demands.scans)
+            makers = tuple(as_check(one) for one in demands.regenerate)
+            findings = scan(replace(subject, makers=makers))
+            patch = patch_id(mirror.git, base, tree)
+            told = blank.model_copy(
+                update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}
+            )
+            held = held_of(findings, reviewed=demands.reviewed)
+            return kept_out(request, composed, held, told) if held else told

@@ -1,0 +1,319 @@
+"""
+A review request, answered: composed as the gate composes, shown to reviewers on a checkout of exactly that tree.
+
+A verdict is bound to the composed tree and its patch id. What goes wrong with git, the hub, the disk or a model's
+server blames nobody, and is never a pass.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import assert_never
+
+from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.runs import Untold
+from forgepool.supervisor.findings import blocking
+from forgepool.supervisor.gate.check_entry import Stop, entries_in, taken_out
+from forgepool.supervisor.gate.requirements import independence_of, regenerated
+from forgepool.supervisor.gate_file.document import NotConfigured
+from forgepool.supervisor.messages import Review, ReviewRequest
+from forgepool.supervisor.regeneration.kept import CannotKeep
+from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
+from forgepool.supervisor.review.brief import Brief
+from forgepool.supervisor.review.conversation import Conversation, Position, Site
+from forgepool.supervisor.review.debate import Debate, Heard, findings_of
+from forgepool.supervisor.review.difference import Difference, difference
+from forgepool.supervisor.review.panel import author_families, panel
+from forgepool.supervisor.review.wave import landed, shrinkage
+from forgepool.workers.agents.families import are_apart
+from forgepool.workers.context.profiles.registry import UnknownProfile
+from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
+from forgepool.workers.context.transcript.usage import Meter, added
+from forgepool.workers.context.view.choice import chosen as chosen_profile
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.routing.open import keys_of
+from forgepool.workers.llm.routing.table import Table, read_table
+from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.sandbox.order.layers import NoSandbox
+from forgepool.workers.sandbox.order.private_dirs import private
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.schema.redaction import hider
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.commits.compose import Composed, Conflict, compose
+from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+
+_TROUBLE = (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused)
+_LONGEST_WAIT_S = 35 * 86400.0
+
+
+def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review:
+    """The answer to a review request, whatever happens."""
+    started = time.monotonic()
+    blank = Review(
+        request_id=request.request_id,
+        token=request.token,
+        outcome="infrastructure",
+        spent=spent_on(request, settings),
+        host=settings.host,
+    )
+    try:
+        review = _conduct(request, settings, blank, stop)
+    except (DocumentWrong, NotConfigured, HostsRefused, UnknownProfile, ModelFailed) as wrong:
+        said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
+        spent = spent_on(request, settings)
+        review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
+    except (*_TROUBLE, CannotKeep, Untold, OSError) as trouble:
+        spent = spent_on(request, settings)
+        review = blank.model_copy(update={"detail": str(trouble), "spent": spent})
+    return review.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
+    mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
+    mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
+    request = request.model_copy(update={"independence": independence_of(mirror, request)})
+    if request.wave is not None:
+        tip = landed(mirror, request, request.wave)
+        seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
+        told = request.model_copy(update={"findings": seen})
+        return _of_difference(told, settings, mirror, tip, blank, stop)
+    entries, base = entries_in(mirror, request), CommitId(request.base)
+    if (gone := taken_out(mirror, request)) is not None:
+        return blank.model_copy(update={"outcome": "stale", "detail": gone})
+    made = remaking(mirror, request, regenerated(mirror, request), _place(request, settings, mirror, stop))
+    composed = compose(mirror.git, base, entries, request.style, made)
+    match composed:
+        case Conflict(entry=entry, paths=paths, unmade=unmade):
+            detail = f"'{entry}' conflicts with {request.target} in {', '.join(paths[:5])}"
+            detail += f": {unmade.said}" if isinstance(unmade, CommandFailed | MakerChanged) else ""
+            return blank.model_copy(update={"outcome": "conflict", "detail": detail})
+        case Composed():
+            return _of_difference(request, settings, mirror, composed, blank, stop)
+        case _:
+            assert_never(composed)
+
+
+def _of_difference(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, composed: Composed, blank: Review, stop: Stop
+) -> Review:
+    base = CommitId(request.base)
+    found = difference(mirror.git, base, composed)
+    told = {
+        "tree": composed.tree,
+        "patch_id": joint_patch_id(mirror.git, base, composed.steps, composed.tree),
+        "changed": found.paths,
+    }
+    whole = blank.model_copy(update=told)
+    if not found.patches:
+        return whole.model_copy(update={"outcome": "void", "detail": _nothing_changed(request)})
+    if request.known is not None and request.known.patch_id == told["patch_id"]:
+        return request.known.model_copy(
+            update={"request_id": request.request_id, "token": request.token, "spent": blank.spent}
+        )
+    return _review(request, settings, mirror, found, whole, stop)
+
+
+def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> Place:
+    """Where commands are run that make files anew; their logs lie beside those of the conversation."""
+    return Place(mirror=mirror, settings=settings, logs=_folder(request, settings), stop=stop)
+
+
+def _review(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, blank: Review, stop: Stop
+) -> Review:
+    table = read_table(settings.models_file)
+    seated = panel(request, table, settings)
+    if isinstance(seated, str):
+        return blank.model_copy(update={"outcome": "unreachable", "detail": seated})
+    before = blank.spent
+    with _bench(request, settings, mirror, found, table, stop) as (site, checkout):
+        if (shut := _shut(site, request)) is not None:
+            return blank.model_copy(update={"outcome": "unreachable", "detail": shut})
+        brief = Brief(request=request, difference=found, keep=_keeper(site.workplace))
+        debate = Debate(
+            panel=seated,
+            brief=brief,
+            site=site,
+            purse=lambda others: _left(request, added(before, others)),
+            rounds=request.policy.rounds if len(seated.reviewers) > 1 else 1,
+        )
+        heard = debate.hold()
+        altered = checkout.altered()
+    told = blank.model_copy(
+        update={
+            **_account(heard, author_families(request.authors)),
+            "spent": added(before, heard.spent),
+            "log": str(_folder(request, settings)),
+        }
+    )
+    if altered:
+        detail = f"the tree under review was changed while it was read, in {', '.join(altered[:5])}"
+        return told.model_copy(update={"detail": detail})
+    return _judged(request, heard, told)
+
+
+@contextmanager
+def _bench(
+    request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, table: Table, stop: Stop
+) -> Iterator[tuple[Site, Checkout]]:
+    """A checkout of the composed commit that no command can write, and what reads it."""
+    with lease_checkout(mirror, found.composed.commit, settings.cache / "checkouts") as checkout:
+        shelter = Shelter(settings=settings, writable=(), readable=(checkout.path, mirror.path))
+        with private({}, shelter) as own:
+            workplace = Workplace(
+                root=checkout.path.resolve(),
+                git=checkout.slot.pristine,
+                tmp=own.tmp,
+                env=own.env,
+                confined=own.confined,
+                stop=stop,
+                left_s=lambda: request.policy.limits.wall_s,
+            )
+            site = Site(
+                difference=found,
+                workplace=workplace,
+                policy=_policy(mirror, request, settings),
+                profile=chosen_profile(by_person=None, in_plan="", in_settings=settings.context),
+                threshold=request.policy.threshold,
+                transcripts=_folder(request, settings),
+                request_id=request.request_id,
+                stop=stop,
+                hide=hider(keys_of(table)),
+            )
+            yield site, checkout
+
+
+def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Policy:
+    """Of the host's person, and of the repository as the target has it: never as the entry would have it."""
+    try:
+        data = read_file(mirror.git, CommitId(request.base), REPOSITORY_FILE)
+    except FileTooLarge as large:
+        raise Unusable(f"{REPOSITORY_FILE} of {request.target} cannot be read: {large}") from large
+    repository = None if data is None else data.decode(errors="replace")
+    return policy_of(person=settings.policy_file, repository=repository)
+
+
+def _shut(site: Site, request: ReviewRequest) -> str | None:
+    """Why no model may judge this: it may not read what it must, so neither may the diff be sent to it."""
+    ground = Ground(root=site.workplace.root, home=Path.home())
+    policy = site.policy.during("plan")
+    for path in site.difference.paths:
+        judged = judge_call(policy, "read_file", {"path": path}, ground)
+        if judged.decision in ("deny", "prompt"):
+            return f"no model may read {path} ({judged.reason})"
+    return None
+
+
+def _keeper(workplace: Workplace) -> Callable[[str, bytes], str]:
+    return lambda name, data: str(workplace.keep(Path("diff", name), data))
+
+
+def _left(request: ReviewRequest, others: Spent) -> Limits | None:
+    """A conversation's limits: the policy's, and no more of the request's than is left of it."""
+    limits = request.policy.limits
+    usd, tokens = limits.cost_usd, limits.tokens
+    if request.cost_usd is not None:
+        if others.cost_usd is None or request.cost_usd - others.cost_usd <= 0:
+            return None
+        usd = min(usd or request.cost_usd, request.cost_usd - others.cost_usd)
+    if request.tokens is not None:
+        if request.tokens - others.tokens <= 0:
+            return None
+        tokens = min(tokens or request.tokens, request.tokens - others.tokens)
+    return limits.model_copy(update={"cost_usd": usd, "tokens": tokens})
+
+
+def _account(heard: Heard, authors: Sequence[str]) -> dict[str, object]:
+    """Who was asked and what was read, whatever came of it."""
+    decisive = heard.decisive or heard.all
+    families = tuple(dict.fromkeys(family for talk in heard.all for family in talk.families))
+    return {
+        "read": tuple(dict.fromkeys(path for talk in decisive for path in talk.read)),
+        "models": tuple(dict.fromkeys(model for talk in heard.all for model in talk.models)),
+        "families": families,
+        "same_family": not all(are_apart(family, authors) for family in families),
+        "voids": tuple(void for talk in heard.all for void in talk.voids),
+    }
+
+
+def _judged(request: ReviewRequest, heard: Heard, blank: Review) -> Review:
+    if not heard.standing:
+        return _failed(request, heard.failures, blank)
+    findings = findings_of(heard.decisive)
+    held = blocking(findings, request.policy.threshold)
+    return blank.model_copy(
+        update={
+            "outcome": "failed" if held else "passed",
+            "findings": findings,
+            "confidence": min(talk.form.confidence for talk in heard.decisive if talk.form is not None),
+            "summary": _summary(heard, dropped=not held and any(_fails(talk) for talk in heard.decisive)),
+            "detail": _detail(held=len(held), dropped=len(findings) - len(held)),
+        }
+    )
+
+
+def _fails(talk: Conversation) -> bool:
+    return talk.form is not None and talk.form.verdict == "fail"
+
+
+def _summary(heard: Heard, *, dropped: bool) -> str:
+    """What the reviewers say, behind what the harness has to say of it."""
+    told = list(heard.told)
+    if len(heard.standing) > 1:
+        rounds = "1 round" if heard.rounds == 1 else f"{heard.rounds} rounds"
+        told.append(f"{len(heard.standing)} reviewers, {rounds}")
+    told += [f"no verdict of {failure.detail}" for failure in heard.failures]
+    if dropped:
+        told.append("a reviewer failed it, but nothing of what it found has to be mended")
+    said = [talk.form.summary for talk in heard.decisive if talk.form is not None]
+    return "\n".join([*(f"[{one}]" for one in told), *said])
+
+
+def _detail(*, held: int, dropped: int) -> str:
+    beside = f", {dropped} held against nobody" if dropped else ""
+    return f"{held} finding{'' if held == 1 else 's'} to be mended{beside}" if held else f"nothing to be mended{beside}"
+
+
+def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Review) -> Review:
+    """Nobody gave a verdict that counts: what can be tried again comes before what cannot."""
+    order = ("infrastructure", "limits", "void", "not_configured")
+    ended = next((one for one in order if any(failure.ended == one for failure in failures)), "infrastructure")
+    detail = "; ".join(failure.detail for failure in failures)
+    waits = [failure.not_before for failure in failures if failure.not_before is not None]
+    not_before = min((*waits, time.time() + _LONGEST_WAIT_S)) if waits and ended == "infrastructure" else None
+    return blank.model_copy(update={"outcome": ended, "detail": detail, "not_before": not_before})
+
+
+def _nothing_changed(request: ReviewRequest) -> str:
+    if request.wave is not None:
+        return "what has landed in it comes to no difference: there is nothing to review"
+    return f"the target {request.target} has all of it already: there is nothing to review"
+
+
+def _folder(request: ReviewRequest, settings: Settings) -> Path:
+    return settings.home / "runs" / request.run / "logs" / "reviews" / request.request_id
+
+
+def spent_on(request: ReviewRequest, settings: Settings) -> Spent:
+    """By all conversations about this request, those of earlier deliveries included, as far as this host knows."""
+    total = Spent()
+    for path in sorted(_folder(request, settings).glob("*.jsonl")):
+        try:
+            total = added(total, Meter.of(Limits(), read_transcript(path)).spent)
+        except (OSError, TranscriptWrong):
+            continue
+    return total

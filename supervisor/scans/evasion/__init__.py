@@ -1,0 +1,1 @@
+"""Scans for code that notices, ends or replaces what checks it."""

@@ -1,0 +1,123 @@
+"""Code that changes what runs the tests while it runs: in Python by grammar, in JavaScript by line."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forgepool.supervisor.scans.evasion.program import Oddity, Program
+from forgepool.supervisor.scans.languages.suite import listed
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, written
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_RUNNERS = listed("pytest _pytest unittest pluggy coverage nose xdist doctest _pytest.runner junitxml")
+_INSIDE = frozenset(["_pytest", "pluggy", "xdist"])
+_OUTCOMES = re.compile(
+    r"\.(exitstatus|outcome|testsfailed|testscollected|wasSuccessful|_exitstatus|shouldfail|failures|errors)$"
+)
+_HOOKS = re.compile(
+    r"sys\.modules\[\s*['\"](pytest|_pytest|unittest|coverage|pluggy)|builtins\.(__import__|AssertionError)|__builtins__"
+)
+_OWN = re.compile(r"(globals|vars)\(\)\[|sys\.modules\[\s*__name__")
+_GLOBALS = re.compile(
+    r"\b(global|globalThis|window)\.(expect|it|test|describe|jest|vi|beforeEach|afterEach)\s*=[^=]|"
+    r"defineProperty\(\s*(global|globalThis|window|expect)\b|\bexpect\.(prototype|extend)\s*=|"
+    r"\b(jest|vi)\.(retryTimes|setTimeout)\(\s*\d{2,}|\bassert\.\w+\s*=[^=]"
+)
+_PATCHED = "this changes the test runner; leave the runner alone"
+_STOOD_IN = "this replaces names of the test module itself; test what is imported"
+_OUTCOME = "this sets the outcome of a test; leave that to the test runner"
+_IMPORTED = "product code imports the test runner; import it only in tests"
+_EQUAL = "this object equals anything; compare what it holds"
+
+
+def patched(program: Program) -> Iterator[Oddity]:
+    """Every assignment to what belongs to a runner, and imports of one where none is needed."""
+    if program.language == "python":
+        names = _names(program)
+        yield from _assigned(program, names)
+        yield from _called(program, names)
+        yield from _imported(program)
+        yield from _always_equal(program)
+    elif program.language in ("javascript", "typescript", "tsx"):
+        for number, text in program.lines:
+            if _GLOBALS.search(text):
+                yield Oddity(line=number, text=text, said=_PATCHED)
+
+
+def _names(program: Program) -> frozenset[str]:
+    """Names by which the file knows a runner, or a part of one."""
+    names = set(_RUNNERS)
+    for node in program.root.named_children if program.root is not None else ():
+        text = " ".join(written(node).split())
+        found = re.match(r"from ([\w.]+) import (.+)$|import (.+)$", text)
+        if node.type not in ("import_statement", "import_from_statement") or found is None:
+            continue
+        for one in (found[2] or found[3]).strip("()").split(","):
+            origin, _, alias = one.strip().partition(" as ")
+            if (found[1] or origin).split(".")[0] in _RUNNERS:
+                names.add(alias.strip() or origin.split(".")[0].strip())
+    return frozenset(names)
+
+
+def _assigned(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
+    for node in program.nodes("assignment", "augmented_assignment", "delete_statement"):
+        left = written(node.child_by_field_name("left") or (node.named_children[0] if node.named_children else None))
+        root = re.split(r"[.\[]", left)[0]
+        if root in names and re.search(r"[.\[]", left):
+            yield _oddity(node, _PATCHED)
+        elif _OUTCOMES.search(left) and (
+            program.path.endswith("conftest.py") or re.match(r"(session|report|rep|result|item)\.", left)
+        ):
+            yield _oddity(node, _OUTCOME)
+        elif _HOOKS.match(left):
+            yield _oddity(node, _PATCHED)
+        elif program.in_tests and _OWN.match(left):
+            yield _oddity(node, _STOOD_IN)
+
+
+def _called(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
+    for node in program.nodes("call"):
+        name = written(node.child_by_field_name("function"))
+        given = written(node.child_by_field_name("arguments"))
+        first = re.split(r"[,.)\[]", given.lstrip("("))[0].strip()
+        if program.in_tests and re.match(r"\(\s*(globals\(\)|sys\.modules\[__name__\])", given):
+            yield _oddity(node, _STOOD_IN)
+        elif name.rpartition(".")[2] in ("setattr", "delattr", "patch", "object"):
+            target = re.match(
+                r"\(\s*['\"](_pytest|pytest|unittest\.(case|runner|main|result|TestCase)|pluggy)\b", given
+            )
+            if target or (first in names and name.rpartition(".")[2] != "patch" and first != "doctest"):
+                yield _oddity(node, _PATCHED)
+        elif name in ("sys.settrace", "sys.setprofile", "sys.addaudithook") and not program.in_tests:
+            yield _oddity(node, _PATCHED, certain=False)
+
+
+def _imported(program: Program) -> Iterator[Oddity]:
+    if program.in_tests and not program.path.endswith("conftest.py"):
+        return
+    for node in program.nodes("import_statement", "import_from_statement"):
+        named = re.findall(r"(?:^from|^import|,)\s+([\w.]+)", " ".join(written(node).split()))
+        roots = {name.split(".")[0] for name in named}
+        if roots & _INSIDE:
+            yield _oddity(node, _IMPORTED, certain=not program.in_tests)
+        elif roots & {"pytest", "unittest", "nose"} and not program.in_tests and not _is_for_tests(program):
+            yield _oddity(node, _IMPORTED, certain=False)
+
+
+def _is_for_tests(program: Program) -> bool:
+    return re.search(r"testing|plugin|fixture|noxfile|tasks", program.path) is not None
+
+
+def _always_equal(program: Program) -> Iterator[Oddity]:
+    for node in program.nodes("function_definition"):
+        name = written(node.child_by_field_name("name"))
+        body = " ".join(written(node.child_by_field_name("body")).split())
+        answer = {"__eq__": "return True", "__ne__": "return False"}.get(name)
+        if answer is not None and body.endswith(answer) and body.count("return") == 1 and "if " not in body:
+            yield _oddity(node, _EQUAL, certain=False)
+
+
+def _oddity(node: "Node", said: str, *, certain: bool = True) -> Oddity:
+    return Oddity(line=line_of(node), text=first_line(node), said=said, certain=certain)

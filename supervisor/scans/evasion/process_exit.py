@@ -1,0 +1,156 @@
+"""Ends of programs where none belongs: while a module is imported, in a test, and of whoever started the program."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forgepool.supervisor.scans.evasion.program import Oddity, Program
+from forgepool.supervisor.scans.languages.suite import listed
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, written
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_PYTHON_EXIT = re.compile(r"(sys\.exit|exit|quit|os\._exit|os\.abort|_exit)")
+_HARD_EXIT = re.compile(r"(?<![\w.])(os\.(_exit|abort)|_exit)\b")
+_FAILS = re.compile(r"\(\s*([1-9]\d*|['\"].*)\s*\)$", re.DOTALL)
+"""Ends of programs that every check would see for a failure."""
+_FUNCTIONS = listed(
+    "function_definition lambda function_declaration method_definition arrow_function function_expression "
+    "method_declaration func_literal function_item closure_expression"
+)
+_PARENT = re.compile(
+    r"\bkill(pg|all)?\b.*\b(getppid|ppid|PPID|parent\(\))|\bkill\s+(-\w+\s+)?\$\{?PPID|"
+    r"\bos\.kill(pg)?\(\s*0\s*,|\bkill\s+(-\w+\s+)?0\b|\bparent\(\)\.(kill|terminate)|\bpkill\b.*\b(pytest|python|node|forgepool)"
+)
+_OTHER_EXITS = {
+    "rust": re.compile(r"\bprocess::(exit|abort)\s*\("),
+    "java": re.compile(r"\b(System\.exit|Runtime\.getRuntime\(\)\.(halt|exit))\s*\("),
+}
+_AT_IMPORT = "the process exits while this file is imported; exit only where the file is run as a program"
+_IN_TEST = "this ends the test runner; let the runner finish"
+_ANYWHERE = "this ends the process before it can report; return or raise instead"
+_KILLS = "this kills the process that started the program; leave other processes alone"
+
+
+def ended(program: Program) -> Iterator[Oddity]:
+    """Every end of a program that does not belong where it stands."""
+    for number, text in program.lines:
+        if _PARENT.search(text):
+            yield Oddity(line=number, text=text, said=_KILLS)
+    match program.language:
+        case "python":
+            yield from _python(program)
+        case "javascript" | "typescript" | "tsx":
+            yield from _javascript(program)
+        case "go":
+            yield from _go(program)
+        case "rust" | "java" as language:
+            yield from _others(program, _OTHER_EXITS[language])
+        case _:
+            return
+
+
+def _python(program: Program) -> Iterator[Oddity]:
+    for node in program.nodes("call", "raise_statement"):
+        text = written(node)
+        name = written(node.child_by_field_name("function"))
+        raised = node.type == "raise_statement" and "SystemExit" in text
+        if not raised and not _PYTHON_EXIT.fullmatch(name):
+            continue
+        if _is_apart(node) or (program.is_script and not program.in_tests):
+            continue
+        if not _is_inside(node):
+            if _is_on_failed_import(node) and _FAILS.search(text):
+                continue
+            yield _oddity(node, _AT_IMPORT, certain=not _FAILS.search(text) and not program.is_helper)
+    if not program.is_script:
+        yield from _hard(program)
+
+
+def _hard(program: Program) -> Iterator[Oddity]:
+    """`os._exit` skips whatever would tell how tests came out; a child that was forked has nothing to tell."""
+    for node in program.nodes("attribute", "call", "import_from_statement"):
+        text = written(node)
+        is_it = text in ("os._exit", "os.abort") or re.match(r"_exit\(|from os import .*\b_exit\b", text)
+        if is_it:
+            expected = b"os.fork(" in program.text or program.is_helper
+            yield _oddity(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not expected)
+
+
+def _is_inside(node: "Node") -> bool:
+    above = node.parent
+    while above is not None:
+        if above.type in _FUNCTIONS:
+            return True
+        above = above.parent
+    return False
+
+
+def _is_apart(node: "Node") -> bool:
+    """Below `if __name__ == "__main__"`, which no import comes to."""
+    above = node.parent
+    while above is not None:
+        condition = above.child_by_field_name("condition") if above.type == "if_statement" else None
+        if condition is not None and re.fullmatch(r"\(?__name__\s*==\s*['\"]__main__['\"]\)?", written(condition)):
+            return True
+        above = above.parent
+    return False
+
+
+def _is_on_failed_import(node: "Node") -> bool:
+    """`except ImportError: sys.exit("install it")`: it ends badly, and says why."""
+    above = node.parent
+    while above is not None:
+        if above.type == "except_clause":
+            return "ImportError" in written(above) or "ModuleNotFoundError" in written(above)
+        above = above.parent
+    return False
+
+
+def _javascript(program: Program) -> Iterator[Oddity]:
+    for node in program.nodes("call_expression", "assignment_expression"):
+        name = written(node.child_by_field_name("function") or node.child_by_field_name("left"))
+        if not re.fullmatch(r"(globalThis\.)?process\.(exit|reallyExit|abort|exitCode)|Deno\.exit", name):
+            continue
+        if program.in_tests:
+            yield _oddity(node, _IN_TEST)
+        elif name.endswith("exitCode"):
+            if re.search(r"=\s*0\b", written(node)):
+                yield _oddity(node, _AT_IMPORT)
+        elif not _is_inside(node) and not program.is_script and not _FAILS.search(written(node)):
+            yield _oddity(node, _AT_IMPORT)
+
+
+def _go(program: Program) -> Iterator[Oddity]:
+    is_main = re.search(rb"^package main\b", program.text, re.MULTILINE) is not None
+    for node in program.nodes("call_expression"):
+        if written(node.child_by_field_name("function")) not in ("os.Exit", "syscall.Exit"):
+            continue
+        function, arguments = _go_function(node), written(node.child_by_field_name("arguments"))
+        if program.path.endswith("_test.go"):
+            if function != "TestMain" or not re.search(r"\w+\.Run\(|\bcode\b|\bret\b|\bstatus\b|\brc\b", arguments):
+                yield _oddity(node, _IN_TEST)
+        elif function == "init":
+            yield _oddity(node, _AT_IMPORT)
+        elif not is_main:
+            yield _oddity(node, _ANYWHERE, certain="0" in arguments)
+
+
+def _go_function(node: "Node") -> str:
+    above = node.parent
+    while above is not None and above.type != "function_declaration":
+        above = above.parent
+    return written(above.child_by_field_name("name")) if above is not None else ""
+
+
+def _others(program: Program, exits: re.Pattern[str]) -> Iterator[Oddity]:
+    main = re.search(rb"\bfn main\s*\(|\bstatic\s+void\s+main\s*\(", program.text) is not None
+    for number, text in program.lines:
+        if exits.search(text) and (program.in_tests or not main):
+            said = _IN_TEST if program.in_tests else _ANYWHERE
+            yield Oddity(line=number, text=text, said=said, certain=program.in_tests)
+
+
+def _oddity(node: "Node", said: str, *, certain: bool = True) -> Oddity:
+    return Oddity(line=line_of(node), text=first_line(node), said=said, certain=certain)

@@ -1,0 +1,60 @@
+"""Code that asks whether it is being tested, or by whom, and files of results that are none of its own."""
+
+import re
+from collections.abc import Iterator
+
+from forgepool.supervisor.scans.evasion.program import Oddity, Program
+
+_READS = (
+    r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"
+    r"ENV|\$_ENV|\$ENV|Deno\.env\.get|\$\{?)"
+)
+_OF_CHECKS = r"(?:PYTEST_\w+|FORGEPOOL_\w+|JUNIT_?\w*|JEST_WORKER_ID|VITEST\w*|MOCHA_\w+|NOSE_\w+|NEXTEST\w*)"
+_OF_CI = (
+    r"(?:CI|GITHUB_\w+|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w+|BUILDKITE|TF_BUILD|CONTINUOUS_INTEGRATION|BUILD_NUMBER)"
+)
+_BETWEEN = r"[\s.(\[{'\"!?:]*"
+_ENVIRONMENT = re.compile(rf"{_READS}{_BETWEEN}\b(?:({_OF_CHECKS})|({_OF_CI}))\b(?!=)")
+_NAMED_FIRST = re.compile(rf"['\"](?:({_OF_CHECKS})|({_OF_CI}))['\"]\s+(?:not\s+)?in\s+[\w.]*environ")
+_RUNNER = re.compile(
+    r"(sys\.(argv|modules)|inspect\.(stack|currentframe)|sys\._getframe|/proc/|psutil|process\.argv|module\.parent|os\.Args|"
+    r"__main__)\b.*\b(pytest|py\.test|_pytest|unittest|nose|jest|mocha|vitest|forgepool|xdist)\b|"
+    r"\b(pytest|_pytest|unittest|jest|mocha|vitest)\b['\"\]]*\s*(not\s+)?in\s+(sys\.(argv|modules)|str\(|process\.argv)|"
+    r"\btesting\.Testing\(\)|flag\.Lookup\(\"test\.|\btypeof\s+(jest|vi|describe|it|expect)\b|"
+    r"strings\.HasSuffix\(os\.Args\[0\],\s*\"\.test\"|hasattr\(sys,\s*['\"]_called_from_test"
+)
+_RESULT = re.compile(
+    r"junit[\w.\-]*\.xml|\bTEST-[\w.\-]*\.xml|<testsuites?\b|\btest-?results?[/\w.\-]*\.(xml|json)|"
+    r"\bcertificates?\b[/\w.\-]*\.(json|ya?ml|db)|\.last_?run\.json|lastfailed|\.pytest_cache",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"\bopen\([^)]*,\s*['\"][wax+]|write_(text|bytes)|\.write\(|writeFile|WriteFile|dump\(|fs\.write|copy(file)?\(|"
+    r"Files\.write|File\.(write|create)|\bos\.(rename|replace)\(|shutil\.move",
+)
+_REDIRECTS = re.compile(r">\s*\S|\btee\b")
+_ASKED = "this code asks whether it is being tested; let it behave the same everywhere"
+_WRITTEN = "this writes a test report or a certificate; leave reports to the test runner"
+
+
+def asked(program: Program) -> Iterator[Oddity]:
+    """Every question about who runs the code, and every report that it forges."""
+    for number, text in program.lines:
+        if _is_asked(program, text):
+            yield Oddity(line=number, text=text, said=_ASKED, certain=not program.in_tests)
+        writes = _WRITES.search(text) or (program.language == "bash" and _REDIRECTS.search(text))
+        if writes and _RESULT.search(text):
+            yield Oddity(line=number, text=text, said=_WRITTEN, certain=not program.in_tests or _is_shared(program))
+
+
+def _is_asked(program: Program, text: str) -> bool:
+    """Tests may ask for what they like; what all tests run with may ask for CI, and for no more."""
+    if program.in_tests and not _is_shared(program):
+        return False
+    named = [found for found in (_ENVIRONMENT.search(text), _NAMED_FIRST.search(text)) if found is not None]
+    return any(found[1] or not program.in_tests for found in named) or _RUNNER.search(text) is not None
+
+
+def _is_shared(program: Program) -> bool:
+    """Is it what all tests run with?"""
+    return program.path.rpartition("/")[2] == "conftest.py"

@@ -1,0 +1,182 @@
+"""One function made into a `Case`, in whatever language it is written."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from forgepool.supervisor.scans.languages.flow import Dialect, Reached, reached
+from forgepool.supervisor.scans.languages.suite import Assertion, Call, Case, Mark, Suite, Value
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_CALLS = frozenset(["call", "call_expression", "method_invocation", "macro_invocation", "object_creation_expression"])
+_LATER = frozenset(["lambda", "function_definition", "generator_expression"])
+_AROUND = _LATER | {"boolean_operator", "await"}
+_FAILING = re.compile(r"\b(?:raises|suppress|assertRaises\w*|xfail)\b")
+_LAST = ("attribute", "property", "field", "name")
+_PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|WINDOWS|MAC)\b")
+_HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
+
+
+class Reader(Dialect, Protocol):
+    """A language, as far as what a test's body says."""
+
+    def assertion(self, node: "Node") -> Assertion | None: ...
+
+    def mark(self, node: "Node") -> Mark | None: ...
+
+    def value(self, node: "Node") -> "tuple[str, Node] | None":
+        """A name and what it is given, where the node is an assignment."""
+
+    def rows(self, node: "Node") -> "Iterable[Node]":
+        """The rows of a table that the node holds, which the test runs through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A function that was found, and what stands around it."""
+
+    name: str
+    node: "Node"
+    body: "Node | None"
+    rows: "tuple[Node, ...]" = ()
+    marks: tuple[Mark, ...] = ()
+    labels: tuple[str, ...] = ()
+    assertions: tuple[Assertion, ...] = ()
+    """Said outside its body, as by an attribute."""
+
+
+def build(draft: Draft, reader: Reader) -> Case:
+    """The case that a function is, with what can be reached of it."""
+    seen = list(reached(draft.body, reader)) if draft.body is not None else []
+    rows = [*draft.rows, *(row for one in seen for row in reader.rows(one.node))]
+    assertions = (*draft.assertions, *_assertions(seen, reader))
+    return Case(
+        name=draft.name,
+        line=line_of(draft.node),
+        text=first_line(draft.node),
+        words=words(draft.body),
+        assertions=assertions,
+        rows=tuple(row_of(row) for row in rows),
+        values=tuple(_values(seen, reader, draft.name)),
+        marks=(*draft.marks, *_marks(seen, reader)),
+        labels=draft.labels,
+        calls=tuple(dict.fromkeys(_calls(seen, draft))),
+        form=_form(draft, seen),
+        hollow=not assertions and not any(one.node.type in _CALLS for one in seen),
+    )
+
+
+def row_of(node: "Node") -> Assertion:
+    """One row of a table, as something that is asserted."""
+    return Assertion(line=line_of(node), text=first_line(node), words=words(node), relation="equal", strength=3)
+
+
+def value_of(name: str, node: "Node", line: "Node") -> Value:
+    return Value(line=line_of(line), text=first_line(line), name=name, words=words(node))
+
+
+def callee(node: "Node") -> str:
+    """The last name of what is called."""
+    found = (
+        node.child_by_field_name("function") or node.child_by_field_name("name") or node.child_by_field_name("macro")
+    )
+    last = next((child for part in _LAST if found and (child := found.child_by_field_name(part))), found)
+    return written(last)
+
+
+def mark_kind(text: str, *, conditional: bool = False) -> Literal["skip", "sometimes", "elsewhere"]:
+    """A skip for good, one under a condition, or one on platforms that the checks are not run on."""
+    if not conditional:
+        return "skip"
+    return "elsewhere" if _PLATFORM.search(text) and not _HERE.search(text) and "!=" not in text else "sometimes"
+
+
+def without_empty_helpers(suite: Suite) -> Suite:
+    """The suite without the assertions that only look like some: calls of functions beside them that assert nothing."""
+    empty = {name for name, case in suite.support.items() if not case.assertions}
+    simple = {name.rpartition("::")[2] for name in empty}
+    mine = tuple(f"{owner}.{name}(" for owner in ("self", "cls") for name in simple)
+
+    def is_real(assertion: Assertion) -> bool:
+        if assertion.text.startswith(mine):
+            return False
+        at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
+        return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
+
+    def cleaned(case: Case) -> Case:
+        return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
+
+    return replace(suite, cases={name: cleaned(case) for name, case in suite.cases.items()})
+
+
+def _calls(seen: list[Reached], draft: Draft) -> Iterator[Call]:
+    """The calls of a body; of Python, with what stands around them, and only those that the body makes itself."""
+    parameters = draft.node.child_by_field_name("parameters")
+    taken = {written(one) for one in walk(parameters) if one.type == "identifier"} if parameters is not None else set()
+    around: list[Node] = []
+    for one in seen:
+        node = one.node
+        while around and around[-1].end_byte <= node.start_byte:
+            around.pop()
+        if node.type == "call" and not any(each.type in _LATER for each in around):
+            name, owner = callee(node), written(node.child_by_field_name("function")).rpartition(".")[0]
+            guards = one.guards + sum(each.type == "boolean_operator" for each in around)
+            swallowed = one.swallowed or any(each.type == "with_statement" for each in around)
+            if name not in taken or owner:
+                yield Call(name, owner, guards, swallowed, any(each.type == "await" for each in around[-1:]))
+        elif node.type in _CALLS and node.type != "call":
+            yield Call(callee(node))
+        if node.type in _AROUND or (node.type == "with_statement" and _FAILING.search(_managers(node))):
+            around.append(node)
+
+
+def _managers(node: "Node") -> str:
+    return written(node.named_children[0]) if node.named_children else ""
+
+
+def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other"]:
+    if draft.node.type != "function_definition":
+        return "plain"
+    above = draft.node.parent
+    decorators = [one for one in above.named_children if one.type == "decorator"] if above is not None else []
+    is_replaced = any(written(one) not in ("@staticmethod", "@classmethod") for one in decorators)
+    if (above is not None and above.type == "decorated_definition" and is_replaced) or any(
+        one.node.type == "yield" for one in seen
+    ):
+        return "other"
+    return "async" if any(one.type == "async" for one in draft.node.children) else "plain"
+
+
+def _assertions(seen: list[Reached], reader: Reader) -> Iterator[Assertion]:
+    inside: set[int] = set()
+    for one in seen:
+        if one.node.id not in inside and (found := reader.assertion(one.node)) is not None:
+            inside.update(node.id for node in walk(one.node))
+            yield replace(found, guards=one.guards, swallowed=one.swallowed)
+
+
+def _marks(seen: list[Reached], reader: Reader) -> Iterator[Mark]:
+    for one in seen:
+        if (mark := reader.mark(one.node)) is not None:
+            yield replace(mark, kind=mark_kind(_surroundings(one.node), conditional=True)) if one.guards else mark
+
+
+def _surroundings(node: "Node") -> str:
+    """The condition that a node stands under."""
+    while node.parent is not None:
+        node = node.parent
+        if (condition := node.child_by_field_name("condition")) is not None:
+            return written(condition)
+    return ""
+
+
+def _values(seen: list[Reached], reader: Reader, name: str) -> Iterator[Value]:
+    for one in seen:
+        if (found := reader.value(one.node)) is not None:
+            yield value_of(found[0], found[1], one.node)
+        elif one.node.type == "return_statement":
+            yield value_of(re.split(r"::|\.", name)[-1], one.node, one.node)

@@ -1,0 +1,324 @@
+"""
+Tests of JavaScript and TypeScript: mocha, jest, vitest, jasmine, playwright, node's own runner, ava, tap.
+
+A test is a call of `it` or `test` with a title; suites are calls of `describe` and its like. Which of the runners it is
+need not be known.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, negated, relation_of
+from forgepool.supervisor.scans.languages.suite import (
+    Assertion,
+    Case,
+    Mark,
+    Relation,
+    Strength,
+    Suite,
+    Value,
+    Word,
+    listed,
+)
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_TESTS = frozenset(["it", "test", "specify", "xit", "fit", "xtest", "xspecify", "Deno", "ava"])
+_SUITES = frozenset(["describe", "context", "suite", "xdescribe", "fdescribe", "xcontext"])
+_LONGEST = 200
+_ONLY = frozenset(["only", "fit", "fdescribe"])
+_NOT_RUN = frozenset(["skip", "todo", "fixme", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"])
+_SOMETIMES = frozenset(["skipIf", "runIf"])
+_FUNCTIONS = frozenset(["arrow_function", "function_expression", "function"])
+_EXACT = listed(
+    "toBe toEqual toStrictEqual toMatchObject toHaveBeenCalledWith toHaveBeenLastCalledWith toMatchSnapshot "
+    "toMatchInlineSnapshot toHaveBeenCalledTimes toHaveLength toBeCloseTo toHaveText equal eql deepEqual "
+    "strictEqual deepStrictEqual is same strictSame toBeNull toBeUndefined toBeNaN toThrowErrorMatchingSnapshot"
+)
+_BOUNDS: dict[str, Relation] = {
+    **dict.fromkeys(("toBeLessThan", "toBeLessThanOrEqual", "below", "lessThan", "isBelow"), "below"),
+    **dict.fromkeys(("toBeGreaterThan", "toBeGreaterThanOrEqual", "above", "greaterThan", "isAbove"), "above"),
+    **dict.fromkeys(("toContain", "toContainEqual", "include", "includes", "contain"), "in"),
+}
+_BARE = listed("toBeDefined toBeTruthy toBeCalled toHaveBeenCalled ok assert true toBeOK")
+_INVERTED = listed("notEqual notStrictEqual notDeepEqual notDeepStrictEqual not notOk isNot doesNotMatch")
+_ROOTS = frozenset(["expect", "assert", "should", "chai", "t", "expectTypeOf"])
+
+
+class JavaScript:
+    """JavaScript and TypeScript, as scans read them."""
+
+    def swallows(self, node: "Node") -> bool:
+        if node.type != "try_statement":
+            return False
+        clause = node.child_by_field_name("handler")
+        return clause is not None and not any(
+            one.type == "throw_statement"
+            or _asserts(one)
+            or written(one.child_by_field_name("function")) in ("done", "fail")
+            for one in walk(clause)
+        )
+
+    def is_guard(self, node: "Node") -> bool:
+        return node.type in ("if_statement", "ternary_expression", "switch_statement", "while_statement")
+
+    def is_apart(self, node: "Node") -> bool:
+        return node.type == "call_expression" and _kind(node) is not None
+
+    def assertion(self, node: "Node") -> Assertion | None:
+        if node.type != "call_expression" or not _asserts(node):
+            return None
+        chain, given = _chain(node), _given(node)
+        judged = _judged(node, chain, given)
+        said = [*_subject(node), *given]
+        return Assertion(
+            line=line_of(node),
+            text=first_line(node),
+            words=(*words(*said), Word(kind="sign", text=chain[-1])),
+            relation=judged.relation,
+            strength=judged.strength,
+            tolerance=_tolerance(chain, given),
+        )
+
+    def mark(self, node: "Node") -> Mark | None:
+        if node.type == "call_expression" and re.fullmatch(r"(this|t|ctx|context)\.skip", _callee(node)):
+            return Mark(line=line_of(node), text=first_line(node), kind="skip")
+        return None
+
+    def value(self, node: "Node") -> "tuple[str, Node] | None":
+        if node.type != "variable_declarator":
+            return None
+        name, given = node.child_by_field_name("name"), node.child_by_field_name("value")
+        return (written(name), given) if given is not None and given.type not in _FUNCTIONS else None
+
+    def rows(self, node: "Node") -> "Iterator[Node]":
+        if node.type == "for_in_statement":
+            yield from _elements(node.child_by_field_name("right"))
+        elif node.type == "call_expression" and _callee(node).endswith(".forEach"):
+            yield from _elements(_object(node))
+
+
+def read(root: "Node") -> Suite:
+    """Every test that a file registers where it stands in the text, and its named functions."""
+    cases: dict[str, Case] = {}
+    marks: list[Mark] = []
+    for draft in _tests(root, marks):
+        name, again = draft.name, 1
+        while name in cases:
+            again += 1
+            name = f"{draft.name} #{again}"
+        cases[name] = build(
+            Draft(name=name, node=draft.node, body=draft.body, rows=draft.rows, marks=draft.marks), _READER
+        )
+    support = {case.name: case for case in (build(draft, _READER) for draft in _functions(root))}
+    return without_empty_helpers(Suite(cases=cases, support=support, values=tuple(_values(root))))
+
+
+_READER = JavaScript()
+
+
+def _tests(root: "Node", marks: list[Mark]) -> Iterator[Draft]:
+    waiting: list[tuple[Node, tuple[str, ...], tuple[Mark, ...], tuple[Node, ...]]] = [(root, (), (), ())]
+    while waiting:
+        node, path, above, rows = waiting.pop()
+        kind = _kind(node) if node.type == "call_expression" else None
+        if kind is not None:
+            here = (*path, _title(node))
+            own, table = (*above, *_own_marks(node)), (*rows, *_table(node))
+            if kind == "test":
+                yield Draft(name=" > ".join(here), node=node, body=_body(node), rows=table, marks=own)
+            path, above, rows = here, own, table
+        waiting.extend((child, path, above, rows) for child in reversed(node.named_children))
+
+
+def _kind(call: "Node") -> str | None:
+    """Is it a test, a suite, or neither?"""
+    names = _callee(call).split(".")
+    if _title_node(call) is None or (names[0] not in _TESTS and names[0] not in _SUITES and names[0] != "t"):
+        return None
+    if names[0] in _SUITES or "describe" in names or "suite" in names[1:]:
+        return "suite"
+    if names[0] in ("t", "Deno") and names[-1] not in ("test", "skip", "only", "todo"):
+        return None
+    if names[-1] in (
+        "step",
+        "use",
+        "extend",
+        "beforeEach",
+        "afterEach",
+        "beforeAll",
+        "afterAll",
+        "configure",
+        "setTimeout",
+    ):
+        return None
+    return "test"
+
+
+def _callee(call: "Node") -> str:
+    """`it.only` of `it.only("x", ...)`, of `it.only.each(rows)("x", ...)` and of its form with a template."""
+    function = call.child_by_field_name("function")
+    while function is not None and function.type == "call_expression":
+        function = function.child_by_field_name("function")
+    # The text of a long chain of calls is that of all its links: nobody names a test by one.
+    if function is None or function.end_byte - function.start_byte > _LONGEST:
+        return ""
+    return "".join(written(function).split())
+
+
+def _title_node(call: "Node") -> "Node | None":
+    given = _given(call)
+    # `skipIf(condition)` and `each(rows)` are called first, and get the title afterwards.
+    if len(given) < 1 or given[0].type in (*_FUNCTIONS, "array", "object"):
+        return None
+    last = _callee(call).rpartition(".")[2]
+    is_inner = call.child_by_field_name("function") is not None and _is_call_of(call)
+    return None if is_inner or (last in _SOMETIMES and len(given) == 1 and _function(call) is None) else given[0]
+
+
+def _is_call_of(call: "Node") -> bool:
+    """Is it called in its turn?"""
+    parent = call.parent
+    return parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == call
+
+
+def _title(call: "Node") -> str:
+    node = _title_node(call)
+    return written(node).strip("'\"`") if node is not None else ""
+
+
+def _function(call: "Node") -> "Node | None":
+    return next((one for one in reversed(_given(call)) if one.type in _FUNCTIONS), None)
+
+
+def _body(call: "Node") -> "Node | None":
+    function = _function(call)
+    return function.child_by_field_name("body") if function is not None else None
+
+
+def _own_marks(call: "Node") -> Iterator[Mark]:
+    names = set(_callee(call).split("."))
+    options = " ".join(written(one) for one in _given(call) if one.type == "object")
+    if names & _ONLY or re.search(r"\bonly\s*:\s*true", options):
+        yield Mark(line=line_of(call), text=first_line(call), kind="only")
+    if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options):
+        yield Mark(line=line_of(call), text=first_line(call), kind="skip")
+    if names & _SOMETIMES:
+        yield Mark(line=line_of(call), text=first_line(call), kind=mark_kind(first_line(call), conditional=True))
+
+
+def _table(call: "Node") -> "Iterator[Node]":
+    inner = call.child_by_field_name("function")
+    if inner is not None and inner.type == "call_expression":
+        for given in _given(inner):
+            yield from _elements(given)
+
+
+def _elements(node: "Node | None") -> "Iterator[Node]":
+    if node is not None and node.type == "identifier":
+        yield node
+    elif node is not None and node.type == "array":
+        yield from (one for one in node.named_children if "comment" not in one.type)
+
+
+def _given(call: "Node") -> "list[Node]":
+    arguments = call.child_by_field_name("arguments")
+    return [one for one in arguments.named_children if "comment" not in one.type] if arguments is not None else []
+
+
+def _object(call: "Node") -> "Node | None":
+    function = call.child_by_field_name("function")
+    return function.child_by_field_name("object") if function is not None else None
+
+
+def _chain(call: "Node") -> list[str]:
+    """`["expect", "not", "toBe"]`, the arguments left out."""
+    names: list[str] = []
+    node: Node | None = call
+    while node is not None:
+        if node.type == "member_expression":
+            names.append(written(node.child_by_field_name("property")))
+            node = node.child_by_field_name("object")
+        elif node.type in ("call_expression", "non_null_expression", "await_expression"):
+            node = node.child_by_field_name("function") or (node.named_children[0] if node.named_children else None)
+        else:
+            names.append(written(node)[:60])
+            break
+    return names[::-1]
+
+
+def _asserts(node: "Node") -> bool:
+    if node.type != "call_expression":
+        return False
+    parent = node.parent
+    if parent is not None and parent.type == "member_expression":
+        return False  # A part of a longer chain, which is read as a whole.
+    chain = _chain(node)
+    if chain[0] in ("t", "tap"):
+        return chain[-1] in _EXACT or chain[-1] in _BARE or chain[-1] in _INVERTED or chain[-1].startswith("throws")
+    return (
+        (chain[0] in _ROOTS and chain != ["expect"])
+        or "should" in chain
+        or re.match(r"(assert|expect|verify|check)[A-Z_]", chain[-1]) is not None
+    )
+
+
+def _subject(call: "Node") -> "list[Node]":
+    """What is looked at: the arguments of `expect`, or what stands before `.should`."""
+    node: Node | None = call
+    found: list[Node] = []
+    while node is not None and node.type in ("call_expression", "member_expression", "await_expression"):
+        if node.type == "call_expression" and node != call:
+            found = _given(node)
+        node = node.child_by_field_name("object") or node.child_by_field_name("function")
+    return found
+
+
+def _judged(call: "Node", chain: list[str], given: "list[Node]") -> Judged:
+    inverted = any(name in _INVERTED for name in chain[1:])
+    judged = _plainly(call, chain[-1], given)
+    return negated(judged) if inverted else judged
+
+
+def _plainly(call: "Node", last: str, given: "list[Node]") -> Judged:
+    subject = _subject(call)
+    sides = [*subject, *given][:2] if subject else given[:2]
+    if last in _BARE:
+        judged = judge(sides[0]) if sides else Judged()
+        return Judged(strength=min(judged.strength, 1)) if last.startswith("to") else judged
+    if last.startswith(("toThrow", "throw", "reject")):
+        strength: Strength = 3 if given and not written(given[0]).startswith("Error") and subject else 2
+        return Judged(relation="throws", strength=strength)
+    if last in _EXACT or last in _INVERTED:
+        if len(sides) < 2:
+            constant = bool(sides) and judge(sides[0]).strength == 0
+            return Judged(relation="equal", strength=0 if constant and last == "is" else 3)
+        return compare(relation_of("=="), words(sides[0]), words(sides[1]))
+    return Judged(relation=_BOUNDS.get(last, "true"), strength=2)
+
+
+def _tolerance(chain: list[str], given: "list[Node]") -> float:
+    digits = written(given[1]) if chain[-1] == "toBeCloseTo" and len(given) > 1 else ""
+    return float(10 ** -int(digits)) if re.fullmatch(r"-?\d{1,2}", digits) else 0.0
+
+
+def _functions(root: "Node") -> Iterator[Draft]:
+    for node in walk(root, into=lambda one: one.type not in _FUNCTIONS):
+        body = node.child_by_field_name("body")
+        if node.type in ("function_declaration", "method_definition") and body is not None:
+            yield Draft(name=written(node.child_by_field_name("name")), node=node, body=body)
+        given = node.child_by_field_name("value") if node.type == "variable_declarator" else None
+        if given is not None and given.type in _FUNCTIONS:
+            yield Draft(
+                name=written(node.child_by_field_name("name")), node=node, body=given.child_by_field_name("body")
+            )
+
+
+def _values(root: "Node") -> Iterator[Value]:
+    for node in walk(root, into=lambda one: one.type not in (*_FUNCTIONS, "function_declaration")):
+        if (found := _READER.value(node)) is not None:
+            yield value_of(found[0], found[1], node)

@@ -1,0 +1,1 @@
+"""Scans of paths: protected files, settings of tools, the shape of a change."""

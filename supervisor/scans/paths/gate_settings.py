@@ -1,0 +1,217 @@
+"""
+Settings of what runs and judges tests: by section where a file holds other things too, else by name.
+
+Sections are told apart in TOML, INI and JSON. Settings that are programs (`jest.config.js`, `conftest.py`) are code: of
+the former every change counts, of the latter hooks and what applies to every test. Build files of Java and of Vite are
+looked at line by line. Labels for tests and further rules for linters may be added by anybody.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.grants import LEAVE, granted
+from forgepool.supervisor.scans.languages.suite import Case
+from forgepool.supervisor.scans.languages.syntax import parse, walk, written
+from forgepool.supervisor.scans.paths.sections import Sections, changed, read_ini, read_json, read_toml
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.tests.reading import TooMuch, read_suite
+from forgepool.worktrees.commits.diff import FileDiff, contents
+
+_RULE = "gate-settings"
+_WHOLE = re.compile(
+    r"""\.?pytest\.(ini|toml) | \.?ruff\.toml | \.?mypy\.ini | \.flake8 | \.?pylintrc(\.toml)? | \.coveragerc
+    | \.?bandit(\.ya?ml)? | (based)?pyrightconfig\.json | \.importlinter | \.isort\.cfg | \.pycodestyle | \.pydocstyle
+    | \.eslintrc(\..*)? | eslint\.config\..* | \.eslintignore | \.?oxlintrc\.json | biome\.jsonc? | \.stylelintrc.*
+    | \.prettierignore | tslint\.json | (jest|vitest|karma|playwright|cypress|ava|wtr|web-test-runner)\.config\..*
+    | karma\.conf\..*
+    | vitest\.(workspace|setup)\..* | \.mocharc.* | \.nycrc.* | \.c8rc.* | \.npmrc | \.yarnrc(\.yml)? | \.taprc
+    | \.golangci\..* | \.?clippy\.toml | \.?rustfmt\.toml | nextest\.toml
+    | phpunit\.xml.* | phpstan\.neon.* | psalm\.xml
+    | \.rspec | \.rubocop\.yml | \.rubocop_todo\.yml | \.swiftlint\.yml | \.?codecov\.ya?ml | sonar-project\.properties
+    | checkstyle.*\.xml | pmd.*\.xml | spotbugs.*\.xml | \.shellcheckrc | \.yamllint.* | \.hadolint\.ya?ml
+    | \.semgrepignore | \.gitleaks\.toml | \.gitleaksignore | \.?typos\.toml | lcovrc | \.bazelrc | deny\.toml""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_TOOLS = (
+    "pytest|ruff|mypy|coverage|pylint|black|isort|flake8|bandit|pyright|basedpyright|tox|nox|hatch|poe|taskipy|pdm.scripts"
+    "|importlinter|vulture|pydocstyle|interrogate|deptry|ty|pyrefly|pytype|tach|codespell|docformatter|autopep8|yapf"
+)
+_TOML = re.compile(rf"tool\.({_TOOLS})(\.|$)|project\.entry-points\.pytest11(\.|$)")
+_CARGO = re.compile(
+    r"(workspace\.)?lints\.|test(\.|$)|lib\.(test|doctest|harness)$|package\.(autotests|autobins)$|bench"
+)
+_INI = re.compile(
+    r"(tool:pytest|pytest|flake8|mypy(-.*)?|coverage:.*|pylint.*|pycodestyle|pydocstyle|isort|tox|testenv.*)\."
+)
+_PACKAGE = re.compile(
+    r"(jest|mocha|ava|nyc|c8|tap|vitest|eslintConfig|eslintIgnore|stylelint|husky|lint-staged|xo)(\.|$)"
+)
+_TSCONFIG = re.compile(
+    r"(compilerOptions\.(strict.*|noImplicit.*|noUnused.*|noEmit.*|noFallthrough.*|noUnchecked.*|noProperty.*|exact.*|"
+    r"skip.*LibCheck|checkJs|allow(Js|Un.*)|useUnknown.*|alwaysStrict)|include|exclude|files|extends)(\.|$)"
+)
+_MAY_GROW = re.compile(r"(markers|select|extend-select|enable|extra_checks|filterwarnings)$")
+"""Lists of which more entries mean that no less is asked for; of `filterwarnings`, if the new ones are errors."""
+_BUILD_FILES = re.compile(r"(pom\.xml|build\.gradle(\.kts)?|vite\.config\..*|rollup\.config\..*|.*\.csproj|build\.sbt)")
+_BUILD_LINES = re.compile(
+    r"\b(skip\w*|exclude\w*|ignore\w*|failOn\w*|failIf\w*|testFailureIgnore|passWithNoTests|thresholds?|enabled|test)\b\s*"
+    r"(=|:|>|\{|\()",
+    re.IGNORECASE,
+)
+_EXAMPLES = frozenset(["testdata", "fixtures", "data", "examples", "example", "templates", "samples"])
+_FORCES = re.compile(r"\b(skip|xfail|exit|setattr|monkeypatch|patch|outcome|exitstatus|deselected|_exit|os\.environ)\b")
+_UNREAD = "it cannot be read, and so nobody can say that no setting of the gate is in it"
+_HOOKED = re.compile(
+    r"\s*(pytest_plugins\b|sys\.exit|os\._exit|pytest_\w+\s*=|(from|import)\b.*\bpytest_[a-z]|from\s+\S+\s+import\s+\*)"
+)
+_Read = Callable[[str], Sections | None]
+
+
+def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
+    """Findings `gate-settings`: they block."""
+    files = [
+        file
+        for file in subject.files
+        if file.path not in subject.same_code and not granted(subject, file.path, file.old_path)
+    ]
+    ids = {one for file in files if _is_asked(file) for one in (file.id, file.old_id) if one.strip("0")}
+    texts = contents(subject.git, ids)
+    for file in files:
+        for name in dict.fromkeys((file.old_path or file.path, file.path)):
+            if _WHOLE.fullmatch(name.rpartition("/")[2]) or name.endswith(".cargo/config.toml"):
+                yield _found(file, "this file says how tests or linters are run")
+                break
+        else:
+            yield from _within(file, texts)
+
+
+def _is_asked(file: FileDiff) -> bool:
+    paths = (file.path, file.old_path or file.path)
+    return any(_reader(path) is not None or _is_conftest(path) for path in paths) or _has_hooks(file)
+
+
+def _within(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
+    old_path = file.old_path or file.path
+    if _is_asked(file) and (file.cut or file.binary):
+        yield _found(file, _UNREAD)
+    elif (reader := _reader(file.path) or _reader(old_path)) is not None:
+        yield from _of_sections(file, reader, _text(texts, file.old_id), _text(texts, file.id))
+    elif _is_conftest(file.path) or _is_conftest(old_path) or _has_hooks(file):
+        try:
+            yield from _of_conftest(file, texts)
+        except TooMuch:
+            yield _found(file, _UNREAD)
+    elif _BUILD_FILES.fullmatch(file.path.rpartition("/")[2]):
+        for line in (*file.added, *file.removed):
+            if _BUILD_LINES.search(line.text):
+                yield _found(file, "the line says what tests or checks are run", line=line.number, text=line.text)
+                return
+
+
+def _reader(path: str) -> tuple[_Read, re.Pattern[str]] | None:
+    name = path.rpartition("/")[2]
+    if name == "pyproject.toml":
+        return read_toml, _TOML
+    if name in ("Cargo.toml", "setup.cfg", "tox.ini"):
+        return (read_toml, _CARGO) if name == "Cargo.toml" else (read_ini, _INI)
+    if name == "package.json":
+        return read_json, _PACKAGE
+    return (read_json, _TSCONFIG) if re.fullmatch(r"[tj]sconfig.*\.json", name) else None
+
+
+def _of_sections(
+    file: FileDiff, reader: tuple[_Read, re.Pattern[str]], old: str | None, new: str | None
+) -> Iterator[ScanFinding]:
+    read, gate = reader
+    before, after = _read(read, old), _read(read, new)
+    if before is None or after is None:
+        yield _found(file, _UNREAD)
+        return
+    for name, was, now in changed(before, after):
+        if (gate.match(name) and not _may_be(name, was, now)) or _is_script(file, name, was, before):
+            yield _found(file, f"'{name}' says how tests or linters are run", text=f"{name}: {was!r} -> {now!r}")
+
+
+def _read(read: _Read, text: str | None) -> Sections | None:
+    return {} if text is None else read(text)
+
+
+def _may_be(name: str, was: object, now: object) -> bool:
+    """A list that grew, where growing is harmless."""
+    if not _MAY_GROW.search(name) or not isinstance(now, list) or not isinstance(was, list | None):
+        return False
+    fresh = [one for one in now if one not in (was or [])]
+    kept = all(one in now for one in was or [])
+    return kept and (not name.endswith("filterwarnings") or all(str(one).startswith("error") for one in fresh))
+
+
+def _is_script(file: FileDiff, name: str, was: object, before: Sections) -> bool:
+    """A script of `package.json` that was there, or one that runs before or after such a one."""
+    if not file.path.endswith("package.json") or not name.startswith("scripts."):
+        return False
+    script = name.removeprefix("scripts.")
+    around = re.fullmatch(r"(?:pre|post)(.+)", script)
+    return (
+        was is not None or (around is not None and f"scripts.{around[1]}" in before) or script in ("prepare", "install")
+    )
+
+
+def _is_conftest(path: str) -> bool:
+    return path.rpartition("/")[2] == "conftest.py"
+
+
+def _has_hooks(file: FileDiff) -> bool:
+    """Does it define what pytest calls, though it is no `conftest.py`? A plugin may be anywhere."""
+    lines = (*file.added, *file.removed) if file.path.endswith(".py") else ()
+    return any(re.match(r"\s*(async\s+)?def pytest_[a-z_]+\(", line.text) for line in lines)
+
+
+def _of_conftest(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
+    before, after = (_functions(texts.get(one, b"")) for one in (file.old_id, file.id))
+    weight: Weight = "blocks" if _is_conftest(file.path) or _is_conftest(file.old_path or "") else "attention"
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and old.words == new.words:
+            continue
+        shown = new or old
+        if name.rpartition("::")[2].startswith("pytest_") and shown is not None:
+            said = f"the hook '{name}' has a say in what is run and what counts"
+            yield _found(file, said, shown.line, shown.text, weight)
+    if weight == "blocks":
+        yield from _of_plugins(file)
+        yield from _of_fixtures(file, texts, before)
+
+
+def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
+    for line in (*file.added, *file.removed):
+        if _HOOKED.match(line.text):
+            yield _found(file, "the line has a say in what is run and what counts", line.number, line.text)
+
+
+def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, Case]) -> Iterator[ScanFinding]:
+    """Fixtures that apply to every test unasked, and reach into how tests are run."""
+    root = parse("python", texts.get(file.id, b""))
+    for node in walk(root, into=lambda one: one.type != "function_definition") if root is not None else ():
+        text = written(node)
+        if node.type != "decorated_definition" or not re.search(r"autouse\s*=\s*True", text):
+            continue
+        name = written(getattr(node.child_by_field_name("definition"), "child_by_field_name", lambda _: None)("name"))
+        was = before.get(name)
+        if _FORCES.search(text) and (was is None or was.words != _functions(text.encode())[name].words):
+            said = f"the fixture '{name}' is put around every test, and reaches into what they run with"
+            yield _found(file, said, node.start_point.row + 1, text.split("\n")[0], weight="attention")
+
+
+def _functions(source: bytes) -> dict[str, Case]:
+    return dict(read_suite("conftest.py", source).support)
+
+
+def _text(texts: dict[str, bytes], content: str) -> str | None:
+    return texts[content].decode(errors="replace") if content in texts else None
+
+
+def _found(file: FileDiff, why: str, line: int = 0, text: str = "", weight: Weight = "blocks") -> ScanFinding:
+    if set(file.path.split("/")[:-1]) & _EXAMPLES:
+        weight = "note"
+    return finding(_RULE, weight, f"{why}{LEAVE}", file.path, line, text)

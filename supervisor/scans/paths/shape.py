@@ -1,0 +1,147 @@
+"""What a change is as a whole: how much it takes away, where it reaches, what it turns files into, what it claims."""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.gate_file.test_paths import is_test_path
+from forgepool.supervisor.scans.grants import covered, granted, held
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.worktrees.commits.candidate import WORK
+from forgepool.worktrees.commits.diff import FileDiff, contents
+
+_LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
+_EXECUTABLE = frozenset([("100644", "100755"), ("100755", "100644")])
+_EMPTY = frozenset(
+    ["e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"]
+)
+"""Ids of what holds nothing, by both of git's digests."""
+_MOST_LOST = 0.05
+_FEW = 3
+_COMMIT = re.compile(
+    r"\b(?:commit(?:ted)?|sha|hash|revision)\b(?:\s+(?:it|them|this|as|in|is|id|hash|sha|with|under))*[\s:=#`'\"(\[]*"
+    r"([0-9a-f]{7,40})\b",
+    re.IGNORECASE,
+)
+_WHOLE = "."
+"""The path of what concerns the change as a whole."""
+
+
+def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
+    """
+    Findings `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change`, `claimed-commit`,
+    `claimed-work`.
+    """
+    yield from scan_empty(subject)
+    if not subject.files:
+        return
+    yield from _shrinkage(subject)
+    yield from _outside(subject)
+    yield from _modes(subject)
+    yield from _links(subject)
+    yield from _unchanged(subject)
+    yield from _unknown_commits(subject)
+    yield from _claimed_work(subject)
+
+
+def scan_empty(subject: Subject) -> Iterator[ScanFinding]:
+    """Finding `empty-change`."""
+    if not subject.files:
+        said = "nothing differs from the target; a change must change something"
+        yield finding("empty-change", "blocks", said, _WHOLE)
+
+
+def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
+    old, new = len(subject.old_paths), len(subject.new_paths)
+    emptied = {file.path for file in subject.files if file.removed and file.id in _EMPTY}
+    lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not granted(subject, path)]
+    if old - new + len(emptied) >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
+        also = f", {len(emptied)} of them emptied" if emptied else ""
+        said = f"the tree has {new} files of {old}{also}; keep the files that need not go"
+        yield finding("shrinkage", "blocks", said, _WHOLE)
+
+
+def _outside(subject: Subject) -> Iterator[ScanFinding]:
+    said = "the task does not hold this path; declare it in `files`, or leave it as it is"
+    for file in subject.files:
+        for path in dict.fromkeys((file.old_path or file.path, file.path)):
+            mine = held(subject, path) or path in subject.extended or path in subject.made
+            if not mine and not granted(subject, path):
+                yield finding("outside-lock", "blocks", said, path)
+
+
+def _modes(subject: Subject) -> Iterator[ScanFinding]:
+    for file in subject.files:
+        if granted(subject, file.path):
+            continue
+        if (file.old_mode, file.mode) in _EXECUTABLE:
+            said = "the file is executable now" if file.mode.endswith("755") else "the file is executable no longer"
+            yield _mode(file, f"{said}; leave its mode as it was", blocks=False)
+        elif file.mode == _SUBMODULE and file.old_mode != _SUBMODULE:
+            yield _mode(file, "a submodule brings in files that are not checked here; add the files themselves")
+        elif file.mode != _NONE and file.old_mode != _NONE and file.mode[:3] != file.old_mode[:3]:
+            was, now = _kind(file.old_mode), _kind(file.mode)
+            yield _mode(file, f"what was {was} is {now} now; leave it {was}")
+
+
+def _mode(file: FileDiff, said: str, *, blocks: bool = True) -> ScanFinding:
+    return finding("mode-change", "blocks" if blocks else "attention", said, file.path)
+
+
+def _kind(mode: str) -> str:
+    return {_LINK: "a link", _SUBMODULE: "a submodule"}.get(mode, "a file")
+
+
+def _links(subject: Subject) -> Iterator[ScanFinding]:
+    links = [file for file in subject.files if file.mode == _LINK and file.id != file.old_id]
+    texts = contents(subject.git, [file.id for file in links])
+    for file in links:
+        to = os.fsdecode(texts.get(file.id, b"/"))
+        if _leads_out(file.path, to) and not granted(subject, file.path):
+            said = "the link leads out of the tree; link to a file of the tree, by a relative path"
+            yield finding("mode-change", "blocks", said, file.path, text=to)
+
+
+def _leads_out(path: str, to: str) -> bool:
+    end = posixpath.normpath(posixpath.join(posixpath.dirname(path), to))
+    return to.startswith("/") or end == ".." or end.startswith("../") or ".git" in end.split("/")
+
+
+def _unchanged(subject: Subject) -> Iterator[ScanFinding]:
+    touched = {path for file in subject.files for path in (file.path, file.old_path) if path is not None}
+    missing = [planned for planned in subject.planned if not any(covered((planned,), path) for path in touched)]
+    if missing and len(missing) == len(subject.planned):
+        said = f"none of the paths that were to be changed is: {', '.join(missing[:5])}; change them, or plan others"
+        yield finding("claimed-unchanged", "blocks", said, missing[0])
+        return
+    tested = any(is_test_path(path) for path in touched)
+    for planned in missing:
+        if is_test_path(planned) and not tested:
+            said = "this test was to be written, and no test is; write it, or let somebody look at why there is none"
+            yield finding("claimed-unchanged", "attention", said, planned)
+        else:
+            yield finding("claimed-unchanged", "note", "the path was to be changed, and is not", planned)
+
+
+def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
+    named = list(dict.fromkeys(found[1].lower() for found in _COMMIT.finditer(subject.claims)))[:50]
+    named = [name for name in named if re.search(r"\d", name)]
+    if not named:
+        return
+    asked = "".join(f"{name}^{{commit}}\n" for name in named).encode()
+    said = subject.git.text("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines()
+    for name, answer in zip(named, said, strict=False):
+        if answer != "commit":
+            yield finding("claimed-commit", "attention", f"its agent names a commit {name}, and there is none", _WHOLE)
+
+
+def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
+    """Only who lands a task may say so: a later run of the plan leaves out what the target's history says is done."""
+    if subject.commit is None or not subject.commit.strip("0"):
+        return
+    asked = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H", subject.commit, f"^{subject.base}", "--")
+    for commit in subject.git.text(*asked).split()[:1]:
+        said = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
+        yield finding("claimed-work", "blocks", said, _WHOLE)

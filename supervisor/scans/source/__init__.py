@@ -1,0 +1,1 @@
+"""Source files for scans: parsed within bounds, in one spelling, without layout."""

@@ -1,0 +1,290 @@
+"""
+Sources read by grammar: what of a file is comment, what is string, what is code.
+
+Where there is no grammar for a language, or a file is too much for one, `lexicon` tells comments and strings apart.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from forgepool.supervisor.gate_file.test_paths import is_test_path
+from forgepool.supervisor.scans.source.bounded_parse import language_of, parse, query
+from forgepool.supervisor.scans.source.lexicon import Piece, lexed
+from forgepool.supervisor.scans.source.silences import (
+    Silence,
+    Statement,
+    is_silence,
+    lines_of_new_silences,
+    statement_at,
+    statements_of,
+)
+from forgepool.supervisor.scans.subject import Subject
+from forgepool.worktrees.commits.diff import FileDiff, Line, contents
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_SCRIPT = ("comment", "string_fragment", "escape_sequence", "regex_pattern")
+_PIECES = {
+    "python": ("comment", "string_content"),
+    "javascript": (*_SCRIPT, "jsx_text", "html_comment"),
+    "typescript": (*_SCRIPT, "html_comment"),
+    "tsx": (*_SCRIPT, "jsx_text", "html_comment"),
+    "go": ("comment", "interpreted_string_literal", "raw_string_literal", "rune_literal"),
+    "rust": ("line_comment", "block_comment", "string_literal", "raw_string_literal", "char_literal"),
+    "java": ("line_comment", "block_comment", "string_literal", "character_literal"),
+    "bash": ("comment", "string_content", "raw_string", "ansi_c_string", "heredoc_content"),
+}
+_MOST_PARSED_IN_ALL = 16_000_000
+_DEFINITIONS = ("function_definition", "class_definition")
+_PUT_OFF = re.compile(r"\b(?:todo|fixme)\b", re.IGNORECASE)
+_BLANKS = re.compile(r"[ \t]+")
+_NEXT_COMMENT = re.compile(r"[ \t]#[ \t]")
+
+
+class Remark(NamedTuple):
+    """One line of a comment, or of a string, that was added."""
+
+    line: int
+    text: str
+    string: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's new text, read once for all rules. What is asked of it concerns the added lines alone."""
+
+    file: FileDiff
+    text: bytes
+    language: str | None
+    """The grammar's."""
+    parsed: bool = True
+    """There is still room for it in what is parsed of one change."""
+    old_text: bytes = b""
+    """The file's text before the change."""
+    same_code: bool = False
+    """Only comments and layout differ: no node is new."""
+
+    @cached_property
+    def before(self) -> "Source":
+        """The file as it was, every line of it taken for added: what a rule finds here is not new."""
+        return whole_source(self.file.old_path or self.file.path, self.old_text)
+
+    @cached_property
+    def whole(self) -> "Source":
+        """The file as it is, every line of it taken for added."""
+        return whole_source(self.file.path, self.text)
+
+    @cached_property
+    def in_test(self) -> bool:
+        return is_test_path(self.file.path)
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """Of the added lines."""
+        return [line.number for line in self.file.added]
+
+    @cached_property
+    def root(self) -> "Node | None":
+        """The file's tree; None where there is no grammar for it, or it is too much for the grammar."""
+        return parse(self.language, self.text) if self.language and self.parsed else None
+
+    @cached_property
+    def too_much(self) -> bool:
+        """Is there a grammar that cannot be asked?"""
+        return self.language is not None and self.root is None
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Comments and strings, in the order of the text."""
+        if self.root is None or self.language is None:
+            return tuple(lexed(self.file.path, self.text))
+        nodes = self._captured(*_PIECES[self.language])
+        found = (Piece(node.start_byte, node.end_byte, "comment" not in node.type) for node in nodes)
+        return tuple(sorted(found))
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """The added lines of comments and strings, apart from the code around them."""
+        return tuple(remark for remark in self._all_remarks() if self.adds(remark.line))
+
+    @property
+    def comments(self) -> Iterator[Remark]:
+        """The added lines of comments that the file now has more often than before, wherever in it they stand."""
+        # A tree is asked about its added lines alone: only the whole text knows how often a comment stands in it.
+        new = lines_of_new_comments(self.whole, self.before)
+        return (remark for remark in self.remarks if not remark.string and remark.line in new)
+
+    @cached_property
+    def comment_lines(self) -> dict[str, list[int]]:
+        """Every comment of the whole text that silences no tool, with its lines."""
+        found: dict[str, list[int]] = {}
+        for line, text in self._comment_parts:
+            if not is_silence(text):
+                found.setdefault(text, []).append(line)
+        return found
+
+    @cached_property
+    def silences(self) -> tuple[Silence, ...]:
+        """Every comment of the whole text that silences a tool."""
+        parts = [(line, text) for line, text in self._comment_parts if is_silence(text)]
+        types = tuple(one for one in _PIECES[self.language] if "comment" in one) if self.language else ()
+        nodes = {
+            line: node
+            for node in (self._captured(*types) if parts and types else ())
+            for line in range(node.start_point.row + 1, node.end_point.row + 2)
+        }
+        return tuple(
+            Silence(
+                line=line,
+                text=text,
+                scope=self._scopes.get(line, 0),
+                statement=statement_at(self.root, nodes[line], self.text) if self.root and line in nodes else (),
+            )
+            for line, text in parts
+        )
+
+    @cached_property
+    def statements(self) -> dict[int, Counter[Statement]]:
+        """Every statement of the whole text, by the number of the definition that it stands in."""
+        found: dict[int, Counter[Statement]] = {}
+        for line, statement in statements_of(self.root, self.text) if self.root is not None else ():
+            found.setdefault(self._scopes.get(line, 0), Counter())[statement] += 1
+        return found
+
+    @property
+    def _comment_parts(self) -> Iterator[tuple[int, str]]:
+        for remark in self._all_remarks():
+            if not remark.string:
+                yield from ((remark.line, part) for part in _parts(remark))
+
+    @cached_property
+    def _scopes(self) -> dict[int, int]:
+        """For each line inside a Python definition, a number for that definition and those around it."""
+        scopes: dict[int, int] = {}
+        found = self._captured(*_DEFINITIONS) if self.language == "python" else []
+        for node in sorted(found, key=lambda one: one.start_byte):
+            name = node.child_by_field_name("name")
+            first, last = node.start_point.row + 1, node.end_point.row + 1
+            scope = hash((scopes.get(first, 0), self.written(name) if name else b""))
+            scopes.update(dict.fromkeys(range(first, last + 1), scope))
+        return scopes
+
+    def nodes(self, *types: str) -> "Iterator[Node]":
+        """The nodes of these types that an added line has a part in."""
+        return (node for node in self._captured(*types) if self._is_added(node)) if not self.same_code else iter(())
+
+    def written(self, node: "Node") -> bytes:
+        """
+        A node's text. Its own attribute is not for this: it asks the reader that the tree was parsed by, sign by sign.
+        """
+        return self.text[node.start_byte : node.end_byte]
+
+    def adds(self, number: int) -> bool:
+        """Is this line of the new file an added one?"""
+        at = bisect_left(self.numbers, number)
+        return at < len(self.numbers) and self.numbers[at] == number
+
+    def code(self, number: int) -> str:
+        """One line of the new text, its comments and strings blanked out."""
+        start, end = self._lines[number - 1], self._lines[number]
+        line = bytearray(self.text[start:end].rstrip(b"\r\n"))
+        for piece in self._touching(start, end):
+            first, last = max(piece.start, start) - start, min(piece.end, end, start + len(line)) - start
+            line[first:last] = b" " * max(0, last - first)
+        return line.decode("utf-8", "backslashreplace")
+
+    def _touching(self, start: int, end: int) -> Iterator[Piece]:
+        at = max(0, bisect_left(self.pieces, (start, 0, False)) - 1)
+        while at < len(self.pieces) and self.pieces[at].start < end:
+            if self.pieces[at].end > start:
+                yield self.pieces[at]
+            at += 1
+
+    def _all_remarks(self) -> Iterator[Remark]:
+        lines = self._lines
+        for piece in self.pieces:
+            row = bisect_left(lines, piece.start + 1) - 1
+            text = self.text[piece.start : piece.end]
+            for number, line in enumerate(text.split(b"\n"), start=row + 1):
+                yield Remark(number, line.decode("utf-8", "backslashreplace"), piece.string)
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """Where each line begins, in bytes; and where the text ends."""
+        starts, at = [0], self.text.find(b"\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = self.text.find(b"\n", at + 1)
+        return [*starts, len(self.text)]
+
+    def _captured(self, *types: str) -> "list[Node]":
+        from tree_sitter import QueryCursor
+
+        if self.root is None or self.language is None or not self.numbers:
+            return []
+        cursor = QueryCursor(query(self.language, types))
+        last = min(self.numbers[-1], len(self._lines) - 1)
+        cursor.set_byte_range(self._lines[self.numbers[0] - 1], self._lines[last])
+        return cursor.captures(self.root).get("it", [])
+
+    def _is_added(self, node: "Node") -> bool:
+        return self._any_added(node.start_point.row + 1, node.end_point.row + 1)
+
+    def _any_added(self, first: int, last: int) -> bool:
+        at = bisect_left(self.numbers, first)
+        return at < len(self.numbers) and self.numbers[at] <= last
+
+
+def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[Source, ...]:
+    """Of these files, or of all that are read, those with added lines, save links and submodules."""
+    files = [file for file in (subject.read if read is None else read) if file.added and file.mode.startswith("100")]
+    texts = contents(subject.git, (side for file in files for side in (file.id, file.old_id)))
+    left = _MOST_PARSED_IN_ALL
+    found = []
+    for file in files:
+        if file.id in texts:
+            left -= len(texts[file.id])
+            language = language_of(file.path, texts[file.id])
+            found.append(
+                Source(
+                    file=file,
+                    text=texts[file.id],
+                    language=language,
+                    parsed=left >= 0,
+                    old_text=texts.get(file.old_id, b""),
+                    same_code=file.path in subject.same_code,
+                )
+            )
+    return tuple(found)
+
+
+def whole_source(path: str, text: bytes) -> Source:
+    """A text of which every line is taken for added."""
+    lines = tuple(
+        Line(number=at, text=line.decode("utf-8", "backslashreplace")) for at, line in enumerate(text.split(b"\n"), 1)
+    )
+    file = FileDiff(status="A", path=path, mode="100644", old_mode="000000", added=lines)
+    return Source(file=file, text=text, language=language_of(path, text))
+
+
+def lines_of_new_comments(now: Source, before: Source) -> frozenset[int]:
+    """The lines of every comment that is there more often than before, or silences another statement than before."""
+    had = before.comment_lines
+    more = (lines for text, lines in now.comment_lines.items() if len(lines) > len(had.get(text, ())))
+    return lines_of_new_silences(now, before).union(*more)
+
+
+def _parts(remark: Remark) -> list[str]:
+    """A comment's text; of several behind each other, each."""
+    text = _PUT_OFF.sub(lambda found: found[0].upper(), remark.text)
+    return [
+        _BLANKS.sub(" ", part).strip(" ")
+        for part in _NEXT_COMMENT.split(text.strip(" \t/*").removeprefix("#"))
+        if part.strip()
+    ]

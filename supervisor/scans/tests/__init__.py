@@ -1,0 +1,1 @@
+"""Scans that compare the tests before and after a change."""

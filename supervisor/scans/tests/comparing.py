@@ -1,0 +1,250 @@
+"""
+What the tests of a change assert less than those before it, assertion by assertion.
+
+An assertion may be moved, renamed, folded into another one, or made a row of a table without anything being lost. What
+is lost is told as a `Weakening`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from forgepool.supervisor.scans.languages.conditions import OPPOSITE
+from forgepool.supervisor.scans.languages.suite import Assertion, Case, Value
+from forgepool.supervisor.scans.tests.matching import Matched, match
+from forgepool.supervisor.scans.tests.pairing import Located, Pair, Pairing, Versions, alpha
+from forgepool.supervisor.scans.tests.renames import Renames
+from forgepool.supervisor.scans.tests.spares import Spares
+
+Kind = Literal["removed", "row_removed", "loosened", "guarded", "swallowed", "edited", "silent"]
+_TOLERABLE = 0.05
+_EXPECTED = re.compile(r"(expect|want|golden|correct|should)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakening:
+    """Something that a test asked for, and asks for no longer."""
+
+    kind: Kind
+    at: Located
+    """The test as it is now."""
+    before: Assertion | Value
+    after: Assertion | Value | None = None
+
+
+def compare(
+    pairing: Pairing, files: Sequence[Versions], renames: Renames, data: Mapping[str, Sequence[Counter[str]]]
+) -> tuple[tuple[Weakening, ...], tuple[Located, ...]]:
+    """
+    Whatever became less in tests that are still there and in functions beside them; and the tests that are gone, save
+    those of which every assertion is elsewhere now.
+    """
+    pairs = [*pairing.pairs, *_support(files)]
+    claims = [match(one.before.case.assertions, one.after.case.assertions) for one in pairs]
+    tables = [match(one.before.case.rows, one.after.case.rows) for one in pairs]
+    places = [pair.after.file for pair in pairs]
+    spares = Spares.of(pairing, files, zip(places, claims, strict=True), zip(places, tables, strict=True))
+    found: list[Weakening] = []
+    for pair, claim, table in zip(pairs, claims, tables, strict=True):
+        found += _of_pair(pair, claim, table, spares, renames, data.get(pair.after.file.path, ()))
+    for file in files:
+        found += _of_values(_file_values(file), _used(file))
+    gone = (one for one in pairing.gone if not _is_elsewhere(one, spares))
+    return tuple({_key(one): one for one in found}.values()), tuple(gone)
+
+
+def _is_elsewhere(gone: Located, spares: Spares) -> bool:
+    claims = (*gone.case.assertions, *(row for row in gone.case.rows if row.literals))
+    return bool(gone.case.assertions) and all([spares.take(one, gone.file) for one in claims])
+
+
+def _key(one: Weakening) -> tuple[object, ...]:
+    """Assertions of a function that many tests call are told once."""
+    shared = isinstance(one.before, Assertion) and one.before.shared
+    return one.kind, one.at.file.path, one.before.line, one.before.text, None if shared else one.at.case.name
+
+
+def _support(files: Sequence[Versions]) -> Iterator[Pair]:
+    for file in files:
+        for name, case in file.old.support.items():
+            after = file.new.support.get(name)
+            if after is not None and case.assertions:
+                yield Pair(before=Located(file=file, case=case), after=Located(file=file, case=after))
+
+
+def _of_pair(
+    pair: Pair,
+    claim: Matched,
+    table: Matched,
+    spares: Spares,
+    renames: Renames,
+    data: Sequence[Counter[str]],
+) -> Iterator[Weakening]:
+    at = pair.after
+    lost = [one for one in claim.lost if not _is_implied(one, at.case) and not spares.take(one, at.file)]
+    if at.case.name in at.file.new.support:
+        # In a function beside the tests, that there is something is said for the type checker's sake.
+        lost = [one for one in lost if one.relation != "something"]
+    if lost and not at.case.assertions:
+        yield Weakening(kind="silent", at=at, before=lost[0])
+        return
+    yield from (Weakening(kind="removed", at=at, before=one) for one in lost)
+    rows = list(data) if any(not row.literals for row in at.case.rows) else []
+    for one in table.lost:
+        # A row that is but the name of a table has none of the table's literals.
+        if one.literals and not spares.take(one, at.file) and not _take_row(one, rows):
+            yield Weakening(kind="row_removed", at=at, before=one)
+    tables = (both for both in table.met if both[1].literals or not _take_row(both[0], rows))
+    for before, after in (*claim.met, *tables):
+        if (kind := _became(before, after, pair, renames)) is not None:
+            yield Weakening(kind=kind, at=at, before=before, after=after)
+    yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair))
+
+
+def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
+    """Is the row among those of the data that the test is now run with? Each makes up for one."""
+    literals = Counter(lost.literals)
+    if literals not in rows:
+        return False
+    rows.remove(literals)
+    return True
+
+
+def _is_implied(lost: Assertion, case: Case) -> bool:
+    """That there is something goes without saying where it is also said what it is."""
+    if lost.strength > 1:
+        return False
+    return any(one.strength > 1 and set(lost.names) <= set(one.names) for one in case.assertions)
+
+
+def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> Kind | None:
+    # What holds in any case is told as that, wherever it stands.
+    if before.strength == 0 or after.strength == 0:
+        return None
+    if after.swallowed and not before.swallowed:
+        return "swallowed"
+    if OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
+        return "edited"
+    if _is_looser(before, after):
+        return "loosened"
+    if after.guards > before.guards:
+        return "guarded"
+    return "edited" if _is_edited(before, after, pair, renames) else None
+
+
+def _is_looser(before: Assertion, after: Assertion) -> bool:
+    if _says_true(before, "is", after) or _says_true(before, "==", after):
+        return True
+    if after.tolerance > max(_TOLERABLE, 10 * before.tolerance):
+        return True
+    return after.strength < before.strength and not _says_true(after, "is", before)
+
+
+def _says_true(exact: Assertion, operator: str, loose: Assertion) -> bool:
+    """`f(x) is True` asks for more than `f(x)`: for one value of all that are true."""
+    said = [word.text for word in exact.words[len(loose.words) :]]
+    return exact.words[: len(loose.words)] == loose.words and said == [operator, "True"]
+
+
+def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> bool:
+    if before.words == after.words:
+        return False
+    lost = Counter(before.literals) - Counter(after.literals)
+    gained = Counter(after.literals) - Counter(before.literals)
+    if lost and (gained or lost - _literals_named(after, pair)):
+        return True
+    if not lost and not gained and before.literals != after.literals and not _is_turned(before, after):
+        return True
+    return any(
+        not _is_renamed(old, new, old in _constants(before), after, pair, renames)
+        for old, new in _new_names(before, after)
+    )
+
+
+def _literals_named(after: Assertion, pair: Pair) -> Counter[str]:
+    """The literals behind the names that an assertion compares with, and in the rows its test is run with."""
+    if after.shared:
+        return Counter(word.text for word in pair.after.case.words if word.kind == "literal")
+    names = set(after.names)
+    case, suite = pair.after.case, pair.after.file.new
+    values = (text for value in (*case.values, *suite.values) if value.name in names for text in value.literals)
+    return Counter(values) + Counter(text for row in case.rows for text in row.literals)
+
+
+def _is_turned(before: Assertion, after: Assertion) -> bool:
+    """`1 == f(2)` for `f(2) == 1`: both sides are there, the other way round."""
+    old = [word.text for word in before.words if word.text not in ("==", "===", "is")]
+    new = [word.text for word in after.words if word.text not in ("==", "===", "is")]
+    return any(old[at:] + old[:at] == new for at in range(len(old)))
+
+
+def _new_names(before: Assertion, after: Assertion) -> Iterator[tuple[str, str]]:
+    """Names that took the place of others; where the form has changed too, only those that look like constants."""
+    if alpha(before.words) == alpha(after.words):
+        yield from (pair for pair in zip(before.names, after.names, strict=True) if pair[0] != pair[1])
+        return
+    lost = [name for name in _constants(before) if name not in after.names]
+    gained = [name for name in _constants(after) if name not in before.names]
+    yield from zip(lost, gained, strict=False)
+
+
+def _constants(one: Assertion) -> list[str]:
+    """Names that look like constants or classes, and are not called."""
+    following = [*(word.text for word in one.words[1:]), ""]
+    return [
+        word.text
+        for word, after in zip(one.words, following, strict=False)
+        if word.kind == "name" and word.text[:1].isupper() and after != "()"
+    ]
+
+
+def _is_renamed(old: str, new: str, constant: bool, after: Assertion, pair: Pair, renames: Renames) -> bool:
+    if renames.are_renames(old, new) or (after.shared and not constant):
+        return True
+    file = pair.after.file
+    was, now = {value.name for value in file.old.values}, {value.name for value in file.new.values}
+    if old in was - now and new in now - was:
+        return True
+    gone = all(word.text != old for word in pair.after.case.words)
+    unknown = all(word.text != new for word in pair.before.case.words)
+    return gone and unknown and not constant
+
+
+def _file_values(file: Versions) -> list[tuple[Located, tuple[Value, ...], tuple[Value, ...]]]:
+    """Values of the file as a whole, and those that its functions return."""
+    known = next(iter(file.new.cases.values()), next(iter(file.new.support.values()), None))
+    if known is None:
+        return []
+    found = [(Located(file=file, case=known), file.old.values, file.new.values)]
+    for name, case in file.old.support.items():
+        if (after := file.new.support.get(name)) is not None:
+            simple = name.rpartition("::")[2]
+            returned = [tuple(one for one in each.values if one.name == simple) for each in (case, after)]
+            found.append((Located(file=file, case=after), returned[0], returned[1]))
+    return found
+
+
+def _of_values(
+    found: Iterable[tuple[Located, tuple[Value, ...], tuple[Value, ...]]], used: frozenset[str]
+) -> Iterator[Weakening]:
+    for at, before, after in found:
+        for value in before:
+            now = [one for one in after if one.name == value.name]
+            if value.name not in used or not now or any(one.words == value.words for one in now):
+                continue
+            lost = Counter(value.literals) - Counter(text for one in now for text in one.literals)
+            spelled_out = value.is_constant and all(one.is_constant for one in now)
+            if spelled_out or (lost and (value.is_spelled_out or _EXPECTED.match(value.name))):
+                yield Weakening(kind="edited", at=at, before=value, after=now[0])
+
+
+def _names(pair: Pair) -> frozenset[str]:
+    sides = (*pair.before.case.assertions, *pair.after.case.assertions)
+    return frozenset(name for one in sides for name in one.names)
+
+
+def _used(file: Versions) -> frozenset[str]:
+    cases = (*file.old.cases.values(), *file.new.cases.values())
+    return frozenset(name for case in cases for one in (*case.assertions, *case.rows) for name in one.names)

@@ -1,0 +1,136 @@
+"""Tests that are gone: deleted, or named so that no runner finds them, or moved to where none looks."""
+
+import configparser
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.grants import granted
+from forgepool.supervisor.scans.source.places import is_code, rank
+from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.tests.pairing import Located, Pair, Versions
+from forgepool.supervisor.scans.tests.renames import Renames
+from forgepool.supervisor.scans.tests.sharing import files_of
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+
+_RULE = "test-removed"
+
+
+def scan_gone(
+    subject: Subject, tests: Sequence[Located], pairs: Sequence[Pair], renames: Renames
+) -> Iterator[ScanFinding]:
+    """Findings `test-removed`: one for each file that is gone, and for each test that is gone from one that is not."""
+    whole: set[str] = set()
+    for gone in tests:
+        file = gone.file
+        if granted(subject, file.old_path, file.path if file.path in subject.new_paths else None):
+            continue
+        retired = renames.retired | _imports_of_deleted(subject, file)
+        if file.old_path in subject.new_paths or file.new.cases:
+            yield _test_gone(gone, retired)
+        elif file.old_path not in whole:
+            whole.add(file.old_path)
+            yield _file_gone(gone, [one for one in tests if one.file is file], retired)
+    yield from _moved(subject, pairs)
+
+
+def _imports_of_deleted(subject: Subject, file: Versions) -> frozenset[str]:
+    """The names by which the tests of a file knew modules that are deleted, and what was in them."""
+    deleted = {one.path for one in subject.files if one.status == "D" and is_code(one.path)}
+
+    def is_deleted(name: str) -> bool:
+        found = files_of(name, file.old_path, subject.old_paths)
+        return bool(found) and deleted.issuperset(found)
+
+    if not deleted:
+        return frozenset()
+    return frozenset(
+        local for local, name in file.old.imports.items() if is_deleted(name) or is_deleted(name.rpartition(".")[0])
+    )
+
+
+def _test_gone(gone: Located, retired: frozenset[str]) -> ScanFinding:
+    name, file = gone.case.name, gone.file
+    said = f"the test '{name}' is gone; keep it, or say why it must go"
+    if name in file.new.support:
+        said = f"'{name}' is still there, but no runner collects it any more; name it as a test"
+    elif not name:
+        said = "no runner collects these tests any more; keep the file's name"
+    return finding(_RULE, _weight([gone], retired), said, file.old_path, gone.case.line, gone.case.text)
+
+
+def _file_gone(gone: Located, tests: Sequence[Located], retired: frozenset[str]) -> ScanFinding:
+    file, count = gone.file, f"{len(tests)} test" + ("s" if len(tests) > 1 else "")
+    said = f"the file is deleted, and {count} with it; keep them, or say why they must go"
+    if file.path != file.old_path:
+        said = f"the file is now {file.path}, where no runner finds {count}; keep its name"
+    return finding(_RULE, _weight(tests, retired), said, file.old_path)
+
+
+def _weight(tests: Sequence[Located], retired: frozenset[str]) -> Weight:
+    """Tests of what is itself taken away may go with it, once somebody has looked."""
+    return "attention" if all(_names(one) & retired for one in tests) else "blocks"
+
+
+def _names(test: Located) -> frozenset[str]:
+    """The names in a test, and in the functions beside it that it uses."""
+    support = {name.rpartition("::")[2]: case for name, case in test.file.old.support.items()}
+    found: set[str] = set()
+    waiting = [test.case]
+    while waiting:
+        names = {word.text for word in waiting.pop().words if word.kind == "name"} - found
+        found |= names
+        waiting.extend(support[name] for name in names & support.keys())
+    return frozenset(found)
+
+
+def _moved(subject: Subject, pairs: Sequence[Pair]) -> Iterator[ScanFinding]:
+    moved = {(one.before.file.old_path, one.after.file.path) for one in pairs}
+    moved = {(old, new) for old, new in moved if old != new and not granted(subject, old, new)}
+    roots = _roots(subject) if moved else []
+    for old, new in sorted(moved):
+        if rank(new) < rank(old):
+            yield finding(_RULE, "blocks", f"the tests are now in {new}, where runners may not find them", old)
+        elif any(_is_below(old, root) and not _is_below(new, root) for root in roots):
+            yield finding(_RULE, "blocks", f"the tests are now in {new}, where the checks do not look for them", old)
+
+
+def _roots(subject: Subject) -> list[list[str]]:
+    """For each check, and for pytest's own settings: the folders that tests are looked for in."""
+    folders = {str(parent) for path in subject.old_paths for parent in PurePosixPath(path).parents} - {"."}
+    named = [
+        [word.removesuffix("/...").removeprefix("./").rstrip("/") for word in check.run.split()]
+        for check in subject.checks
+    ]
+    found = [[word for word in words if word in folders] for words in named]
+    found.append([word.strip("./") for word in _testpaths(subject)])
+    return [words for words in found if words]
+
+
+def _testpaths(subject: Subject) -> list[str]:
+    """`testpaths` of the target's pytest settings."""
+    try:
+        toml = tomllib.loads(_text(subject, "pyproject.toml"))
+        said = toml.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("testpaths", [])
+    except (tomllib.TOMLDecodeError, AttributeError):
+        said = []
+    for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read_string(_text(subject, name))
+            said = said or parser.get(section, "testpaths", fallback="")
+        except configparser.Error:
+            continue
+    return said.split() if isinstance(said, str) else [str(one) for one in said]
+
+
+def _text(subject: Subject, path: str) -> str:
+    try:
+        return (read_file(subject.git, subject.base, path) or b"").decode(errors="replace")
+    except FileTooLarge:
+        return ""
+
+
+def _is_below(path: str, roots: Sequence[str]) -> bool:
+    return any(path.startswith(f"{root}/") for root in roots)

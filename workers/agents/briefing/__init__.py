@@ -1,0 +1,1 @@
+"""The text an agent starts from: task card, prompts, skills, hints."""

@@ -1,0 +1,1 @@
+"""The built-in agent: one conversation with a model, with tools."""

@@ -1,0 +1,341 @@
+"""
+One attempt of the built-in agent, led from phase to phase.
+
+What comes next is decided in `workers.agents.builtin.phases` from the transcript alone; here it is done: a
+conversation begun or gone on with, a plan made up where exploring led to none, the work verified. The same for an
+attempt that begins and for one that another process left in the middle.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, assert_never
+
+from forgepool.workers.agents.briefing.hints.hint import rendered
+from forgepool.workers.agents.briefing.hints.model import Guess
+from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
+from forgepool.workers.agents.builtin.permission import Rulings
+from forgepool.workers.agents.builtin.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
+from forgepool.workers.agents.builtin.prompts import TaskWords
+from forgepool.workers.agents.builtin.summaries import Asked, Summoner
+from forgepool.workers.agents.builtin.toolbox import Toolbox
+from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.profile_switch import tell_rebuilt
+from forgepool.workers.context.transcript.entries import Committed, Noted, Rebuilt, Said, Started, Transcript, now
+from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.summary import summarised, synthetic_plan
+from forgepool.workers.context.transcript.usage import Meter, Price, added, used
+from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.view.choice import ADVISORY, in_force
+from forgepool.workers.context.view.live import Context, nobody_wants
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.provider import ModelFailed, Provider
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.tools.files.text_file import read_text, shown
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.turns.endings import FINISH
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.workspace.acceptance import Finding
+from forgepool.workers.workspace.checkpoints import HubKeeper
+from forgepool.workers.workspace.resume import attempts_in
+from forgepool.workers.workspace.workspace import Bench
+
+_FLUSH_S = 60.0
+_SECURE_S = 15.0
+"""Wait until the hub has what is to be done once; a hub that is away is not waited for longer."""
+_PARTING_S = 2.0
+"""Nobody goes on from here: the last turns are for those who read the transcript, and not worth a longer wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Whom a phase's conversation is with."""
+
+    provider: Provider
+    name: str
+    family: str
+    price: Price
+    window_tokens: int
+
+
+class Models(Protocol):
+    def families(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Of models by the names under which they answered."""
+
+    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        """
+        Raises:
+            ModelFailed: there is none to be asked; with the sentence why.
+        """
+
+    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+        """
+        The model that leads a conversation, to be asked about it, and no other; None where it answers no questions.
+
+        Raises:
+            ModelFailed: it cannot be asked.
+        """
+
+    def compact(self) -> Asked | None:
+        """
+        Who writes summaries; None where nobody is set to.
+
+        Raises:
+            ModelFailed: there is none to be asked.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    assignment: Assignment
+    bench: Bench
+    course: Course
+    models: Models
+    words: TaskWords
+    hints: Callable[[], Guess]
+    """Asked when PLAN begins."""
+    toolbox: Toolbox
+    transcript: Transcript
+    keeper: HubKeeper
+    meter: Meter
+    workplace: Workplace
+    stop: Callable[[], bool]
+    profile: Profile
+    """By which conversations are shown, until the transcript names another."""
+    wanted: Callable[[], str | None] = nobody_wants
+    """The profile that a person wants from now on, or None."""
+    hide: Callable[[str], str] = str
+    """Takes out of a text what nobody is to see."""
+    _model: Model | None = field(default=None)
+    _family: str = ""
+    """Of the model that the conversation began with: its tools stay, whoever goes on with it."""
+    _stronger: bool = False
+    _last: Outcome | None = None
+
+    def lead(self) -> AgentAnswer:
+        """Goes from step to step until there is an answer. Nothing that was started is alive then but the tools'."""
+        while True:
+            step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
+            try:
+                answer = self._take(step)
+            except ModelFailed as failed:
+                answer = self._answer("failed", str(failed), Outcome(ended="failed", detail="", trouble=failed.trouble))
+            if answer is not None:
+                return answer
+
+    def say(self, *texts: str) -> None:
+        """Something from the harness, to be heard before the next turn."""
+        self.transcript.append(Said(at=now(), turn=user(*(Text(text=text) for text in texts))))
+
+    def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
+        match step:
+            case Begin(phase=phase):
+                self._begin(phase)
+            case GoOn(phase=phase, say=say, stronger=stronger):
+                self._go_on(phase, say, stronger=stronger)
+            case ForcePlan(why=why):
+                self._force_plan(why)
+            case Verify():
+                return self._verify()
+            case End(ended=ended, detail=detail):
+                return self._answer(_ending(ended), detail, self._last)
+            case _:
+                assert_never(step)
+        return None
+
+    def _begin(self, phase: PhaseName) -> None:
+        model = self._open(phase, stronger=self._stronger)
+        self._family = model.family
+        said = self._opening(phase)
+        compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
+        tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family, compact=compact))
+        self.transcript.append(
+            Started(
+                at=now(),
+                order_id=self.assignment.order.order_id,
+                model=model.name,
+                system=self.words.system(phase),
+                tools=tools,
+                phase=phase,
+            )
+        )
+        self.say(*said)
+        self._talk(phase, model)
+
+    def _present(self, path: str) -> str | None:
+        try:
+            return self.hide(shown(read_text(self.workplace.path(path), path, self.workplace)))
+        except (Refused, OSError):
+            return None
+
+    def _opening(self, phase: PhaseName) -> tuple[str, ...]:
+        if phase == "execute":
+            self.keeper.settle()
+            entries = self.transcript.entries
+            return self.words.to_execute(entries, self.bench.changed() if entries else (), self._present)
+        guess = self.hints()
+        if guess.hints or guess.model:
+            by = f", by {guess.model}" if guess.model else ""
+            self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
+            self.meter.spent = added(self.meter.spent, used(guess.usage))
+        return (self.words.to_plan(rendered(guess.hints)),)
+
+    def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
+        if stronger and not self._stronger:
+            self._stronger, self._model = True, None
+            said = "the same failure again: a stronger model goes on, if there is one"
+            self.transcript.append(Noted(at=now(), text=said))
+        model = self._model or self._open(phase, stronger=self._stronger)
+        if say:
+            self.say(say)
+        self._talk(phase, model)
+
+    def _open(self, phase: PhaseName, *, stronger: bool) -> Model:
+        self._model = self.models.open(phase, stronger=stronger)
+        return self._model
+
+    def _talk(self, phase: PhaseName, model: Model) -> None:
+        family = self._family or model.family
+        brief = Brief(
+            phase=phase,
+            system=self.words.system(phase),
+            tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
+            price=model.price,
+            lasting=phase == "execute",
+        )
+        context = self._context(model, brief)
+        talk = Talk(
+            provider=model.provider,
+            brief=brief,
+            workplace=self.workplace,
+            transcript=self.transcript,
+            context=context,
+            meter=self.meter,
+            stop=self.stop,
+            rule=Rulings(
+                policy=self.toolbox.policy.during(phase),
+                root=self.workplace.root,
+                unattended=self.assignment.order.unattended,
+                replies=self.assignment.order.replies,
+                transcript=self.transcript,
+            ),
+            keeper=self.keeper,
+            hide=self.hide,
+        )
+        self._last = talk.lead()
+
+    def _context(self, model: Model, brief: Brief) -> Context:
+        """The conversation as the model is shown it, with what is dropped of it already at hand on this host."""
+        summoner = Summoner(
+            leading=lambda: self.models.beside(brief.phase, self._answered_last() or model.name),
+            compact=self.models.compact,
+            meter=self.meter,
+            stop=self.workplace.stop,
+            hide=self.hide,
+        )
+        context = Context(
+            transcript=self.transcript,
+            profile=self.profile,
+            like=brief.like,
+            window_tokens=model.window_tokens,
+            archive=Archive(self.workplace),
+            ask=summoner.ask,
+            wanted=self.wanted,
+            current=self._present,
+            told=self._tell_rebuilt,
+            secure=self._secure,
+            unseen=self._stronger and self._answered_last() not in ("", model.name),
+            root=self.words.root,
+            tests=self.words.tests,
+        )
+        context.restore()
+        return context
+
+    def _has_compact(self) -> bool:
+        """As the conversation began: its tools stay, whatever profile it is shown by."""
+        began = next((entry for entry in reversed(self.transcript.entries) if isinstance(entry, Started)), None)
+        return began is not None and COMPACT in began.tools
+
+    def _answered_last(self) -> str:
+        """The model that did; empty where none has, in the conversation under way."""
+        return next((turn.model for turn in reversed(self.transcript.turns) if turn.role == "assistant"), "")
+
+    def _secure(self) -> bool:
+        """Whether what the transcript says now is in the hub, for whoever goes on with it."""
+        self.keeper.keep(changed=False)
+        return self.keeper.flush(wait_s=_SECURE_S)
+
+    def _tell_rebuilt(self, entry: Rebuilt) -> None:
+        order = self.assignment.order
+        tell_rebuilt(self.bench.settings.broker_url, order.run, order.order_id, order.token, entry)
+
+    def _force_plan(self, why: str) -> None:
+        summary = summarised(self.transcript.entries, root=self.words.root, tests=self.words.tests)
+        plan = synthetic_plan(summary, self.words.card, why=why)
+        self.transcript.append(Committed(at=now(), plan=plan, files=(), synthetic=True))
+
+    def _verify(self) -> AgentAnswer | None:
+        # What still runs in the background could change the files while they are judged, and after.
+        self.toolbox.background.stop_all()
+        self.keeper.settle()
+        red = self.toolbox.red.confirmed if self.toolbox.red else None
+        # The test that was seen to fail must be seen to pass.
+        also = (red.command,) if red else ()
+        finding: Finding = self.bench.verify(also=also, stop=self.workplace.stop, left_s=self.workplace.left_s)
+        if finding.verdict == "infrastructure":
+            return self._answer("not_started", finding.detail, None)
+        if finding.verdict == "stopped":
+            late = self.workplace.left_s() <= 0
+            return self._answer("timeout" if late else "stopped", finding.detail, None)
+        self.transcript.append(replace(finding, output=self.hide(finding.output)).entry)
+        self.keeper.keep(changed=True)
+        return None
+
+    def _answer(self, ended: AgentEnding, detail: str, last: Outcome | None) -> AgentAnswer:
+        found, answered = facts(self.transcript.entries), self._who_answered()
+        if last is not None and last.trouble == "no_turn":
+            ended, detail = self._without_a_turn(found, detail)
+        answer = AgentAnswer(
+            ended=ended,
+            detail=detail,
+            log_tail=found.reds[-1].output if ended in ("verify_failed", "out_of_scope") and found.reds else "",
+            claimed_summary=found.summary,
+            spent=self.meter.so_far,
+            models=answered,
+            families=self.models.families(answered),
+            planned=found.plan.files if found.plan else (),
+            trouble=last.trouble if last and ended == "failed" else None,
+            resets_at=last.resets_at if last and ended == "failed" else None,
+            includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
+        )
+        goes_on = ended == "asked" or answer.trouble is not None
+        if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
+            self.keeper.keep(changed=False)
+        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _PARTING_S)
+        return replace(answer, resumable=kept and goes_on)
+
+    def _without_a_turn(self, found: Facts, detail: str) -> tuple[AgentEnding, str]:
+        """A script that has nothing to say to what the harness found has left the work as that found it."""
+        if found.reds:
+            red = found.reds[-1]
+            return ("out_of_scope" if red.outside else "verify_failed"), red.detail
+        done = exchanges(self.transcript.entries)
+        if done and done[-1].call.name == FINISH and not done[-1].worked and self.bench.unchanged() is not None:
+            return "no_change", "the agent ended well and changed no file that git keeps"
+        return "failed", detail
+
+    def _who_answered(self) -> tuple[str, ...]:
+        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
+        return tuple(dict.fromkeys(model for model in said if model))
+
+
+def _ending(ended: str) -> AgentEnding:
+    """Of an attempt, from how its last conversation ended."""
+    match ended:
+        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
+            return ended
+        case "no_change" | "verify_failed" | "out_of_scope":
+            return ended
+        case _:
+            return "failed"

@@ -1,0 +1,300 @@
+"""
+The conversation of one agent with one model: ask, run the tools it calls, tell it what came of them, ask
+again.
+
+It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. What is said to be done is a claim;
+whether there is a change and whether it is any good is found out elsewhere. Everything goes into the transcript before
+anything follows from it, and what the model is shown is read from there.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from forgepool.workers.agents.builtin.permission import Rule
+from forgepool.workers.context.transcript.entries import Answered, Committed, Finished, Noted, Said, Transcript, now
+from forgepool.workers.context.transcript.entries import Tried as TriedEntry
+from forgepool.workers.context.transcript.loop_detection import explored_enough, stuck, warned, warning
+from forgepool.workers.context.transcript.usage import Meter, Price, added, used
+from forgepool.workers.context.view.live import Context
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.workspace.checkpoints import Forgetful, Keeper
+
+_NUDGE = (
+    "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
+)
+_CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
+_MOST_SILENT = 2
+
+Ending = Literal[
+    "finished",
+    "planned",
+    "asked",
+    "queued",
+    "explored",
+    "failed",
+    "refused",
+    "overflow",
+    "timeout",
+    "stopped",
+    "limits",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What a conversation is about: the same from its first turn to its last."""
+
+    phase: PhaseName
+    system: tuple[str, ...]
+    tools: tuple[Tool, ...]
+    price: Price
+    lasting: bool = False
+
+    @property
+    def like(self) -> Request:
+        """What each of its questions begins with."""
+        offers = tuple(tool.offer for tool in self.tools)
+        return Request(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    ended: Ending
+    detail: str
+    """One sentence; of a question, the question."""
+    summary: str = ""
+    """What the model claims; only with `finished`."""
+    trouble: Trouble | None = None
+    """Why there was no turn; only with `failed`."""
+    resets_at: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Talk:
+    """A conversation that is under way in a transcript."""
+
+    provider: Provider
+    brief: Brief
+    workplace: Workplace
+    transcript: Transcript
+    context: Context
+    """What the model is shown of the transcript."""
+    meter: Meter
+    stop: Callable[[], bool]
+    rule: Rule
+    """Asked before a call is carried out."""
+    keeper: Keeper = field(default_factory=Forgetful)
+    hide: Callable[[str], str] = str
+    """Takes out of a tool's result what nobody is to see, before it is written down."""
+    _silent: int = 0
+    _changed: bool = False
+    """Whether tools may have changed files since the work was last kept."""
+
+    def lead(self) -> Outcome:
+        """Leads it to its end, every turn and every result in the transcript as soon as there is one."""
+        outcome: Outcome | None = None
+        while outcome is None:
+            outcome = self._over() or self._round()
+            if outcome is None:
+                self._keep()
+        # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
+        if outcome.ended == "failed":
+            outcome = self._cut_short() or outcome
+        self.transcript.append(
+            Finished(
+                at=now(),
+                ended=outcome.ended,
+                detail=outcome.detail,
+                summary=outcome.summary,
+                spent=self.meter.so_far,
+            )
+        )
+        self._keep()
+        return outcome
+
+    def _keep(self) -> None:
+        """A round that was cut short may have left half of what it was to do: who goes on begins before it."""
+        if self._cut_short() is None:
+            self.keeper.keep(changed=self._changed)
+            self._changed = False
+
+    def say(self, text: str) -> None:
+        self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
+
+    def _over(self) -> Outcome | None:
+        if (cut := self._cut_short()) is not None:
+            return cut
+        if (used := self.meter.used_up()) is not None:
+            return Outcome(ended="limits", detail=used)
+        return self._explored()
+
+    def _explored(self) -> Outcome | None:
+        """PLAN ends where it learns nothing new, or takes too long."""
+        if self.brief.phase != "plan":
+            return None
+        why = explored_enough(self.transcript.entries)
+        return None if why is None else Outcome(ended="explored", detail=why)
+
+    def _cut_short(self) -> Outcome | None:
+        if self.workplace.left_s() <= 0:
+            return Outcome(ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s")
+        if self.stop():
+            return Outcome(ended="stopped", detail="the agent was stopped")
+        return None
+
+    def _asked(self) -> int:
+        """Turns the model has had in this conversation."""
+        return sum(turn.role == "assistant" for turn in self.context.view.turns)
+
+    def _round(self) -> Outcome | None:
+        """One question and what follows from its answer; an outcome when that is the end."""
+        turn = self._ask()
+        if isinstance(turn, Outcome):
+            return turn
+        self.meter.count(turn.usage)
+        self.transcript.append(Said(at=now(), turn=turn))
+        self.context.catch_up()
+        self._changed = self._changed or any(self._kind(call) not in ("read", "end") for call in turn.calls)
+        return self._follow(turn)
+
+    def _ask(self) -> Turn | Outcome:
+        """A conversation that is too long is shown shortened, and asked once more."""
+        self.context.prepare()
+        # That may have taken its time.
+        answer = self._cut_short() or self._question()
+        if isinstance(answer, Outcome) and answer.ended == "overflow" and self.context.overflowed():
+            answer = self._question()
+        return answer
+
+    def _question(self) -> Turn | Outcome:
+        request = self.context.request
+        room = self.meter.room(request, self.brief.price)
+        if isinstance(room, str):
+            return Outcome(ended="limits", detail=room)
+        try:
+            return self.provider.ask(
+                replace(request, max_output_tokens=room), stop=self.workplace.stop, hear=self._hear
+            )
+        except ModelFailed as failed:
+            if failed.trouble == "stopped":
+                self._pay("a question was cut short", failed.usage)
+            ended: Ending = "overflow" if failed.trouble == "overflow" else "failed"
+            return Outcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
+
+    def _pay(self, why: str, usage: Usage) -> None:
+        """For what no turn accounts for."""
+        if usage.input_tokens or usage.output_tokens:
+            self.transcript.append(Noted(at=now(), text=why, usage=usage))
+            self.meter.spent = added(self.meter.spent, used(usage))
+
+    def _hear(self, event: LlmEvent) -> None:
+        if isinstance(event, Tried):
+            self.transcript.append(
+                TriedEntry(
+                    at=now(),
+                    model=event.model,
+                    account=event.account,
+                    trouble=event.trouble,
+                    said=event.said,
+                    status=event.status,
+                    seconds=event.seconds,
+                    wait_s=event.wait_s,
+                    usage=event.usage,
+                )
+            )
+            self.meter.spent = added(self.meter.spent, used(event.usage))
+
+    def _follow(self, turn: Turn) -> Outcome | None:
+        ends = self._carry_out_all(turn)
+        if turn.stop == "refusal":
+            return Outcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
+        if turn.stop == "overflow" and not self.context.overflowed():
+            return Outcome(ended="overflow", detail="the conversation filled the model's window while it answered")
+        if ends is not None:
+            return self._ended(ends)
+        if not turn.calls:
+            return self._nudge(turn)
+        self._silent = 0
+        return self._judge()
+
+    def _ended(self, ends: Ends) -> Outcome:
+        match ends:
+            case Finish(summary=summary):
+                return Outcome(ended="finished", detail="the agent finished", summary=summary)
+            case Planned(plan=plan, files=files):
+                self.transcript.append(Committed(at=now(), plan=plan, files=files))
+                return Outcome(ended="planned", detail="the agent committed to a plan")
+            case Asked(question=question):
+                return Outcome(ended="asked", detail=question)
+            case Queued(why=why):
+                return Outcome(ended="queued", detail=why)
+
+    def _nudge(self, turn: Turn) -> Outcome | None:
+        """A turn without a call is answered, so many times in a row. Never: silence taken for success."""
+        self._silent += 1
+        if self._silent >= _MOST_SILENT:
+            times = {2: "twice"}.get(self._silent, f"{self._silent} times in a row")
+            return Outcome(ended="failed", detail=f"the model {times} answered without calling a tool")
+        self.say(_CUT_OFF if turn.stop in ("max_tokens", "overflow") else _NUDGE)
+        return None
+
+    def _judge(self) -> Outcome | None:
+        """A conversation that goes in circles is told so once; the next time it ends."""
+        entries = self.transcript.entries
+        why = stuck(entries, self.brief.phase)
+        if why is None:
+            return None
+        if warned(entries):
+            return Outcome(ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}")
+        self.say(warning(why))
+        return None
+
+    def _carry_out_all(self, turn: Turn) -> Ends | None:
+        """Each call gets its one result, in the order of the calls; after one that ends it nothing more is run."""
+        if any(self._kind(call) != "read" for call in turn.calls):
+            self.keeper.settle()
+        workplace = replace(self.workplace, iteration=self._asked())
+        ends: Ends | None = None
+        for call in turn.calls:
+            began = time.monotonic()
+            answer = self._answer(call, turn, workplace, ended=ends is not None)
+            ends = ends or answer.ends
+            self._tell(call, answer, workplace.iteration, time.monotonic() - began)
+        return ends
+
+    def _tell(self, call: ToolCall, answer: Answer, iteration: int, seconds: float) -> None:
+        whole = self.hide(answer.text)
+        text, how = self.context.born(call, whole, is_error=answer.is_error, iteration=iteration)
+        result = ToolResult(call_id=call.id, text=text, is_error=answer.is_error)
+        kept = whole if how else ""
+        self.transcript.append(
+            Answered(at=now(), iteration=iteration, seconds=seconds, result=result, whole=kept, shortened=how)
+        )
+        self.context.catch_up()
+
+    def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> Answer:
+        if turn.stop in ("max_tokens", "overflow"):
+            said = "not run: the answer was cut off at its length limit; make shorter calls"
+        elif turn.stop == "refusal":
+            said = "not run: the answer was a refusal"
+        elif ended:
+            said = "not run: the conversation was ended by a call before"
+        elif workplace.stop():
+            said = "not run: the attempt is being stopped"
+        else:
+            return self._ruled(call) or carry_out(call, self.brief.tools, workplace)
+        return Answer(text=said, is_error=True)
+
+    def _ruled(self, call: ToolCall) -> Answer | None:
+        """The policy's answer, where it does not let the call through."""
+        tool = next((tool for tool in self.brief.tools if tool.name == call.name), None)
+        return None if tool is None or call.malformed is not None else self.rule(call, tool)
+
+    def _kind(self, call: ToolCall) -> str:
+        return next((tool.kind for tool in self.brief.tools if tool.name == call.name), "read")

@@ -1,0 +1,104 @@
+"""
+Between a model's call and the tool: the policy is asked, what it says is written down, and only then anything is done.
+
+A denied call is answered with the reason and what to do instead. One that needs a person's yes is, as the plan says,
+denied too, or the task rests with the question; an answer that says yes holds for that very call, asked again.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepool.workers.context.transcript.entries import Judged, Transcript, now
+from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.judgement import Judgement
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.schema.orders import Reply, Unattended
+from forgepool.workers.tools.tool import Answer, Asked, Tool
+
+Rule = Callable[[ToolCall, Tool], Answer | None]
+"""The answer to a call that is not to be carried out; None where it is."""
+
+_YES = {"yes", "y", "ok", "okay", "allow", "allowed"}
+_MOST_SHOWN = 600
+
+
+def unjudged(call: ToolCall, tool: Tool) -> None:
+    """No policy: for a conversation whose tools are its caller's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rulings:
+    """The policy of one phase, over the calls of one attempt."""
+
+    policy: Policy
+    root: Path
+    """The worktree, resolved."""
+    unattended: Unattended
+    replies: Sequence[Reply]
+    transcript: Transcript
+
+    def __call__(self, call: ToolCall, tool: Tool) -> Answer | None:
+        if tool.kind == "end":
+            return None
+        judged = judge_call(self.policy, tool.name, call.arguments, Ground(root=self.root, home=Path.home()))
+        if judged.decision == "prompt":
+            return self._prompted(call, judged)
+        self._write_down(call, judged)
+        if judged.decision == "deny":
+            return Answer(text=f"not run, the policy denies it: {judged.reason}", is_error=True)
+        return None
+
+    def _prompted(self, call: ToolCall, judged: Judgement) -> Answer | None:
+        """Needs a person's yes."""
+        question = _question(call, judged)
+        said = next((reply for reply in reversed(self.replies) if reply.question == question), None)
+        if said is not None:
+            return self._as_answered(call, judged, said)
+        self._write_down(call, judged)
+        if self.unattended == "deny":
+            text = f"not run, it needs a person's yes and nobody is there: {judged.reason}; do it another way"
+            return Answer(text=text, is_error=True)
+        text = "not run: a person is asked whether it may be; the work rests. After a yes, make the same call again"
+        return Answer(text=text, is_error=True, ends=Asked(question=question))
+
+    def _as_answered(self, call: ToolCall, judged: Judgement, said: Reply) -> Answer | None:
+        words = said.answer.lower().replace(",", " ").replace(".", " ").split()
+        yes = bool(words) and words[0] in _YES
+        by = said.by or "a person"
+        reason = f"{by} said {said.answer[:80]!r} to it"
+        settled = Judgement(
+            decision="allow" if yes else "deny", rule=judged.rule, reason=reason, commands=judged.commands
+        )
+        self._write_down(call, settled)
+        return None if yes else Answer(text=f"not run: {reason}", is_error=True)
+
+    def _write_down(self, call: ToolCall, judged: Judgement) -> None:
+        self.transcript.append(
+            Judged(
+                at=now(),
+                call_id=call.id,
+                tool=call.name,
+                decision=judged.decision,
+                rule=judged.rule,
+                reason=judged.reason,
+                commands=judged.commands,
+            )
+        )
+
+
+def _question(call: ToolCall, judged: Judgement) -> str:
+    """The same for the same call, and for no other."""
+    about = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("input") or ""
+    text = str(about)
+    mark = ""
+    # What is not shown in full is named: a yes to one text of a file is none to another.
+    if len(text) > _MOST_SHOWN or [about] != list(call.arguments.values()):
+        whole = json.dumps(call.arguments, sort_keys=True).encode()
+        mark = f" [its arguments' sha256: {hashlib.sha256(whole).hexdigest()[:16]}]"
+    shown = f" `{text[:_MOST_SHOWN]}`{mark}" if text else ""
+    return f"May the agent use {call.name}{shown}? {judged.reason}. Answer yes or no."

@@ -1,0 +1,62 @@
+"""
+The tools of one attempt: those that every attempt has, what runs beside it, and what the policy and the task's skill
+leave of them.
+
+The same phase gives the same tools every time it is asked, byte for byte: what a provider has in its cache begins with
+them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from forgepool.workers.agents.briefing.skills.narrowing import narrowed
+from forgepool.workers.agents.briefing.skills.role import Skill
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.offering import offerable
+from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.tool import Tool
+from forgepool.workers.tools.toolset import reading, working
+from forgepool.workers.tools.turns.compact import COMPACT_TOOL
+from forgepool.workers.tools.turns.endings import ASK, MayTouch, commit_plan_tool, finish_tool
+
+
+@dataclass(slots=True, kw_only=True)
+class Toolbox:
+    background: Background
+    may_touch: MayTouch
+    unchanged: Callable[[], str | None]
+    """Why there is nothing to commit yet; None when there is something."""
+    policy: Policy
+    red: RedPhase | None = None
+    """Where a failing test must have been seen before the work can be finished."""
+    skill: Skill | None = None
+    more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
+    """Other programs' tools."""
+    _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
+
+    def tools(self, phase: PhaseName, family: str, *, compact: bool = False) -> tuple[Tool, ...]:
+        """`compact`: the agent may ask for its context to be cleared, since its profile does nothing unasked."""
+        key = (phase, family, compact)
+        if key not in self._made:
+            offered = offerable(self._all(phase, family, compact), self.policy.during(phase))
+            self._made[key] = narrowed(offered, self.skill, phase)
+        return self._made[key]
+
+    def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
+        more = (*((COMPACT_TOOL,) if compact else ()), *self.more.get(phase, ()))
+        if phase == "plan":
+            return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
+        red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()
+        finish = finish_tool(self._unfinished, injected=self._injected)
+        return working(family, self.background, more, (*red, finish, ASK))
+
+    @property
+    def _injected(self) -> bool:
+        return self.skill is not None and self.skill.context_mode == "injected"
+
+    def _unfinished(self) -> str | None:
+        if self.red is not None and self.red.confirmed is None:
+            return "no failing test was seen yet; write one and call confirm_red_phase"
+        return self.unchanged()

@@ -1,0 +1,243 @@
+"""
+A transcript as text that a person reads: phases, numbered turns, one line for each call, the beginnings of results.
+
+Lines come with what they are, for whoever can show that; as plain text they read as well.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    Committed,
+    Entry,
+    Finished,
+    Judged,
+    Kept,
+    Noted,
+    Profiled,
+    Rebuilt,
+    Resumed,
+    Said,
+    Started,
+    Summoned,
+    Tried,
+    Verified,
+)
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
+from forgepool.workers.schema.orders import Spent
+
+_Beside = Tried | Judged | Committed | Verified | Noted | Profiled | Summoned | Rebuilt | Kept | Resumed
+
+LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", "quiet"]
+
+_TELLING = ("path", "command", "pattern", "glob", "name", "symbol", "question", "summary", "plan", "url", "folder")
+"""Arguments by which a person knows a call, the most telling first."""
+_MOST_ARGUMENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    kind: LineKind
+    text: str
+
+
+def narrated(entries: Iterable[Entry], *, most_lines: int | None = None) -> str:
+    """The whole of it as text, cut only where that is asked for."""
+    return "".join(f"{line.text}\n" for line in lines(entries, most_lines=most_lines))
+
+
+def lines(entries: Iterable[Entry], *, most_lines: int | None, skip: int = 0) -> Iterator[Line]:
+    """
+    Line by line. Of texts, results and outputs that are longer than `most_lines`, the rest is counted, not shown.
+
+    `skip` leaves out what the first so many entries say; turns are numbered with them all the same.
+    """
+    narrator = _Narrator(most_lines)
+    for number, entry in enumerate(entries):
+        told = list(narrator.tell(entry))
+        if number >= skip:
+            yield from told
+
+
+@dataclass(slots=True)
+class _Narrator:
+    """What must be known of earlier entries to tell the next."""
+
+    most_lines: int | None
+    turns: int = 0
+    before: Turn | None = None
+
+    def tell(self, entry: Entry) -> Iterator[Line]:
+        match entry:
+            case Started():
+                yield Line("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
+                yield Line("quiet", f"    {entry.model}, with {', '.join(entry.tools) or 'no tools'}")
+            case Said(turn=turn):
+                yield from self._turn(turn)
+            case Answered(result=result):
+                yield from self._result(result, f" in {entry.seconds:.1f} s" if entry.seconds >= 1 else "")
+                if entry.shortened:
+                    yield Line("quiet", f"    ({_shortened(entry)})")
+            case Finished():
+                yield Line("phase", f"=== {entry.ended}: {entry.detail} ({_spent(entry.spent)})")
+            case _:
+                yield from self._beside(entry)
+
+    def _beside(self, entry: _Beside) -> Iterator[Line]:
+        """What happened beside the conversation."""
+        match entry:
+            case Tried():
+                yield Line("note", f"    {_tried(entry)}")
+            case Judged(decision=decision):
+                kind: LineKind = "quiet" if decision in ("allow", "audit") else "note"
+                yield Line(kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})")
+            case Committed():
+                made = "a plan made by the harness" if entry.synthetic else "the plan"
+                yield Line("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")
+                yield from self._cut("text", "    ", entry.plan)
+            case Verified():
+                yield Line("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
+                yield from self._cut("result", "    | ", entry.output, last=True)
+            case Rebuilt():
+                yield Line("phase", f"=== {_rebuilt(entry)}")
+            case Profiled(profile=name, by=by):
+                yield Line("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
+            case Summoned() | Kept():
+                return
+            case Noted(text=text):
+                yield Line("note", f"    ({text})")
+            case Resumed():
+                yield Line("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
+            case other:
+                assert_never(other)
+
+    def _turn(self, turn: Turn) -> Iterator[Line]:
+        if turn.role == "user":
+            yield Line("model", "--- told")
+        else:
+            self.turns += 1
+            yield Line("model", f"--- {self.turns}. {turn.model or 'the model'}{_odd_stop(turn)}")
+        for part in turn.parts:
+            yield from self._part(part)
+        if turn.role == "assistant" and turn.usage != Usage(cost_usd=turn.usage.cost_usd):
+            yield Line("quiet", f"    {_usage(turn.usage)}")
+
+    def _part(self, part: Part) -> Iterator[Line]:
+        match part:
+            case Text(text=text):
+                yield from self._cut("text", "", text)
+            case ToolCall():
+                yield Line("call", f"> {_call(part)}")
+            case ToolResult():
+                yield from self._result(part, "")
+            case Opaque():
+                yield Line("quiet", "    (reasoning only its vendor can read)")
+            case other:
+                assert_never(other)
+
+    def _result(self, result: ToolResult, took: str) -> Iterator[Line]:
+        if took:
+            yield Line("quiet", f"   {took}")
+        if result.is_error:
+            yield from self._cut("error", "! ", result.text)
+        else:
+            yield from self._cut("result", "< ", result.text)
+
+    def _cut(self, kind: LineKind, mark: str, text: str, *, last: bool = False) -> Iterator[Line]:
+        """The first lines of a text, or the last, and how many more there are."""
+        whole = text.rstrip("\n").split("\n") if text.strip() else []
+        most = self.most_lines
+        more = 0 if most is None else max(0, len(whole) - most)
+        note = Line("quiet", f"{mark}... {more:,} more {'line' if more == 1 else 'lines'}")
+        if last and more:
+            yield note
+        for line in whole[more:] if last else whole[: len(whole) - more]:
+            yield Line(kind, f"{mark}{line}")
+        if more and not last:
+            yield note
+
+
+def _shortened(entry: Answered) -> str:
+    return f"shortened when it entered, {entry.shortened}: of {len(entry.whole):,} characters"
+
+
+def _rebuilt(entry: Rebuilt) -> str:
+    asked = (
+        f"; {entry.calls} call{'' if entry.calls == 1 else 's'} to a model: {_usage(entry.usage)}"
+        if entry.calls
+        else ""
+    )
+    if entry.edit is None:
+        return f"the context stays as it is ({entry.profile}, {entry.cause}): {entry.why}{asked}"
+    before, after = entry.before_tokens / entry.window_tokens, entry.after_tokens / entry.window_tokens
+    told = f"{entry.before_tokens:,} -> {entry.after_tokens:,} tokens ({before:.0%} -> {after:.0%} of the window)"
+    where = f"; {_steps(entry.dropped)} can be read in {entry.archive}" if entry.dropped else ""
+    return f"context rebuilt ({entry.profile}, {entry.cause}): {told}: {entry.why}{where}{asked}"
+
+
+def _steps(steps: tuple[int, ...]) -> str:
+    """`steps 1-4, 7, 9-12`"""
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and step == runs[-1][-1] + 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    told = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"step{'' if len(steps) == 1 else 's'} {told}"
+
+
+def _call(call: ToolCall) -> str:
+    """The tool, what it is about, and the names of what else it was given."""
+    if call.malformed is not None:
+        return f"{call.name} (malformed: {_short(call.malformed)})"
+    telling = next((name for name in _TELLING if name in call.arguments), next(iter(call.arguments), None))
+    if telling is None:
+        return call.name
+    rest = [f"{name}={_value(call.arguments, name)}" for name in call.arguments if name != telling]
+    return " ".join((call.name, _value(call.arguments, telling), *([f"({', '.join(rest)})"] if rest else ())))
+
+
+def _value(arguments: Mapping[str, JsonValue], name: str) -> str:
+    value = arguments[name]
+    return _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    """On one line, and not too much of it."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST_ARGUMENT else f"{plain[:_MOST_ARGUMENT]}... ({len(text):,} characters)"
+
+
+def _odd_stop(turn: Turn) -> str:
+    return "" if turn.stop in ("end", "calls") else f" (ended by {turn.stop})"
+
+
+def _usage(usage: Usage) -> str:
+    cached = f" ({usage.hit_rate:.0%} cached)" if usage.cached_tokens else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out, {_cost(usage.cost_usd)}"
+
+
+def _spent(spent: Spent) -> str:
+    turns = f"{spent.turns} turn{'' if spent.turns == 1 else 's'}, {spent.seconds:.1f} s"
+    return turns if not spent.tokens else f"{turns}, {spent.tokens:,} tokens, {_cost(spent.cost_usd)}"
+
+
+def _cost(cost_usd: float | None) -> str:
+    return "cost unknown" if cost_usd is None else f"{cost_usd:.4f} USD"
+
+
+def _tried(entry: Tried) -> str:
+    status = "" if entry.status is None else f" {entry.status}"
+    then = "no further try" if entry.wait_s is None else f"again in {entry.wait_s:.1f} s"
+    return f"({entry.model}: {entry.trouble}{status} after {entry.seconds:.1f} s, {_short(entry.said)}; {then})"
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))

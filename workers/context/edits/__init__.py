@@ -1,0 +1,1 @@
+"""Edits that make a conversation shorter, and when they are due."""

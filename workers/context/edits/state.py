@@ -1,0 +1,131 @@
+"""
+All that a profile may look at when it proposes an edit, and what it answers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from forgepool.workers.context.history.actions import Deed
+from forgepool.workers.context.history.misses import Losses
+from forgepool.workers.context.history.token_estimate import Gauge
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.llm.messages import Turn, Usage
+
+Cause = Literal["call", "cold", "red", "overflow", "switch", "wish"]
+"""
+Why a profile is asked: before a call to the model; before one that the provider's cache has forgotten (no call for
+longer than it keeps things); at a change of phase; when a first failing test was confirmed; after the provider said
+that the conversation does not fit; because the profile was changed; because another process goes on; because the agent
+called the tool `compact`.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    turns: Sequence[Turn]
+    """The conversation as it happened, results as they were born. The first turn's first part is the task card."""
+    deeds: Sequence[Deed]
+    """Its exchanges, oldest first; `deeds[n].step == n + 1`."""
+    edit: Edit
+    """In force."""
+    rebuilds: int
+    """How often this conversation was rebuilt, by any profile."""
+    sizes: Sequence[int]
+    """Characters of each of `turns`, whole."""
+    shown_sizes: Sequence[int]
+    """Characters of each turn of the view: the first turn, the head's, and those from the edit's cut on."""
+    gauge: Gauge
+    losses: Losses = field(default_factory=Losses)
+    """What the agent needed and was not shown, so far."""
+    plan: str = ""
+    """The committed plan, where there is one."""
+    root: str = ""
+    """The worktree's folder."""
+    planned: tuple[str, ...] = ()
+    """Files that the committed plan names."""
+    archive: str = ""
+    """The folder in which the whole results of dropped exchanges can be read, as the agent may name it."""
+
+    @property
+    def shown_characters(self) -> int:
+        return sum(self.shown_sizes)
+
+    @property
+    def share(self) -> float:
+        """Of the window, what the next request takes."""
+        return self.gauge.share(self.shown_characters)
+
+
+Kind = Literal["yaml", "sections", "gaps", "prose", "brief"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a profile wants a cheap model to write."""
+
+    kind: Kind
+    instruction: str
+    text: str = ""
+    """What it is about; empty where the conversation as it is shown is to be asked, after its cached beginning."""
+    max_output_tokens: int = 2048
+    once: str = ""
+    """A name, where this is asked once in a task: written down before it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came of it. `text` is empty where nothing did: the profile then goes without, or changes nothing."""
+
+    text: str = ""
+    why_not: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+Ask = Callable[[Question], Reply]
+
+
+def nobody(question: Question) -> Reply:
+    """There is no model for the route `compact`."""
+    return Reply(why_not="no model is set for the route 'compact'")
+
+
+def unknown(path: str) -> str | None:
+    """The files cannot be looked at."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    cause: Cause
+    ask: Ask = nobody
+    current: Callable[[str], str | None] = unknown
+    """The text of a file as it is now; None where it is none."""
+    fired: frozenset[str] = frozenset()
+    """What a profile said it does once in a task (`Proposal.once`), and has done, in this process or an earlier one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    edit: Edit
+    why: str
+    """One sentence."""
+    once: str = ""
+    """A name, where this is to happen once in a task."""
+    replies: tuple[Reply, ...] = ()
+    """Of the models asked for it, also where nothing came of it."""
+
+
+class Profile(Protocol):
+    """A strategy. Pure but for `moment.ask`: the same state and the same replies give the same proposal."""
+
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, state: State, moment: Moment) -> Proposal | None:
+        """
+        None where all stays as it is.
+
+        An `Edit` equal to the one in force says that models were asked and nothing came of it: it is told, and changes
+        nothing. Whatever a profile keeps in memory must follow from `state`.
+        """

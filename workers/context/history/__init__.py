@@ -1,0 +1,1 @@
+"""The facts of a conversation: calls, files, names, tokens."""

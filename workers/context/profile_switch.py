@@ -1,0 +1,76 @@
+"""
+What a running attempt and its orchestrator tell each other of contexts, by way of Redis. Either may be lost.
+
+The orchestrator writes down which profile a person wants from now on, and attempts under way look before each call to a
+model. An attempt tells of each rebuild; the entry in its transcript is what counts.
+"""
+
+from typing import Literal, cast
+
+from forgepool.workers.context.transcript.entries import Rebuilt
+from forgepool.workers.queue.broker import Redis, RedisTrouble, connect
+from forgepool.workers.queue.replies import tell
+from forgepool.workers.schema.orders import Message
+
+_KEEP_S = 24 * 3600
+
+
+class ContextTold(Message):
+    """As the journal's `ContextRebuilt` has it, of an order under way."""
+
+    kind: Literal["context_told"] = "context_told"
+    order_id: str
+    token: str
+    profile: str
+    why: str
+    changed: bool
+    before_tokens: int
+    after_tokens: int
+    window_tokens: int
+    calls: int
+    cost_usd: float | None
+    dropped: tuple[int, ...]
+    archive: str
+
+
+def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, entry: Rebuilt) -> None:
+    if broker_url is None:
+        return
+    note = ContextTold(
+        order_id=order_id,
+        token=token,
+        profile=entry.profile,
+        why=entry.why,
+        changed=entry.edit is not None,
+        before_tokens=entry.before_tokens,
+        after_tokens=entry.after_tokens,
+        window_tokens=entry.window_tokens,
+        calls=entry.calls,
+        cost_usd=entry.usage.cost_usd,
+        dropped=entry.dropped,
+        archive=entry.archive,
+    )
+    try:
+        with connect(broker_url) as client:
+            tell(client, run, note)
+    except RedisTrouble:
+        return
+
+
+def wish_profile(client: Redis, run: str, task: str, profile: str) -> None:
+    client.set(_key(run, task), profile, ex=_KEEP_S)
+
+
+def wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
+    """None where nobody has a wish, or Redis is away."""
+    if broker_url is None:
+        return None
+    try:
+        with connect(broker_url) as client:
+            return cast(str | None, client.get(_key(run, task)))
+    except RedisTrouble:
+        return None
+
+
+def _key(run: str, task: str) -> str:
+    return f"forgepool:context:{run}:{task}"

@@ -1,0 +1,1 @@
+"""Profiles that others use, for comparison."""

@@ -1,0 +1,1 @@
+"""The profiles `soulforge-v1` and `soulforge-v2`."""

@@ -1,0 +1,187 @@
+"""
+SoulForge's two compactions: all but the last messages is replaced at once by what is known of it.
+
+`v2` knows it by rule (`working_state`), and asks a small model only for what is missing, and only where the rules found
+little. `v1` has a model write all of it. Both fire above the trigger and are armed again below the reset.
+
+Where the originals lose something, these do not: the card stays as it is, instead of 400 characters of it; the state
+is extracted from all of the conversation each time, instead of being emptied by every compaction, failed or not; what
+a model added once is carried on; failures are told by how a command ended.
+"""
+
+from dataclasses import dataclass
+
+from forgepool.workers.context.edits.masks import before
+from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.profiles.shared.prose import refusal, transcribed, whole, with_facts
+from forgepool.workers.context.profiles.shared.replacement import (
+    LABEL,
+    Due,
+    Threshold,
+    characters,
+    given,
+    of_window,
+    settled,
+    unchanged,
+)
+from forgepool.workers.context.profiles.soulforge.extraction import extracted
+from forgepool.workers.context.profiles.soulforge.working_state import TOOL_RESULTS, WorkingState, serialised
+from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.llm.messages import Text
+
+RICH_SLOTS = 15
+DETAILS = "## Additional Details"
+_GAP_TOKENS = 2_048
+_GAP_CHARACTERS = 12_000
+_GAP_MESSAGE_CHARACTERS = 2_000
+_GAP_RESULT_CHARACTERS = 1_500
+_SHORTEST_GAP = 20
+_DETAILS_CHARACTERS = 8_192
+_SUMMARY_TOKENS = 8_192
+_WHOLE_SHARE = 0.9
+"""Of the window: what a model that is to summarise is given at most."""
+
+_GAPS = (
+    "Below is what the harness recorded of an agent's work, and the beginning of the conversation it recorded it from. "
+    "Write only what matters for going on and is missing from the record: reasons, constraints, dead ends. Short "
+    "bullet points, exact names, nothing that is in the record already. If nothing is missing, answer COMPLETE."
+)
+_PROSE = (
+    "Below are the earlier messages of an agent's conversation, which will be replaced by your summary. Write what the "
+    "agent needs to go on without them: what was asked beyond the task card, what was done to which files, what was "
+    "decided and why, what failed and how, what was found out, what remains. Exact paths, names and messages."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoulforgeV2:
+    trigger: float = 0.7
+    reset: float = 0.4
+    keep_recent: int = 4
+    max_tool_results: int = 30
+    llm_extraction: bool = True
+    trigger_tokens: int | None = None
+    """In place of `trigger`, which is a share of the window; the reset keeps its proportion to it."""
+
+    @property
+    def name(self) -> str:
+        return "soulforge-v2"
+
+    def propose(self, state: State, moment: Moment) -> Proposal | None:
+        threshold = of_window(
+            self.name,
+            state,
+            trigger=self.trigger,
+            reset=self.reset,
+            keep=self.keep_recent,
+            trigger_tokens=self.trigger_tokens,
+        )
+        due = threshold.due(state, moment)
+        if due is None:
+            return None
+        found = _found(state, due, self.max_tool_results)
+        gaps = _gaps(state, moment, due, found) if self.llm_extraction else _Gaps()
+        text = serialised(found, plan_above=_plan_above(state), room=_room(state, due, threshold))
+        details = _carried(state.edit, gaps.text)
+        text = f"{text}\n\n{DETAILS}\n{details}" if details else text
+        why = f"{found.slots} slots stand in place of {due.cut - state.edit.cut} messages, and {gaps.told}"
+        return settled(state, due, text, why=why, replies=gaps.replies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoulforgeV1:
+    trigger: float = 0.7
+    reset: float = 0.4
+    keep_recent: int = 4
+    trigger_tokens: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "soulforge-v1"
+
+    def propose(self, state: State, moment: Moment) -> Proposal | None:
+        due = of_window(
+            self.name,
+            state,
+            trigger=self.trigger,
+            reset=self.reset,
+            keep=self.keep_recent,
+            trigger_tokens=self.trigger_tokens,
+        ).due(state, moment)
+        if due is None:
+            return None
+        older = shown(state.turns[: due.cut], state.edit)
+        text = whole(older, characters(state.gauge, _WHOLE_SHARE * state.gauge.window_tokens))
+        question = Question(
+            kind="prose", instruction=_PROSE, text=text, max_output_tokens=_SUMMARY_TOKENS, once=due.attempt
+        )
+        reply = moment.ask(question)
+        if (wrong := refusal(reply, question, state)) is not None:
+            return unchanged(state, due, wrong, (reply,))
+        why = f"a model summarised {len(older) - 1} messages"
+        return settled(state, due, with_facts(reply.text, state, due.cut), why=why, replies=(reply,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gaps:
+    """What a model found missing in the state, and whether it was asked at all."""
+
+    text: str = ""
+    told: str = "no model was asked"
+    replies: tuple[Reply, ...] = ()
+
+
+def _gaps(state: State, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
+    """It is shown what is about to go, from the oldest on. Where it says nothing of use, the state stands alone."""
+    if found.slots >= RICH_SLOTS:
+        return _Gaps()
+    conversation = transcribed(
+        (state.turns[0], *state.turns[state.edit.cut : due.cut]),
+        most=_GAP_CHARACTERS,
+        each=_GAP_MESSAGE_CHARACTERS,
+        result=_GAP_RESULT_CHARACTERS,
+    )
+    record = serialised(found, room=_GAP_CHARACTERS)
+    question = Question(
+        kind="gaps",
+        instruction=_GAPS,
+        text=f"# Record\n\n{record}\n\n# Conversation\n\n{conversation}",
+        max_output_tokens=_GAP_TOKENS,
+        once=f"{due.attempt}, gaps",
+    )
+    reply = moment.ask(question)
+    if not given([reply]):
+        return _Gaps()
+    wrong = refusal(reply, question, state, shortest=_SHORTEST_GAP)
+    if wrong is not None or reply.text.strip().startswith("COMPLETE"):
+        return _Gaps(told="a model that was asked added nothing", replies=(reply,))
+    return _Gaps(text=reply.text.strip(), told="a model filled gaps", replies=(reply,))
+
+
+def _carried(edit: Edit, added: str) -> str:
+    """What models added to the state at this rebuild and those before; the newest, where it gets too much."""
+    texts = (part.text for turn in edit.head for part in turn.parts if isinstance(part, Text))
+    earlier = next((found for text in texts if (found := _details(text))), "")
+    return "\n".join(filter(None, (earlier, added)))[-_DETAILS_CHARACTERS:]
+
+
+def _details(text: str) -> str:
+    return text.partition(f"\n{DETAILS}\n")[2] if text.startswith(LABEL) else ""
+
+
+def _found(state: State, due: Due, most_tool_results: int = TOOL_RESULTS) -> WorkingState:
+    """The state at the cut: what comes after it is shown as it is."""
+    deeds = state.deeds[: before(state, due.cut)]
+    return extracted(state.turns[: due.cut], deeds, plan=state.plan, most_tool_results=most_tool_results)
+
+
+def _room(state: State, due: Due, threshold: Threshold) -> int:
+    """For the state: what the card and the kept messages leave of the reset, or half of it where that is more."""
+    reset = characters(state.gauge, threshold.reset)
+    kept = 1 + len(state.edit.head) + due.cut - state.edit.cut
+    stays = state.gauge.fixed_characters + state.shown_sizes[0] + sum(state.shown_sizes[kept:])
+    return max(reset // 2, reset - stays)
+
+
+def _plan_above(state: State) -> bool:
+    return bool(state.plan) and state.plan.strip() in state.turns[0].text

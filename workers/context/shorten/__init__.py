@@ -1,0 +1,1 @@
+"""Shorter forms of single tool results."""

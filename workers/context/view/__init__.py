@@ -1,0 +1,1 @@
+"""The view: the part of a transcript that a model is sent."""

@@ -1,0 +1,139 @@
+"""
+A transcript as it is folded for its context: what is shown, by which profile, and what was done about that so far.
+
+Nothing is decided here and nothing written: the same entries give the same, in whichever process.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.history.token_estimate import Gauge
+from forgepool.workers.context.profiles.registry import UnknownProfile, profile, registered
+from forgepool.workers.context.shorten.new_results import Births
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    Committed,
+    Entry,
+    Profiled,
+    Rebuilt,
+    Said,
+    Started,
+    Summoned,
+)
+from forgepool.workers.context.view.triggers import Causes
+from forgepool.workers.context.view.view import View
+from forgepool.workers.llm.messages import ToolResult
+
+_GROWTH = 1.1
+"""A proposal that came to nothing is not made again before the request is so many times as large."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Fold:
+    profile: Profile
+    """In force; until the transcript names one, what it was given."""
+    window_tokens: int
+    fixed_characters: int
+    """Of the system prompt and the tools."""
+    archive: str
+    """The folder in which dropped results can be read."""
+    root: str = ""
+    tests: tuple[str, ...] = ()
+    view: View = field(init=False)
+    causes: Causes = field(init=False, default_factory=Causes)
+    births: Births | None = field(init=False, default=None)
+    """Shortens results when they enter, as the profile wants it; None: they enter as they are."""
+    fired: set[str] = field(init=False, default_factory=set)
+    """What is done once in a task, and was."""
+    rests_until: int = field(init=False, default=0)
+    """Tokens of a request below which the profile is not asked."""
+    _plan: Committed | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def take(self, entry: Entry) -> None:
+        self.causes.take(entry)
+        match entry:
+            case Started():
+                self._begin()
+            case Committed():
+                self._plan = entry
+            case Said(turn=turn):
+                self.view.say(turn)
+            case Answered(result=result, whole=whole):
+                self._answered(result, whole)
+            case Rebuilt():
+                self._rebuilt(entry)
+            case Profiled():
+                self._use(entry)
+            case Summoned(once=once):
+                self.fired.add(once)
+            case _:
+                pass
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the model has answered."""
+        return any(turn.role == "assistant" for turn in self.view.turns)
+
+    @property
+    def tokens(self) -> int:
+        """Of the next request, as they are estimated."""
+        return self.tokens_of(self.view.characters)
+
+    def tokens_of(self, characters: int) -> int:
+        """Of a request that shows so many of the conversation."""
+        return self.view.gauge.tokens(self.fixed_characters + characters)
+
+    @property
+    def shown_from(self) -> int:
+        """The step from which on every result is shown as it entered."""
+        edit = self.view.edit
+        cut = bisect_left(self.view.deeds, edit.cut, key=lambda deed: deed.turn) + 1
+        return max(cut, 1 + max(edit.results, default=0))
+
+    def _begin(self) -> None:
+        gauge = Gauge(window_tokens=self.window_tokens, fixed_characters=self.fixed_characters)
+        self.view = View(gauge=gauge, root=self.root, tests=self.tests, archive=self.archive)
+        if self._plan is not None:
+            self.view.plan, self.view.planned = self._plan.plan, self._plan.files
+        self.rests_until = 0
+        self._renew_births()
+
+    def _answered(self, result: ToolResult, whole: str) -> None:
+        before = len(self.view.deeds)
+        self.view.answer(result, whole)
+        if self.births is not None and len(self.view.deeds) > before:
+            self.births.take(self.view.deeds[-1])
+
+    def _rebuilt(self, entry: Rebuilt) -> None:
+        if entry.once:
+            self.fired.add(entry.once)
+        if entry.edit is not None:
+            self.view.use(entry.edit)
+            self.rests_until = 0
+        elif not entry.once:
+            self.rests_until = int(entry.before_tokens * _GROWTH)
+
+    def _use(self, chosen: Profiled) -> None:
+        if chosen.profile == self.profile.name:
+            return
+        try:
+            self.profile = profile(chosen.profile)
+        except UnknownProfile:
+            # Of a worker that knows more profiles than this one: what is shown already can be shown all the same.
+            return
+        self.rests_until = 0
+        self.causes.switched = bool(chosen.by)
+        self._renew_births()
+
+    def _renew_births(self) -> None:
+        """What is shown already is what later results may refer to, whoever let it in."""
+        birth = registered(self.profile.name).birth
+        self.births = None
+        if birth is not None:
+            self.births = Births(birth)
+            for deed in self.view.deeds:
+                self.births.take(deed)

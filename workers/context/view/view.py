@@ -1,0 +1,147 @@
+"""
+A conversation and what a model is shown of it: a fold over the transcript's entries, and nothing else.
+
+Rebuilds are entries too: proposed here by the profile, put in force when the transcript has taken them. So another
+process that folds the same entries shows the same view.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from forgepool.workers.context.edits.state import Moment, Profile, Proposal, State
+from forgepool.workers.context.history.actions import Deed, Deeds
+from forgepool.workers.context.history.misses import Losses
+from forgepool.workers.context.history.token_estimate import Gauge, lengths, turn_length
+from forgepool.workers.context.shorten.new_results import mended
+from forgepool.workers.context.transcript.edit import Edit, replaced, shown
+from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.llm.messages import Part, ToolResult, Turn
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    gauge: Gauge
+    root: str = ""
+    tests: tuple[str, ...] = ()
+    archive: str = ""
+    plan: str = ""
+    planned: tuple[str, ...] = ()
+    turns: list[Turn] = field(default_factory=list)
+    """The conversation, as it happened."""
+    edit: Edit = field(default_factory=Edit)
+    rebuilds: int = 0
+    losses: Losses = field(default_factory=Losses)
+    _sizes: list[int] = field(default_factory=list)
+    _shown: list[Turn] = field(default_factory=list)
+    _shown_sizes: list[int] = field(default_factory=list)
+    _deeds: Deeds = field(default_factory=Deeds)
+    _steps: dict[str, int] = field(default_factory=dict)
+    _calls: int = 0
+
+    def __post_init__(self) -> None:
+        self._deeds = Deeds(root=self.root, tests=self.tests)
+
+    @property
+    def shown(self) -> tuple[Turn, ...]:
+        return tuple(self._shown)
+
+    @property
+    def characters(self) -> int:
+        """Of what is shown."""
+        return sum(self._shown_sizes)
+
+    def characters_with(self, edit: Edit) -> int:
+        return lengths(shown(self.turns, edit))
+
+    @property
+    def lasting(self) -> int | None:
+        """How many parts at the beginning of what is shown outlast the next rebuild; None: all of the first turn."""
+        return len(self._shown[0].parts) + self.edit.lasting if self.edit.lasting else None
+
+    @property
+    def deeds(self) -> Sequence[Deed]:
+        return self._deeds.all
+
+    def say(self, turn: Turn) -> None:
+        """A turn of either side; what the user's side says in a row is one turn."""
+        if turn.role == "user":
+            self._add(turn.parts)
+            return
+        self.gauge.count(turn.model, self.gauge.fixed_characters + self.characters, turn.usage.input_tokens)
+        place = len(self.turns)
+        self.losses.take(place, turn)
+        for call in turn.calls:
+            self._calls += 1
+            self._steps[call.id] = self._calls
+        self._deeds.called(place, turn)
+        self._append(turn)
+
+    def answer(self, result: ToolResult, whole: str = "") -> None:
+        """A tool's result, and its text before it was shortened at birth."""
+        self._deeds.answered(result, whole)
+        self._add((result,))
+
+    def use(self, edit: Edit) -> None:
+        """Puts an edit in force."""
+        self.edit = edit
+        self.rebuilds += 1
+        self.losses.edited(edit, self.turns)
+        self._shown = shown(self.turns, edit)
+        self._shown_sizes = [turn_length(turn) for turn in self._shown]
+
+    def state(self) -> State:
+        return State(
+            turns=self.turns,
+            deeds=self.deeds,
+            edit=self.edit,
+            rebuilds=self.rebuilds,
+            sizes=self._sizes,
+            shown_sizes=self._shown_sizes,
+            gauge=self.gauge,
+            losses=self.losses,
+            plan=self.plan,
+            root=self.root,
+            planned=self.planned,
+            archive=self.archive,
+        )
+
+    def propose(self, profile: Profile, moment: Moment) -> Proposal | str | None:
+        """What the profile proposes; a sentence where that cannot be shown, and changes nothing; None for nothing."""
+        if not self.turns:
+            return None
+        proposal = profile.propose(self.state(), moment)
+        if proposal is None:
+            return None
+        edit = mended(proposal.edit, self.deeds)
+        why = wrong(self.turns, edit, self._lengthened(edit))
+        return replace(proposal, edit=edit) if why is None else f"{profile.name} proposed what cannot be shown: {why}"
+
+    def _lengthened(self, edit: Edit) -> frozenset[int]:
+        """Steps that are shown whole: their results were shortened when they entered, and are told in full instead."""
+        deeds = ((step, self.deeds[step - 1]) for step in edit.results if 0 < step <= len(self.deeds))
+        return frozenset(step for step, deed in deeds if edit.results[step] == deed.whole)
+
+    def _add(self, parts: Sequence[Part]) -> None:
+        piece = Turn(role="user", parts=tuple(parts))
+        last = len(self.turns) - 1
+        if last < 0 or self.turns[last].role != "user":
+            self.losses.take(last + 1, piece)
+            self._append(piece)
+            return
+        self.losses.take(last, piece)
+        self.turns[last] = _longer(self.turns[last], piece)
+        self._sizes[last] += turn_length(piece)
+        new = replaced(piece, self.edit, self._steps)
+        self._shown[-1] = _longer(self._shown[-1], new)
+        self._shown_sizes[-1] += turn_length(new)
+
+    def _append(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        self._sizes.append(turn_length(turn))
+        new = replaced(turn, self.edit, self._steps)
+        self._shown.append(new)
+        self._shown_sizes.append(turn_length(new))
+
+
+def _longer(turn: Turn, piece: Turn) -> Turn:
+    return turn.model_copy(update={"parts": (*turn.parts, *piece.parts)})

@@ -1,0 +1,1 @@
+"""Which model is asked, what it costs, and what follows a failure."""

@@ -1,0 +1,206 @@
+"""
+Which models there are, where they are reached, and which of them is asked for what kind of work: data, read from YAML.
+
+`models.yaml` beside this module is what is known anyway; the user's own file is laid over it, key by key. A repository
+has no say in it: whoever could write one could have keys sent to a server of their own. Nothing here reads a key, asks
+a model or knows a price; the order in which models are asked is `router`'s.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from forgepool.workers.schema.orders import Message, PhaseName
+from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, nearest, shown
+from forgepool.workers.schema.yaml.scalars import Duration, Slug
+
+SHIPPED = Path(__file__).with_name("models.yaml")
+DEFAULT_TYPE = "code"
+"""The kind of work whose route is taken for kinds that have none."""
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+def _date(text: str) -> str:
+    """
+    Raises:
+        ValueError: with the rest of a sentence whose beginning names the text's place.
+    """
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ValueError(f"must be a date such as 2026-11-21, is {shown(text)}") from None
+
+
+def _variable(text: str) -> str:
+    """
+    Raises:
+        ValueError: as above; what was written is not repeated, for it may be a key.
+    """
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
+        raise ValueError(
+            "must be the name of a variable such as ANTHROPIC_API_KEY, in capitals, and never the key itself"
+        )
+    return text
+
+
+def _address(text: str) -> str:
+    """
+    Raises:
+        ValueError: as above.
+    """
+    if not re.match(r"https?://[^/]", text):
+        raise ValueError(f"must begin with https:// or http://, is {shown(text)}")
+    return text
+
+
+class Account(Message):
+    """A door to models: whose wire is spoken, where, and with which key."""
+
+    wire: Literal["anthropic", "openai-responses", "openai-chat"]
+    key: Annotated[str, AfterValidator(_variable)] | None = None
+    """The name of the variable that holds the key, never the key; None for a server that wants none."""
+    base_url: Annotated[str, AfterValidator(_address)] | None = None
+    """None is the vendor's own."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    silence_s: Duration = 120.0
+    """Seconds without a byte after which a try counts as failed."""
+
+
+class Price(Message):
+    """USD for a million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    """Input read from a cache; None is the price of any input. So is it with `written`."""
+    written: float | None = Field(default=None, ge=0)
+
+
+class Place(Message):
+    """Where else a model is to be had."""
+
+    account: str
+    id: str = Field(min_length=1)
+
+
+class Model(Message):
+    """A model by our name for it. Our name is what turns and reports call it."""
+
+    account: str
+    id: str = ""
+    """As its account calls it; empty is our name."""
+    family: str = Field(min_length=1)
+    """Whose mind it is: work is reviewed by another family than its author's."""
+    also: tuple[Place, ...] = ()
+    """The same model through other accounts, asked in turn when the first has failed."""
+    window_tokens: int = Field(gt=0)
+    max_output_tokens: int = Field(default=32_000, gt=0)
+    effort: Effort | None = None
+    strength: int = Field(default=2, ge=1, le=3)
+    """1 for little work, 2 for easy work, 3 for any."""
+    price: Price | None = None
+    """None is the one that is published."""
+
+
+class Route(Message):
+    """The models for one kind of work, and why these."""
+
+    primary: str
+    then: tuple[str, ...] = ()
+    phases: dict[PhaseName, str] = Field(default_factory=dict)
+    """Takes the place of `primary` in one phase."""
+    reason: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    date: Annotated[str, AfterValidator(_date)]
+    """When somebody last stood up for it."""
+
+
+class Table(Message):
+    accounts: dict[Slug, Account]
+    models: dict[str, Model]
+    routes: dict[str, Route]
+    budget: str
+    """The model that is asked when no other is left."""
+
+    def places(self, model: str) -> tuple[Place, ...]:
+        """Every account through which a model is to be had, in the order in which they are tried."""
+        found = self.models[model]
+        return (Place(account=found.account, id=found.id or model), *found.also)
+
+    def family(self, model: str) -> str | None:
+        """Of a model that answered; None for one that is not in this table."""
+        found = self.models.get(model)
+        return found.family if found else None
+
+
+def read_table(own: Path | None) -> Table:
+    """
+    The shipped table, with the user's file laid over it: what both say is as the user says, key by key; a list is
+    taken whole.
+
+    Raises:
+        DocumentWrong: with every mistake found.
+    """
+    table = _document(SHIPPED, SHIPPED.name)
+    if own is not None:
+        theirs = _document(own, str(own))
+        table = replace(theirs, data=_laid_over(table.data, theirs.data))
+    read_as = validate(table, Table)
+    wrong = [Mistake(table.line(where), sentence) for where, sentence in _loose_ends(read_as)]
+    if wrong:
+        raise DocumentWrong(table.name, wrong)
+    return read_as
+
+
+def unknown(noun: str, name: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    """A sentence for a name that is none, with those it may have been meant for."""
+    near = nearest(name, known, 3)
+    said = f"did you mean {' or '.join(repr(one) for one in near)}?" if near else f"there are: {', '.join(known)}"
+    return f"there is no {noun} '{name}'; {said}"
+
+
+def _document(path: Path, name: str) -> Located:
+    return read(read_text(path, name), name)
+
+
+def _laid_over(below: Plain, above: Plain) -> Plain:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return below | {key: _laid_over(below[key], value) if key in below else value for key, value in above.items()}
+
+
+def _loose_ends(table: Table) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What does not hold together: where each is written, and a sentence."""
+    for name, door in table.accounts.items():
+        if door.key is None and door.base_url is None:
+            yield ("accounts", name), f"account '{name}' has neither a key nor a base_url; give it what it needs"
+    for name, model in table.models.items():
+        for key, account in (("account", model.account), *(("also", place.account) for place in model.also)):
+            if account not in table.accounts:
+                yield ("models", name, key), f"model '{name}': {unknown('account', account, table.accounts)}"
+    for where, model_name in _named_models(table):
+        if model_name not in table.models:
+            yield where, f"{_spoken(where)}: {unknown('model', model_name, table.models)}"
+    if DEFAULT_TYPE not in table.routes:
+        yield ("routes",), f"there is no route '{DEFAULT_TYPE}', by which work of any other kind goes; add one"
+
+
+def _named_models(table: Table) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    yield ("budget",), table.budget
+    for kind, route in table.routes.items():
+        yield ("routes", kind, "primary"), route.primary
+        for number, model in enumerate(route.then):
+            yield ("routes", kind, "then", number), model
+        for phase, model in route.phases.items():
+            yield ("routes", kind, "phases", phase), model
+
+
+def _spoken(where: Sequence[str | int]) -> str:
+    return f"route '{where[1]}'" if where[0] == "routes" else f"'{where[0]}'"

@@ -1,0 +1,275 @@
+"""
+Anthropic's Messages, and every server that speaks them: one try, streamed.
+
+The kit's events are read raw: its own accumulation takes a stream that broke off for a whole answer, and half a tool's
+arguments for all of them.
+"""
+
+import json
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from forgepool.workers.llm.endpoint import Endpoint, query, unversioned
+from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.provider import Delta, Hear, Request, deaf
+from forgepool.workers.llm.wires.asking import Try
+from forgepool.workers.llm.wires.common import caching, faults
+from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.llm.wires.common.arguments import joined, read_call
+from forgepool.workers.llm.wires.common.counting import Told, count
+from forgepool.workers.llm.wires.common.endings import ended
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic, Stream
+    from anthropic.types import (
+        MessageDeltaUsage,
+        RawContentBlockDeltaEvent,
+        RawContentBlockStartEvent,
+        RawMessageDeltaEvent,
+        RawMessageStreamEvent,
+    )
+    from anthropic.types import Usage as VendorUsage
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+_VENDOR = "https://api.anthropic.com"
+_MOST_TOKENS = 32_000
+_CONNECT_S = 10.0
+
+Body = dict[str, Any]
+
+
+class AnthropicMessages:
+    """A provider: one model by Anthropic's wire."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+        if not self.endpoint.api_key:
+            raise faults.keyless(self.endpoint.called)
+        asked = body(self.endpoint, request)
+        params = cast("MessageCreateParamsStreaming", asked)
+        one: Try[RawMessageStreamEvent] = Try(
+            endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint)
+        )
+        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+
+    def _open(self, params: "MessageCreateParamsStreaming") -> "Stream[RawMessageStreamEvent]":
+        return self._client.messages.create(**params)
+
+    @cached_property
+    def _client(self) -> "Anthropic":
+        import anthropic
+
+        own = self.endpoint
+        at = own.base_url or _VENDOR
+        # The kit sends the key as a bearer token, which the vendor alone reads for sure.
+        older = {"x-api-key": own.api_key} if own.base_url else {}
+        timeout = anthropic.Timeout(own.silence_s, connect=min(_CONNECT_S, own.silence_s))
+        made = anthropic.Anthropic(
+            api_key=own.api_key,
+            base_url=unversioned(at),
+            default_query=query(at),
+            timeout=timeout,
+            max_retries=0,
+            # Who is sent on would take the conversation along, to an address nobody has written down.
+            http_client=anthropic.DefaultHttpxClient(follow_redirects=False, timeout=timeout),
+        )
+        # The kit takes more of them from the environment, and cannot be told not to.
+        made._custom_headers = {**older, **own.headers}
+        weakref.finalize(self, made.close)
+        return made
+
+
+def body(endpoint: Endpoint, request: Request) -> Body:
+    """The request in the vendor's words, with its marks for the cache."""
+    tools: list[Body] = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+        for tool in request.tools
+    ]
+    system: list[Body] = [{"type": "text", "text": text} for text in request.system if text.strip()]
+    sides = alternating(request.turns, wire="anthropic", model=endpoint.model, account=endpoint.account)
+    messages: list[Body] = [
+        {"role": "assistant" if place % 2 else "user", "content": [_block(part) for part in parts]}
+        for place, parts in enumerate(sides)
+    ]
+    caching.mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
+    most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
+    optional = {"system": system, "tools": tools} | _effort(endpoint.effort)
+    return {"model": endpoint.model, "max_tokens": most, "stream": True, "messages": messages} | {
+        name: value for name, value in optional.items() if value
+    }
+
+
+def _effort(effort: str | None) -> Body:
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    return {"output_config": {"effort": "low" if effort == "minimal" else effort}} if effort else {}
+
+
+def _block(part: Part) -> Body:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case ToolCall(id=name, name=tool, arguments=arguments):
+            return {"type": "tool_use", "id": name, "name": tool, "input": dict(arguments)}
+        case ToolResult(call_id=name, text=text, is_error=is_error):
+            result: Body = {"type": "tool_result", "tool_use_id": name, "content": text}
+            return result | ({"is_error": True} if is_error else {})
+        case Opaque(block=block):
+            return dict(block)
+
+
+_ENDS: Mapping[str, StopReason] = {
+    "end_turn": "end",
+    "tool_use": "end",
+    "stop_sequence": "end",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+
+
+@dataclass(slots=True)
+class _Block:
+    """One block as it arrives."""
+
+    start: Body
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        return joined(self.pieces)
+
+
+class _Answer:
+    """An answer as its events arrive."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._id, self._model = endpoint, "", endpoint.model
+        self._blocks: dict[int, _Block] = {}
+        self.told = Told()
+        self._stop = ""
+        self._ended = False
+
+    def take(self, event: "RawMessageStreamEvent", hear: Callable[[Delta], None]) -> bool:
+        match event.type:
+            case "message_start":
+                self._id, self._model = event.message.id or "", event.message.model or self._model
+                # What it counts of the output then is of no use: the answer has not begun.
+                self.told = replace(_told(self.told, event.message.usage), output=None)
+            case "content_block_start":
+                self._begin(event)
+            case "content_block_delta":
+                self._add(event, hear)
+            case "content_block_stop":
+                self._begun(event.index).whole = True
+            case "message_delta":
+                self._finish(event)
+            case "message_stop":
+                self._ended = True
+            case _:
+                return False
+        return True
+
+    def _begin(self, event: "RawContentBlockStartEvent") -> None:
+        # Other servers' blocks are not what the type says, of which the kit would warn.
+        start = event.content_block.model_dump(mode="json", exclude_none=True, warnings=False)
+        self._blocks[event.index] = _Block(start)
+
+    def _begun(self, index: int) -> _Block:
+        if index not in self._blocks:
+            raise ValueError(f"block {index} goes on, but never began")
+        return self._blocks[index]
+
+    def _add(self, event: "RawContentBlockDeltaEvent", hear: Callable[[Delta], None]) -> None:
+        block = self._begun(event.index)
+        match event.delta.type:
+            case "text_delta":
+                block.pieces.append(event.delta.text)
+                hear(Delta(kind="text", text=event.delta.text))
+            case "thinking_delta":
+                block.pieces.append(event.delta.thinking)
+                hear(Delta(kind="thinking", text=event.delta.thinking))
+            case "input_json_delta":
+                block.pieces.append(event.delta.partial_json)
+                hear(Delta(kind="call", text=event.delta.partial_json))
+            case "signature_delta":
+                block.signature += event.delta.signature
+
+    def _finish(self, event: "RawMessageDeltaEvent") -> None:
+        self._stop = event.delta.stop_reason or self._stop
+        self.told = _told(self.told, event.usage)
+
+    def turn(self) -> Turn:
+        called = self._endpoint.called
+        if not (self._ended and self._stop):
+            raise faults.broken_off(called)
+        stop = ended(self._stop, _ENDS)
+        if stop is None:
+            raise faults.ill_ended(called, self._stop)
+        calls = [block for block in self._blocks.values() if block.start.get("type") == "tool_use"]
+        if stop == "end" and not all(block.whole for block in calls):
+            raise faults.broken_off(called, "a call in its answer has no end")
+        return Turn(
+            role="assistant",
+            parts=tuple(part for _, block in sorted(self._blocks.items()) for part in self._parts(block)),
+            id=self._id,
+            model=self._model,
+            stop="calls" if stop == "end" and calls else stop,
+        )
+
+    def _parts(self, block: _Block) -> tuple[Part, ...]:
+        match block.start.get("type"):
+            case "text":
+                text = (block.start.get("text") or "") + block.text
+                return (Text(text=text),) if text else ()
+            case "tool_use":
+                return (_call(block),)
+            case "thinking" if block.whole:
+                signature = block.signature or block.start.get("signature", "")
+                if not signature:
+                    return ()
+                thinking = (block.start.get("thinking") or "") + block.text
+                return (self._opaque(block.start | {"thinking": thinking, "signature": signature}),)
+            case "redacted_thinking" if block.whole:
+                return (self._opaque(block.start),)
+            case _:
+                return ()
+
+    def _opaque(self, block: Body) -> Opaque:
+        own = self._endpoint
+        return Opaque(wire="anthropic", model=own.model, account=own.account, block=block)
+
+
+def _call(block: _Block) -> ToolCall:
+    text = block.text
+    # Some servers send the arguments whole, with the beginning of the block.
+    early = block.start.get("input")
+    if not text.strip() and early is not None:
+        text = json.dumps(early)
+    return read_call(id=block.start.get("id") or "", name=block.start.get("name") or "", text=text)
+
+
+def _told(known: Told, said: "VendorUsage | MessageDeltaUsage | None") -> Told:
+    """What is said last holds: an event's counts are of the whole answer so far, and leave out what is said already."""
+    cached = count(said, "cache_read_input_tokens") or known.cached
+    written = count(said, "cache_creation_input_tokens") or known.written
+    before = known.input and known.input - (known.cached or 0) - (known.written or 0)
+    fresh = count(said, "input_tokens")
+    fresh = before if fresh is None else fresh
+    hour = count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens")
+    thought = count(getattr(said, "output_tokens_details", None), "thinking_tokens")
+    return Told(
+        input=None if fresh is None else fresh + (cached or 0) + (written or 0),
+        cached=cached,
+        written=written,
+        written_1h=hour or known.written_1h,
+        output=count(said, "output_tokens") or known.output,
+        reasoning=thought or known.reasoning,
+    )

@@ -1,0 +1,127 @@
+"""
+One try over any wire: the stream is read to its end, and whatever goes wrong on the way comes out as one `ModelFailed`.
+
+What is common to the adapters: who is asked to stop, how long is waited, what the tokens are taken to be, ids that
+belong to one call alone, and no key in any sentence. What the events mean is each wire's.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import uuid4
+
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
+from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, Request
+from forgepool.workers.llm.wires.common import faults
+from forgepool.workers.llm.wires.common.counting import Told, settled
+from forgepool.workers.llm.wires.listening import Stream, Watch, attend
+
+E = TypeVar("E")
+T = TypeVar("T")
+E_contra = TypeVar("E_contra", contravariant=True)
+
+
+class Answer(Protocol[E_contra]):
+    """An answer as its events arrive."""
+
+    @property
+    def told(self) -> Told: ...
+
+    def take(self, event: E_contra, hear: Callable[[Delta], None]) -> bool:
+        """Whether the event brought the answer on; signs of life do not."""
+
+    def turn(self) -> Turn:
+        """
+        Without its usage, which is counted here.
+
+        Raises:
+            ModelFailed: the answer has not come to a good end.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class Try(Generic[E]):
+    endpoint: Endpoint
+    request: Request
+    sent: dict[str, Any]
+    """The body, of which tokens are guessed where the vendor counts none."""
+    answer: Answer[E]
+    _begun: bool = False
+    _characters: int = 0
+    _watch: Watch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._watch = Watch(
+            called=self.endpoint.called, longest_s=self.endpoint.longest_s, quiet_s=self.endpoint.quiet_s
+        )
+
+    def run(self, opened: Callable[[], Stream[E]], *, stop: Callable[[], bool], hear: Hear) -> Turn:
+        try:
+            with closing(attend(opened, stop, watch=self._watch, broke=self._broke)) as events:
+                for event in events:
+                    self._begun = True
+                    for piece in self._guarded(partial(self._pieces, event)):
+                        hear(piece)
+            return self._guarded(self._turn)
+        except ModelFailed as failure:
+            failure.usage = self._so_far(failure)
+            raise
+
+    def _pieces(self, event: E) -> list[Delta]:
+        pieces: list[Delta] = []
+        if self.answer.take(event, pieces.append):
+            self._watch.content()
+        self._characters += sum(len(piece.text) for piece in pieces)
+        return pieces
+
+    def _turn(self) -> Turn:
+        turn = with_own_ids(self.answer.turn(), {call.id for one in self.request.turns for call in one.calls})
+        said = max(self._characters, sum(map(_characters, turn.parts)))
+        return turn.model_copy(update={"usage": settled(self.answer.told, sent=self.sent, said_characters=said)})
+
+    def _guarded(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except ModelFailed:
+            raise
+        # A server may send anything at any place; what cannot be read ends this try and nothing else.
+        except Exception as error:
+            failure = self._broke(error)
+        # Outside of the `except`, so that no chain shows what the sentence leaves out.
+        raise failure
+
+    def _broke(self, error: Exception) -> ModelFailed:
+        return faults.from_kit(error, self.endpoint.called, hidden=self.endpoint.api_key)
+
+    def _so_far(self, failure: ModelFailed) -> Usage:
+        """What a try that brought nothing will be charged for: nothing, where nobody had begun to answer."""
+        if not self._begun and failure.trouble != "silence":
+            return Usage()
+        return settled(self.answer.told, sent=self.sent, said_characters=self._characters)
+
+
+def with_own_ids(turn: Turn, taken: Iterable[str]) -> Turn:
+    """Each call with its id, and another where it has none or one that another call has."""
+    known = set(taken)
+    parts: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, ToolCall):
+            if not part.id or part.id in known:
+                part = part.model_copy(update={"id": f"call_{uuid4().hex[:24]}"})
+            known.add(part.id)
+        parts.append(part)
+    return turn.model_copy(update={"parts": tuple(parts)})
+
+
+def _characters(part: Part) -> int:
+    match part:
+        case Text(text=text):
+            return len(text)
+        case ToolCall(arguments=arguments, malformed=malformed):
+            return len(malformed if malformed is not None else json.dumps(dict(arguments), ensure_ascii=False))
+        case _:
+            return 0

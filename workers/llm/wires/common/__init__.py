@@ -1,0 +1,1 @@
+"""Parts that all wires share: limits, failures, caching, token counts."""

@@ -1,0 +1,229 @@
+"""
+OpenAI's Responses, without state: one try, streamed. Nothing is kept there; reasoning comes sealed and is sent back so.
+
+The kit's events are read raw: its own accumulation raises where an answer was cut short by its limit.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from forgepool.workers.llm.endpoint import Endpoint
+from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, Request, deaf
+from forgepool.workers.llm.wires.asking import Try
+from forgepool.workers.llm.wires.common import faults
+from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.llm.wires.common.arguments import joined, read_call
+from forgepool.workers.llm.wires.common.counting import Told, count
+from forgepool.workers.llm.wires.common.endings import ended
+from forgepool.workers.llm.wires.openai_client import client
+
+if TYPE_CHECKING:
+    from openai import OpenAI, Stream
+    from openai.types.responses import (
+        Response,
+        ResponseOutputItem,
+        ResponseOutputMessage,
+        ResponseStreamEvent,
+        ResponseUsage,
+    )
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
+Body = dict[str, Any]
+
+
+class OpenAIResponses:
+    """A provider: one model by OpenAI's newer wire."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+        if not self.endpoint.api_key and self.endpoint.base_url is None:
+            raise faults.keyless(self.endpoint.called)
+        asked = body(self.endpoint, request)
+        params = cast("ResponseCreateParamsStreaming", asked)
+        answer = _Answer(self.endpoint, asked.get("max_output_tokens"))
+        one: Try[ResponseStreamEvent] = Try(endpoint=self.endpoint, request=request, sent=asked, answer=answer)
+        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+
+    def _open(self, params: "ResponseCreateParamsStreaming") -> "Stream[ResponseStreamEvent]":
+        return self._client.responses.create(**params)
+
+    @cached_property
+    def _client(self) -> "OpenAI":
+        return client(self.endpoint, self)
+
+
+def body(endpoint: Endpoint, request: Request) -> Body:
+    """The request in the vendor's words."""
+    tools: list[Body] = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.schema),
+            "strict": False,
+        }
+        for tool in request.tools
+    ]
+    sides = alternating(request.turns, wire="openai-responses", model=endpoint.model, account=endpoint.account)
+    instructions = "\n\n".join(text for text in request.system if text.strip())
+    optional: Body = {
+        "instructions": instructions,
+        "tools": tools,
+        "max_output_tokens": endpoint.most_tokens(request.max_output_tokens),
+        "reasoning": {"effort": endpoint.effort} if endpoint.effort else None,
+    }
+    items = [_item(part, "assistant" if place % 2 else "user") for place, parts in enumerate(sides) for part in parts]
+    return {
+        "model": endpoint.model,
+        "input": items,
+        "stream": True,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": conversation_key(instructions, tools, items[0]),
+    } | {name: value for name, value in optional.items() if value}
+
+
+def conversation_key(system: str, tools: list[Body], card: Body) -> str:
+    """The same for every request of one conversation, so that they meet in the same cache."""
+    return hashlib.sha256(json.dumps([system, tools, card]).encode()).hexdigest()[:32]
+
+
+def _item(part: Part, role: str) -> Body:
+    match part:
+        case Text(text=text, phase=phase):
+            message = {"type": "message", "role": role, "content": text}
+            return message | ({"phase": phase} if phase and role == "assistant" else {})
+        case ToolCall(id=name, name=tool, arguments=arguments):
+            text = json.dumps(dict(arguments), ensure_ascii=False)
+            return {"type": "function_call", "call_id": name, "name": tool, "arguments": text}
+        case ToolResult(call_id=name, text=text):
+            return {"type": "function_call_output", "call_id": name, "output": text}
+        case Opaque(block=block):
+            return dict(block)
+
+
+_ENDS: Mapping[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+_WHOLE = (None, "", "completed")
+"""What other servers leave out is taken to be as the event's own name has it."""
+_SIGNS_OF_LIFE = ("response.in_progress", "response.queued", "ping", "keepalive")
+
+
+class _Answer:
+    """An answer as its events arrive."""
+
+    def __init__(self, endpoint: Endpoint, most_tokens: int | None) -> None:
+        self._endpoint, self._most_tokens = endpoint, most_tokens
+        self._items: dict[int, ResponseOutputItem] = {}
+        self._calls_begun: set[int] = set()
+        self._last: Response | None = None
+        self.told = Told()
+
+    def take(self, event: "ResponseStreamEvent", hear: Callable[[Delta], None]) -> bool:
+        match event.type:
+            case "response.output_item.added" if event.item.type == "function_call":
+                self._calls_begun.add(event.output_index)
+            case "response.output_item.done":
+                self._items[event.output_index] = event.item
+            case "response.completed" | "response.incomplete":
+                self._last = event.response
+                self.told = _told(event.response.usage)
+            case "response.failed":
+                self.told = _told(event.response.usage)
+                error = event.response.error
+                raise self._failed(error.code if error else "", error.message if error else "")
+            case "error":
+                raise self._failed(event.code, event.message)
+            case "response.output_text.delta" | "response.refusal.delta":
+                hear(Delta(kind="text", text=event.delta))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                hear(Delta(kind="thinking", text=event.delta))
+            case "response.function_call_arguments.delta":
+                hear(Delta(kind="call", text=event.delta))
+        return event.type not in _SIGNS_OF_LIFE
+
+    def _failed(self, code: str | None, message: str | None) -> ModelFailed:
+        said = faults.Said(status=200, codes=(str(code or ""),), message=str(message or ""))
+        return faults.failed(said, self._endpoint.called, hidden=self._endpoint.api_key)
+
+    def turn(self) -> Turn:
+        if self._last is None:
+            raise faults.broken_off(self._endpoint.called)
+        # Some servers tell of an item only at the end.
+        items = dict(enumerate(self._last.output or ())) | self._items
+        parts = tuple(part for _, item in sorted(items.items()) for part in self._parts(item))
+        stop = self._stop(self._last, items)
+        return Turn(
+            role="assistant",
+            parts=parts,
+            id=self._last.id or "",
+            model=self._last.model or self._endpoint.model,
+            stop="calls" if stop == "end" and any(isinstance(part, ToolCall) for part in parts) else stop,
+        )
+
+    def _parts(self, item: "ResponseOutputItem") -> Iterator[Part]:
+        match item.type:
+            case "message":
+                text = _text(item)
+                if text:
+                    yield Text(text=text, phase=item.phase or "")
+            case "function_call":
+                yield read_call(id=item.call_id or "", name=item.name or "", text=as_text(item.arguments))
+            case "reasoning" if item.encrypted_content:
+                own = self._endpoint
+                block = item.model_dump(mode="json", exclude_none=True, warnings=False)
+                yield Opaque(wire="openai-responses", model=own.model, account=own.account, block=block)
+
+    def _stop(self, last: "Response", items: "Mapping[int, ResponseOutputItem]") -> StopReason:
+        """
+        Raises:
+            ModelFailed: it came to no good end.
+        """
+        reason = last.incomplete_details.reason if last.incomplete_details else None
+        if any(map(_refused, items.values())):
+            return "refusal"
+        if reason is None and last.status in _WHOLE:
+            halves = [item for item in items.values() if getattr(item, "status", None) not in _WHOLE]
+            if halves or self._calls_begun - items.keys():
+                raise faults.broken_off(self._endpoint.called, "a part of its answer has no end")
+            return "end"
+        stop = ended(reason, _ENDS) if last.status in (*_WHOLE, "incomplete") else None
+        if stop is None:
+            raise faults.ill_ended(self._endpoint.called, reason or last.status)
+        return cut_short(self.told.output, self._most_tokens) if stop == "max_tokens" else stop
+
+
+def cut_short(output_tokens: int | None, most_tokens: int | None) -> StopReason:
+    """OpenAI's word for both ends is the same; an answer cut before its own limit has filled the model's window."""
+    return "overflow" if most_tokens is not None and 0 < (output_tokens or 0) < most_tokens else "max_tokens"
+
+
+def as_text(arguments: object) -> str:
+    """A call's arguments, which some servers send as JSON and not as its text."""
+    if arguments is None:
+        return ""
+    return joined([arguments]) if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _text(item: "ResponseOutputMessage") -> str:
+    return joined((part.text if part.type == "output_text" else part.refusal) or "" for part in item.content or ())
+
+
+def _refused(item: "ResponseOutputItem") -> bool:
+    return item.type == "message" and any(part.type == "refusal" for part in item.content or ())
+
+
+def _told(said: "ResponseUsage | None") -> Told:
+    read, thought = getattr(said, "input_tokens_details", None), getattr(said, "output_tokens_details", None)
+    return Told(
+        input=count(said, "input_tokens"),
+        cached=count(read, "cached_tokens"),
+        written=count(read, "cache_write_tokens"),
+        output=count(said, "output_tokens"),
+        reasoning=count(thought, "reasoning_tokens"),
+    )

@@ -1,0 +1,1 @@
+"""One order, from the message to the candidate."""

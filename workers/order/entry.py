@@ -1,0 +1,51 @@
+"""
+Where an order enters a worker process. Thin: decode, deliver, carry out.
+
+The Celery task is called `run_order`; senders dispatch by importing it, never by its name.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from forgepool.workers.queue.broker import app
+from forgepool.workers.queue.consumer import Delivery, deliver
+from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.schema.orders import Message, WorkOrder, WorkResult
+from forgepool.workers.schema.settings import Settings
+
+
+@app.task(name="workers.entry.run_order")  # type: ignore[untyped-decorator]  # celery has no types
+def run_order(encoded: str) -> None:
+    order = WorkOrder.model_validate_json(encoded)
+
+    def work(stop: Callable[[], bool]) -> Message:
+        from forgepool.workers.order.run_order import carry_out
+
+        return carry_out(order, Settings(), stop=stop)
+
+    def failed(why: str) -> Message:
+        from forgepool.workers.workspace.resume import told_so_far
+
+        return WorkResult(
+            **told_so_far(order, Settings()),
+            order_id=order.order_id,
+            token=order.token,
+            outcome="infrastructure",
+            detail=why,
+            host=Settings().host,
+            started_at=time.time(),
+            finished_at=time.time(),
+        )
+
+    # Found out once here, and known to every process forked from this one.
+    with suppress(NoSandbox):
+        chosen(Settings().sandbox)
+    if order.agent.kind == "builtin":
+        from forgepool.workers.llm.routing.open import preload
+
+        preload(Settings())
+    delivery = Delivery(
+        message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=failed
+    )
+    deliver(delivery, work, apart=True)

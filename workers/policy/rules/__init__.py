@@ -1,0 +1,1 @@
+"""The things a rule names: commands, paths, hosts."""

@@ -1,0 +1,1 @@
+"""Redis and Celery: messages, leases, presence, and the processes that take orders."""

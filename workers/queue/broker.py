@@ -1,0 +1,186 @@
+"""
+The door to Celery and Redis: the app, its queues and settings, and the connection every process uses.
+
+Celery carries messages to worker processes and nothing else: no result backend, no chord, no retries of its own. What
+must be remembered is in the journal and in git; whatever lies in Redis may be lost at any moment, and costs time only.
+Leases, answers and presence, which also live in Redis, are in `workers.queue.leases` and `workers.queue.replies`.
+
+Why not trust redelivery: with late acknowledgement a killed pool child's message comes back after seconds, but a
+killed main process' message only after the visibility timeout, and a message popped by a dying connection never.
+So the sender watches leases and sends again, and a second delivery of the same id does nothing.
+"""
+
+import re
+from typing import Any, Protocol, cast
+
+import redis
+from celery import Celery
+from kombu.exceptions import OperationalError
+from redis.connection import DefaultParser
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
+
+from forgepool.workers.schema.orders import Message
+from forgepool.worktrees.errors import InfrastructureError
+
+Queue = str
+ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
+QUEUES: tuple[Queue, ...] = (ORDERS, REVIEWS, CHECKS, LANDINGS)
+
+BrokerAway = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    OperationalError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
+"""
+What is raised while Redis cannot be reached, or is there and takes nothing for the time being: its memory or disk is
+full, it is a replica, it loads its data or runs a script. The caller waits and tries again, nothing is lost.
+"""
+
+RedisTrouble = redis.RedisError
+"""Whatever Redis has to say against a command: for the one who goes on without it in any case."""
+
+# The library has no class for these: a snapshot that cannot be written, a script that runs long, replicas that are
+# gone. Without one they could not be told from a command that is wrong. Celery's client reads by the same table.
+for _passing in ("MISCONF", "BUSY", "NOREPLICAS"):
+    DefaultParser.EXCEPTION_CLASSES.setdefault(_passing, TryAgainError)
+
+_IN_A_SCRIPT = re.compile(r" -(?:OOM|READONLY|MISCONF|BUSY|NOREPLICAS|LOADING|MASTERDOWN) ")
+
+
+class Redis(redis.Redis):
+    """A client that knows a script stopped by a Redis that takes nothing from a script that is wrong."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
+        try:
+            return super().eval(script, numkeys, *keys_and_args)
+        except redis.ResponseError as problem:
+            # Before version 7 the reason is in the middle of a sentence about the script, where the library misses it.
+            if _IN_A_SCRIPT.search(str(problem)):
+                raise TryAgainError(str(problem)) from problem
+            raise
+
+
+_SOCKET_OPTIONS: dict[str, Any] = {
+    "socket_timeout": 15,
+    "socket_connect_timeout": 5,
+    "health_check_interval": 10,
+}
+_KEEPALIVE: dict[str, Any] = {"socket_keepalive": True}
+"""Of TCP alone."""
+_TRANSPORT_OPTIONS: dict[str, Any] = {
+    # Longer than any order; recovery never waits for it (see the module's text).
+    "visibility_timeout": 24 * 3600,
+    **_SOCKET_OPTIONS,
+}
+
+app = Celery("forgepool")
+app.conf.update(
+    task_serializer="json",
+    accept_content=["json"],
+    task_ignore_result=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    worker_redirect_stdouts=False,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_transport_options=_TRANSPORT_OPTIONS,
+    task_default_queue=ORDERS,
+    task_routes={
+        "workers.entry.run_order": {"queue": ORDERS},
+        "supervisor.entry.review": {"queue": REVIEWS},
+        "supervisor.entry.check": {"queue": CHECKS},
+        "supervisor.entry.land": {"queue": LANDINGS},
+    },
+    imports=("forgepool.workers.order.entry", "forgepool.supervisor.entry"),
+)
+
+
+class Job(Protocol):
+    """A function registered with the app, as a sender sees it."""
+
+    name: str
+
+    def apply_async(self, args: tuple[str, ...], *, task_id: str, **options: Any) -> object: ...
+
+
+class BrokerRefused(InfrastructureError):
+    """Redis is there and will not have us: a wrong password, a wrong database. One sentence."""
+
+
+def use_broker(url: str) -> None:
+    """Points this process at the Redis behind `url`; called once, at an entry point."""
+    if url.startswith("unix://"):
+        app.conf.broker_url = url.replace("unix://", "redis+socket://", 1)
+    else:
+        app.conf.broker_url = url
+        app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
+
+
+def connect(url: str) -> Redis:
+    """
+    A client of the Redis behind `url` (`redis://`, `rediss://` or `unix://`); connects at its first command.
+
+    Raises:
+        BrokerRefused: the URL is of no such form.
+    """
+    try:
+        keepalive = {} if url.startswith("unix://") else _KEEPALIVE
+        # The library types this method as if it made its own class.
+        return cast(Redis, Redis.from_url(url, decode_responses=True, **_SOCKET_OPTIONS, **keepalive))
+    except ValueError as problem:
+        raise BrokerRefused(
+            f"broker URL '{without_password(url)}' is not usable: {problem}; "
+            "give redis://:PASSWORD@HOST:PORT/0, rediss://... or unix:///PATH"
+        ) from problem
+
+
+def ping(client: Redis, url: str) -> None:
+    """
+    Asks Redis whether it will serve us.
+
+    Raises:
+        BrokerRefused: it answers, and says no; or nothing answers there. One sentence with the mend.
+    """
+    shown = without_password(url)
+    try:
+        client.ping()
+    except redis.AuthenticationError as problem:
+        raise BrokerRefused(
+            f"Redis at {shown} refuses the password; put the right one into FORGEPOOL_BROKER_URL "
+            "(redis://:PASSWORD@HOST:PORT/0)"
+        ) from problem
+    except redis.ResponseError as problem:
+        raise BrokerRefused(f"Redis at {shown} refuses us: {problem}") from problem
+    except BrokerAway as problem:
+        raise BrokerRefused(
+            f"no Redis answers at {shown}; start one there, or leave out --broker to run on this machine alone"
+        ) from problem
+
+
+def send(job: Job, message: Message, *, message_id: str) -> None:
+    """
+    Puts one message on its job's queue. At least once: the receiver drops what it has had already.
+
+    Raises:
+        BrokerAway: Redis is unreachable; nothing was promised.
+    """
+    job.apply_async((message.encode(),), task_id=message_id, retry=False)
+
+
+def queued(client: Redis, queue: Queue) -> int:
+    """Messages waiting in a queue that no worker has taken yet."""
+    return int(client.llen(queue))
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    scheme, separator, rest = url.partition("://")
+    secret, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{'***@' if at and secret else ''}{host}"

@@ -1,0 +1,207 @@
+"""
+The process that stands over the Celery workers of a host: starts them, announces them, ends what they leave behind.
+
+    host (sub-reaper) -> a Celery main for each post -> one pool child per message -> commands
+
+A main is forked from the host, which has imported all that messages need: it starts at once. A pool child or a main
+killed with -9 leaves its commands without a parent: the kernel hands them to the host, which knows its own children
+and kills whatever else it is given. When the host's own parent dies (a one-machine run that was killed), the kernel
+sends it SIGUSR1 and it takes everything with it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from forgepool.workers.queue import celery_main, presence
+from forgepool.workers.queue.broker import BrokerAway, connect
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.fork import Fork, go_on_beside
+from forgepool.workers.sandbox.processes.process_group import abandoned
+from forgepool.workers.sandbox.processes.scratch import scratch
+from forgepool.workers.schema.settings import Settings, whole_environment
+
+log = structlog.get_logger()
+
+PARENT_DIED = signal.SIGUSR1
+_TURN_S = 0.1
+_ANNOUNCE_S = 4.0
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What a host's worker listens to, and where its log goes."""
+
+    queues: tuple[str, ...]
+    concurrency: int
+    log: Path
+
+
+def serve(posts: Sequence[Post], settings: Settings) -> int:
+    """
+    Runs a worker for each post until told to stop, and starts one again when it dies. Returns the exit status.
+
+    SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
+    """
+    tree.become_subreaper()
+    left_over = abandoned()
+    if left_over:
+        log.warning("left_over.killed", pids=left_over)
+        tree.kill_tree(left_over)
+    return _Watch(posts, settings).run()
+
+
+class _Worker:
+    """One post's worker: the process that runs, or the time at which the next one starts."""
+
+    def __init__(self, post: Post, settings: Settings) -> None:
+        self.post, self.settings = post, settings
+        self.place = scratch()
+        self.child: Fork | None = None
+        self.deaths = 0
+        self.started = 0.0
+        self.starts_at = 0.0
+
+    def running(self) -> bool:
+        return self.child is not None and self.child.running()
+
+    def noticed_death(self) -> bool:
+        """Whether it has died since it was last asked. The next starts at once at first, then ever more slowly."""
+        if self.child is None or self.child.running():
+            return False
+        lived_long = time.monotonic() > self.started + _LONGEST_PAUSE_S
+        self.deaths = 1 if lived_long else self.deaths + 1
+        log.warning("worker.died", queues=self.post.queues, status=self.child.status, deaths=self.deaths)
+        self.child = None
+        self.starts_at = time.monotonic() + min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(10, self.deaths - 1))
+        return True
+
+    def start_when_due(self) -> None:
+        if self.child is not None or time.monotonic() < self.starts_at:
+            return
+        if self.deaths:
+            self.place.remove()
+            self.place = scratch()
+        self.started = time.monotonic()
+        env = {**worker_environment(self.settings), "TMPDIR": str(self.place.path)}
+        self.child = go_on_beside(self._work, env=env, log=self.post.log)
+
+    def _work(self) -> None:
+        # The folder is the host's: its lock must not outlive the host in this process.
+        os.close(self.place.lock_fd)
+        celery_main.work(self.post.queues, self.post.concurrency)
+
+
+class _Watch:
+    """The loop's memory: the workers, and what the signals have asked for."""
+
+    def __init__(self, posts: Sequence[Post], settings: Settings) -> None:
+        self.settings = settings
+        self.client = connect(settings.broker_url or "")
+        self.asked = 0
+        self.at_once = False
+        self.announced = 0.0
+        self.since = time.time()
+        self.workers = [_Worker(post, settings) for post in posts]
+        celery_main.import_needed(queue for post in posts for queue in post.queues)
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, self._ask)
+        signal.signal(PARENT_DIED, self._end)
+
+    def run(self) -> int:
+        """Whatever ends it, a bug included, nothing it has started or laid down stays behind."""
+        try:
+            self._stand()
+        finally:
+            tree.kill_tree(tree.descendants(os.getpid()))
+            for worker in self.workers:
+                worker.place.remove()
+            self._withdraw()
+        return 0
+
+    def _stand(self) -> None:
+        while not self.at_once:
+            if self.asked == 0:
+                self._start_those_due()
+            elif self.asked == 1:
+                self._withdraw()
+                for worker in self.workers:
+                    if worker.child is not None:
+                        worker.child.signal(signal.SIGTERM)
+                self.asked = 2
+            elif not any(worker.running() for worker in self.workers):
+                break
+            self._bury()
+            self._announce()
+            time.sleep(_TURN_S)
+
+    def _start_those_due(self) -> None:
+        if any([worker.noticed_death() for worker in self.workers]):
+            self.announced = 0.0
+            self._bury()
+        for worker in self.workers:
+            worker.start_when_due()
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        """The first request is passed on to the workers; a second one, by a person, does not wait for them."""
+        if self.asked:
+            self.at_once = True
+        self.asked = max(self.asked, 1)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.at_once = True
+
+    def _bury(self) -> None:
+        """Ends what the kernel handed us: processes whose parents, of our workers, are dead."""
+        known = {worker.child.pid for worker in self.workers if worker.child is not None and worker.running()}
+        orphans = tree.orphans_of_mine(known)
+        if orphans:
+            log.warning("orphans.killed", pids=orphans)
+            tree.kill_tree(orphans)
+
+    def _announce(self) -> None:
+        if self.asked or time.monotonic() < self.announced + _ANNOUNCE_S:
+            return
+        self.announced = time.monotonic()
+        try:
+            for worker in self.workers:
+                if worker.running():
+                    presence.announce(self.client, self._present(worker.post))
+        except BrokerAway:
+            self.announced = time.monotonic() - _ANNOUNCE_S + 0.5
+
+    def _withdraw(self) -> None:
+        try:
+            for worker in self.workers:
+                presence.withdraw(self.client, self._present(worker.post))
+        except BrokerAway:
+            return
+
+    def _present(self, post: Post) -> presence.Present:
+        return presence.Present(
+            host=self.settings.host,
+            pid=os.getpid(),
+            queues=post.queues,
+            concurrency=post.concurrency,
+            since=self.since,
+        )
+
+
+def worker_environment(settings: Settings) -> Mapping[str, str]:
+    """This process' environment, with the settings in force said in so many words."""
+    said = {
+        "FORGEPOOL_HOME": str(settings.home),
+        "FORGEPOOL_CACHE": str(settings.cache),
+        "FORGEPOOL_HOST": settings.host,
+        "FORGEPOOL_BROKER_URL": settings.broker_url or "",
+        "FORGEPOOL_LEASE_TTL_S": str(settings.lease_ttl_s),
+        "FORGEPOOL_SANDBOX": settings.sandbox,
+    }
+    return whole_environment() | said

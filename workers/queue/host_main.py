@@ -1,0 +1,18 @@
+"""The host that a run has started on its own machine: `python -m workers.posted QUEUES=CONCURRENCY=LOG...`."""
+
+import sys
+from pathlib import Path
+
+from forgepool.workers.queue.host import Post, serve
+from forgepool.workers.schema.logs import log_to_stderr
+from forgepool.workers.schema.settings import Settings
+
+
+def _post(said: str) -> Post:
+    queues, concurrency, log = said.split("=", 2)
+    return Post(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log))
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    sys.exit(serve([_post(said) for said in sys.argv[1:]], Settings()))

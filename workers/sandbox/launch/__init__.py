@@ -1,0 +1,1 @@
+"""Start a confined process: bubblewrap, Seatbelt, Landlock."""

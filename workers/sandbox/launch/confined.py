@@ -1,0 +1,245 @@
+"""
+A confined command's first process: the launcher is asked for it with what its level needs.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forgepool.workers.sandbox.kernel import seccomp
+from forgepool.workers.sandbox.launch import bubblewrap, seatbelt
+from forgepool.workers.sandbox.launch import readable_paths as visible
+from forgepool.workers.sandbox.launch.launch import NotLaunched, launch, open_listeners
+from forgepool.workers.sandbox.launch.launcher import FIRST_EXTRA
+from forgepool.workers.schema.confinement import Bounds, Confinement
+from forgepool.worktrees.git.beneath import Beneath
+
+if TYPE_CHECKING:
+    from forgepool.workers.sandbox.launch.launcher import Request
+
+_STATUS_BYTES = 64 * 1024
+_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
+"""The system's own: what lies first on somebody's PATH may be anything."""
+_READABLE = (
+    *visible.SYSTEM,
+    *(f"/etc/{name}" for name in visible.WRITTEN_ETC),
+    *visible.ASKED_ETC,
+    "/proc",
+    visible.PROCESSORS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What is to be run, apart from how it is held."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    """With the mark."""
+    mark: Mapping[str, str]
+    """What bwrap itself is known by: of the command's environment it gets nothing else."""
+    standard: tuple[int, int, int]
+
+
+class Held:
+    """What stays open for as long as a command under bubblewrap runs: what bwrap tells of it, and its way out."""
+
+    def __init__(self, status: int, confined: Confinement) -> None:
+        self._status = FileIO(status, "rb")
+        self._outlet = confined.outlet
+        self._groups = confined.groups
+        self._listeners: tuple[socket.socket, ...] = ()
+        self._said = b""
+
+    def let_out(self, go: FileIO) -> None:
+        """
+        Listens in the command's network, then lets it run.
+
+        Raises:
+            OSError: bwrap ended before, or nobody can listen there.
+        """
+        if self._outlet is not None:
+            self._listeners = open_listeners(self._namespace(), self._outlet.ports, self._groups)
+            self._outlet.serve(self._listeners)
+        go.write(b"x")
+
+    def began(self) -> bool:
+        """Whether the command was run, and ended; to be asked when bwrap has ended."""
+        os.set_blocking(self._status.fileno(), False)
+        while piece := self._status.read(_STATUS_BYTES):
+            self._said += piece
+        return b'"exit-code"' in self._said
+
+    def close(self) -> None:
+        self._status.close()
+        if self._outlet is not None:
+            self._outlet.release(self._listeners)
+
+    def _namespace(self) -> int:
+        """The pid of the first process in the command's namespaces; bwrap tells it as soon as there is one."""
+        while b"\n" not in self._said and (piece := self._status.read(_STATUS_BYTES)):
+            self._said += piece
+        if not self._said:
+            raise NotLaunched(0, "bubblewrap ended before the command began")
+        return int(json.loads(self._said.partition(b"\n")[0])["child-pid"])
+
+
+def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | None]:
+    """
+    The pid of the first process, a child of this one; and under bubblewrap what is to be kept with it.
+
+    Raises:
+        OSError: it could not be confined as it is to be; nothing runs.
+    """
+    tools = _tools(start, confined)
+    if confined.level == "bubblewrap":
+        return _by_bubblewrap(start, confined, tools)
+    if confined.level != "landlock":
+        raise NotLaunched(0, f"nothing here confines a command by {confined.level}")
+    if confined.outlet is not None:
+        raise NotLaunched(0, "hosts are granted to it, which only bubblewrap can do; install bubblewrap")
+    request = _request(start.argv, start.env, start.cwd, confined, tools)
+    readable = [*_READABLE, *map(str, (*visible.etc(), *tools, *confined.readable, *confined.writable))]
+    request["files"] = {"readable": readable, "writable": [str(each) for each in confined.writable]}
+    return launch(request, start.standard, confined.groups), None
+
+
+def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement) -> tuple[str, ...]:
+    """The command line that runs a command in macOS' sandbox, which needs no preparation."""
+    start = Start(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
+    folders = (_tools(start, confined), confined.readable, confined.writable, confined.protected)
+    tools, readable, writable, protected = ([os.path.realpath(each) for each in some] for some in folders)
+    rules = seatbelt.profile(readable=[*tools, *readable], writable=writable, protected=protected, proxy_port=None)
+    return tuple(seatbelt.argv(rules, argv))
+
+
+def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
+    """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
+    entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
+    # What commands can change does not say what they see: a link there could lead to a folder of the user's.
+    looked_in = os.pathsep.join(each for each in entries if not _lies_in(each, confined.writable))
+    own = (*confined.writable, *confined.readable)
+    return tuple(
+        folder
+        for folder in visible.outermost((*visible.tool_folders(looked_in), *confined.tools))
+        if not any(folder.is_relative_to(each) for each in own)
+    )
+
+
+def _lies_in(entry: str, folders: Sequence[Path]) -> bool:
+    """As it is named, or as it really is."""
+    named = os.path.normpath(entry)
+    return any(
+        path == name or path.startswith(f"{name}/")
+        for path in (named, os.path.realpath(named))
+        for name in map(str, folders)
+    )
+
+
+def bubblewrap_program() -> str | None:
+    return next((each for each in _PROGRAMS if os.access(each, os.X_OK)), None)
+
+
+def _by_bubblewrap(start: Start, confined: Confinement, tools: Sequence[Path]) -> tuple[int, Held]:
+    program = bubblewrap_program()
+    if program is None:
+        raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
+    confined = replace(confined, mounted=tuple(_mountable(confined)))
+    texts = {"seccomp": _filter(), **_files_of(confined)}
+    copied = bubblewrap.copied()
+    names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
+    numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
+    words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
+    if any("\0" in word for word in words):  # what follows it would be another of bwrap's arguments
+        raise NotLaunched(0, "its environment holds a null byte")
+    texts["args"] = os.fsencode("\0".join((*words, "")))
+    argv = (program, "--args", str(numbers["args"]), "--", *start.argv)
+    request = _request(argv, start.mark, Path("/"), confined, tools)
+    with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
+        given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
+        given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
+        told, given["status"] = (closing.enter_context(end) for end in _pipe())
+        held = Held(os.dup(told.fileno()), confined)
+        failing.callback(held.close)
+        go = None
+        if confined.outlet is not None:
+            given["block"], go = (closing.enter_context(end) for end in _pipe())
+        descriptors = [*start.standard, *(given[name].fileno() for name in names)]
+        pid = launch(request, descriptors, confined.groups)
+        given["status"].close()
+        if go is not None:
+            failing.callback(_kill, pid)
+            held.let_out(go)
+        failing.pop_all()
+    return pid, held
+
+
+def _mountable(confined: Confinement) -> Iterator[tuple[Path, Path]]:
+    """
+    Those whose place is a folder, made where there is none. Not left to bwrap, which would follow a command's links.
+    """
+    for source, place in confined.mounted:
+        folder = next(each for each in confined.writable if place.is_relative_to(each))
+        with contextlib.suppress(OSError), Beneath(folder) as held, held.folder(place.relative_to(folder), make=True):
+            yield source, place
+
+
+@functools.cache
+def _filter() -> bytes:
+    return seccomp.program(network="own")
+
+
+def _files_of(confined: Confinement) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in bubblewrap.written(confined).items()}
+
+
+def _request(
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement, tools: Sequence[Path]
+) -> "Request":
+    request: Request = {
+        "argv": list(argv),
+        "env": dict(env),
+        "cwd": str(cwd),
+        "limits": _limits(confined.bounds),
+    }
+    if confined.uid is not None:
+        request["uid"] = confined.uid
+        request["mounts"] = {
+            "own": [str(each) for each in confined.writable],
+            "kept": [str(each) for each in (*confined.readable, *(source for source, _ in confined.mounted))],
+            "seen": [str(each) for each in tools],
+        }
+    return request
+
+
+def _limits(bounds: Bounds) -> dict[str, int]:
+    limits = {"core": 0, "processes": bounds.processes, "file": bounds.file_bytes, "files": bounds.open_files}
+    return limits if bounds.memory_bytes is None else {**limits, "data": bounds.memory_bytes}
+
+
+def _file(content: bytes) -> FileIO:
+    """A file without a name that holds the content, to be read from its beginning."""
+    file = FileIO(os.memfd_create("forgepool"), "r+b")
+    file.write(content)
+    file.seek(0)
+    return file
+
+
+def _pipe() -> tuple[FileIO, FileIO]:
+    reading, writing = os.pipe()
+    return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,1 @@
+"""What one order's sandbox may see: environment, private folders, layers."""

@@ -1,0 +1,1 @@
+"""Process groups, user ids and scratch folders."""

@@ -1,0 +1,1 @@
+"""Run a process in a sandbox: output, limits, background jobs."""

@@ -1,0 +1,192 @@
+"""
+Commands that run beside an order's other work, a few at once, none longer than the order.
+
+Each has a guard, a process of its own in which it is run (`workers.sandbox.run.guard`): so nothing it starts is taken
+for a foreground command's, or the other way round, and nothing of it leaves the tree below its guard. An interpreter
+more, which costs a twentieth of a second, matters little to a command that is meant to run for long.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from io import FileIO
+from types import TracebackType
+from typing import Self
+
+from forgepool.workers.sandbox.network.linked import linked
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.process_group import commands_of, kin
+from forgepool.workers.sandbox.run.child import Child, start
+from forgepool.workers.sandbox.run.guard import guard_argv, read_end, tell
+from forgepool.workers.sandbox.run.output import open_log, read_log
+from forgepool.workers.sandbox.run.process import Command, Ended
+from forgepool.workers.schema.confinement import OPEN
+
+_POLITE_S = 5.0
+_ANSWER_BYTES = 256 * 1024
+
+
+class Guarded:
+    """A background command, from its start until it is known how it ended."""
+
+    def __init__(self, command: Command) -> None:
+        """
+        Raises:
+            OSError, ValueError: it cannot be started; nothing runs.
+        """
+        self.command = command
+        self._began = time.monotonic()
+        self.told_bytes = 0
+        """How much of its log `new_output` has told."""
+        self._ended: Ended | None = None
+        self._family = kin()
+        tree.become_subreaper()
+        reading, writing = os.pipe()
+        self._answer = FileIO(reading, "rb")
+        with contextlib.ExitStack() as failing:
+            failing.enter_context(self._answer)
+            self._log = failing.enter_context(FileIO(_opened(command), "rb"))
+            with FileIO(writing, "wb"):
+                self._guard = self._start(writing)
+            failing.pop_all()
+        self._guard_began = tree.start_time(self._guard.pid)
+
+    def _start(self, answer: int) -> Child:
+        outlet = self.command.confined.outlet
+        with contextlib.ExitStack() as given:
+            link = given.enter_context(linked(outlet)).fileno() if outlet else None
+            told = given.enter_context(tell(self.command, self._log.fileno(), link)).fileno()
+            ours = (self._log.fileno(), told, *(() if link is None else (link,)))
+            return start(
+                guard_argv(told),
+                cwd=self.command.cwd,
+                env={},
+                output=answer,
+                # The guard is ours, and confines what it runs.
+                confined=OPEN,
+                pass_fds=(*self.command.pass_fds, *ours),
+                family=self._family,
+            )
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self._began if self._ended is None else self._ended.seconds
+
+    def ended(self) -> Ended | None:
+        """How it ended; None while it runs."""
+        if self._ended is None and self._guard.exited():
+            self._ended = self._settle()
+        return self._ended
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns when it has ended, or after so many seconds."""
+        if self._ended is not None:
+            return
+        with self._guard.exit_descriptor() as exited:
+            select.select([] if exited is None else [exited], [], [], timeout_s)
+
+    def new_output(self) -> bytes:
+        """What its log has got since the last call; nothing after `close`."""
+        if self._log.closed:
+            return b""
+        new = read_log(self._log.fileno(), max(0, self.command.keep_bytes - self.told_bytes), after=self.told_bytes)
+        self.told_bytes += len(new)
+        return new
+
+    def ask_to_end(self) -> None:
+        """Returns at once; who wants to know waits."""
+        if self.ended() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._guard.pid, signal.SIGTERM)
+
+    def stop(self) -> Ended:
+        """Ends it and everything it started: it is asked first, and killed when that takes too long."""
+        self.ask_to_end()
+        self.wait(_POLITE_S)
+        if self._ended is None:
+            self._ended = self._settle()
+        return self._ended
+
+    def close(self) -> None:
+        """Ends it, if it still runs, and lets go of its log."""
+        self.stop()
+        self._log.close()
+
+    def _settle(self) -> Ended:
+        """Nothing of it is alive after this, however its guard fared."""
+        tree.kill_tree([self._guard.pid])
+        if self._guard_began is not None:
+            tree.kill_tree(commands_of(self._guard.pid, self._guard_began))
+        self._guard.reap()
+        # Orphans of a guard that was killed are this process's children now, those that wiped their mark among them.
+        while strays := self._family.strays():
+            if tree.kill_tree(strays):
+                break  # another user's, or hanging in the kernel: nothing more can be done
+        self._family.leave()
+        os.set_blocking(self._answer.fileno(), False)
+        said = self._answer.read(_ANSWER_BYTES) or b""
+        self._answer.close()
+        return read_end(said, self.command) or self._killed()
+
+    def _killed(self) -> Ended:
+        """It had no time to say how it ended."""
+        size = os.fstat(self._log.fileno()).st_size
+        return Ended(
+            how="stopped",
+            status=None,
+            seconds=time.monotonic() - self._began,
+            head="",
+            tail="",
+            output_bytes=size,
+            dropped_bytes=0,
+            log=self.command.log,
+        )
+
+
+def _opened(command: Command) -> int:
+    """A descriptor of its log; one of its own where the caller has opened it."""
+    return open_log(command.log) if command.log_file is None else os.dup(command.log_file)
+
+
+class Background:
+    """The background commands of one order. At the end of the block all of them are dead."""
+
+    def __init__(self, *, most: int = 4) -> None:
+        self.most = most
+        """How many may run at once; whoever starts them asks."""
+        self.commands: dict[int, Guarded] = {}
+        """By number, from 1, in the order of their start."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.ExitStack() as ending:
+            for each in self.commands.values():
+                ending.callback(each.close)
+            for each in self.commands.values():
+                each.ask_to_end()
+
+    def stop_all(self) -> None:
+        """Ends all that run now; others may be started after."""
+        for number in self.running():
+            self.commands[number].stop()
+
+    def running(self) -> list[int]:
+        return [number for number, each in self.commands.items() if each.ended() is None]
+
+    def start(self, command: Command) -> int:
+        """
+        Starts a command; its number.
+
+        Raises:
+            OSError, ValueError: it cannot be started; nothing runs.
+        """
+        number = len(self.commands) + 1
+        self.commands[number] = Guarded(command)
+        return number

@@ -1,0 +1,291 @@
+"""
+One of the two doors to processes (the other, to git, is `worktrees/git/git.py`): run a command, be told how it
+ended.
+
+Whatever the command does, `run` returns within its limits, and then nothing of the command is alive any
+more. What the command may see and touch is not decided here; its environment is given complete.
+"""
+
+import contextlib
+import fcntl
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Literal
+
+from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.processes.process_group import Kin, kin
+from forgepool.workers.sandbox.run.child import Child, start
+from forgepool.workers.sandbox.run.output import Output
+from forgepool.workers.sandbox.run.watch import Watch, never
+from forgepool.workers.schema.confinement import Confinement
+from forgepool.workers.schema.error_lines import excerpt
+
+_READ_BYTES = 1024 * 1024
+_HEARD_BYTES = 64 * 1024
+"""Read at once where somebody listens: between two pieces the limits are looked at."""
+_HEARD_LATE_S = 2.0
+_POLL_S = 0.2
+_GRACE_S = 2.0
+_WHERE = "give a program and folders that the sandbox shows"
+
+Take = Callable[[bytes], None]
+How = Literal["exit", "timeout", "idle", "stopped", "not_started"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run, its place, and its limits."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    """Complete: nothing is inherited. One variable is added, the mark its processes are known by."""
+    log: Path
+    """Where standard output and standard error go, together, in the order they were written."""
+    timeout_s: float
+    confined: Confinement
+    """What it is held by; `OPEN` where it is to have the harness' own rights."""
+    log_file: int | None = None
+    """A descriptor of the log, open to be read and written, for who wants to read it; `log` then only names it."""
+    idle_s: float | None = None
+    """Seconds without output (and without a change in `watch`) after which it counts as hung."""
+    keep_bytes: int = 64 * 1024 * 1024
+    """The log's bound. The command never waits for it: what exceeds it is counted and dropped."""
+    pass_fds: tuple[int, ...] = ()
+    """Only where it is not confined."""
+    stdin: Path | None = None
+    """A file that is its standard input; without one that is empty."""
+    watch: Path | None = None
+    """
+    A folder: something changed in it, at any depth, is as good as output. Looked at only when output
+    ceased.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended. `exit` is the only end it chose itself."""
+
+    how: How
+    status: int | None
+    """
+    Exit status, negative for the signal that ended it; None when unknown, which is never success.
+
+    Of a confined command a signal shows as a shell shows it, as 128 and its number: who ended first is the one that
+    stands over it, bwrap or the keeper.
+    """
+    seconds: float
+    head: str
+    """The first 16 KiB of output, as far as `tail` does not hold them."""
+    tail: str
+    """The last 16 KiB of output; for `not_started` the sentence that says why."""
+    output_bytes: int
+    dropped_bytes: int
+    """How many bytes of output the log lacks."""
+    log: Path
+    left: tuple[int, ...] = ()
+    """Processes that would not die (another user's, or hanging in the kernel); almost always none."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.how == "exit" and self.status == 0
+
+    @property
+    def excerpt(self) -> str:
+        """The end of the output, headed by its first errors where the end lacks them."""
+        return excerpt(f"{self.head}\n{self.tail}" if self.head else self.tail, len(self.tail))
+
+
+def shell(script: str) -> tuple[str, ...]:
+    """
+    The command line that runs a script as POSIX shell.
+
+    Not bash and no `pipefail`: every host has the first, and a script means the same on all of them. Who
+    wants more writes `bash -euo pipefail -c ...` into the script.
+    """
+    return ("/bin/sh", "-c", script)
+
+
+def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[bytes], None] | None = None) -> Ended:
+    """
+    Runs a command to its end, its limits, or until `stop()` says so (asked about five times a second).
+
+    `hear` is given all output as it comes, in pieces of any size, what the log has no room for included.
+    Standard input is empty, or the command's file. At a limit the command gets SIGTERM and two seconds; at any end
+    everything it started gets SIGKILL, daemons in sessions of their own included; what is in the pipe then is heard for
+    two seconds more. Children the caller had before are left alone, and git at work for it in another thread; another
+    child it starts meanwhile is too, unless that opens a session of its own.
+    """
+    began = time.monotonic()
+    try:
+        output = Output(command.log, command.keep_bytes, command.log_file)
+    except OSError as trouble:
+        return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
+    with output, _pipe() as (reading, writing):
+        family = kin()
+        tree.become_subreaper()
+        try:
+            with writing:
+                child = _start(command, writing.fileno(), family)
+        except (OSError, ValueError, IndexError) as trouble:
+            return _not_started(command, _why_not(command, trouble))
+        take = output.take if hear is None else _both(output.take, hear)
+        piece_bytes = _READ_BYTES if hear is None else _HEARD_BYTES
+        try:
+            how = _attend(command, child, reading, take, stop, piece_bytes)
+        finally:
+            status, left = _end(child, family)
+            _drain(reading, take, output.take, piece_bytes)
+            output.close()
+            ran = child.began()
+            child.close()
+        if how == "exit" and not ran:
+            return _not_started(command, _why_not_begun(command, _last_line(output.tail)))
+    return Ended(
+        how=how,
+        status=status,
+        seconds=time.monotonic() - began,
+        head=output.head,
+        tail=output.tail,
+        output_bytes=output.total,
+        dropped_bytes=output.dropped,
+        log=command.log,
+        left=left,
+    )
+
+
+def _start(command: Command, output: int, family: Kin) -> Child:
+    return start(
+        command.argv,
+        cwd=command.cwd,
+        env=command.env,
+        output=output,
+        pass_fds=command.pass_fds,
+        confined=command.confined,
+        family=family,
+        stdin=command.stdin,
+    )
+
+
+def _why_not_begun(command: Command, said: str) -> str:
+    """What bwrap said of it, in the words that are used without bwrap."""
+    if not command.cwd.is_dir():
+        return _no_folder(command)
+    words, found, reason = said.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
+    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if found else f"{words}; {_WHERE}"
+
+
+def _no_folder(command: Command) -> str:
+    return f"folder {command.cwd}: not there; the command runs in an existing folder"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it ended before it began")
+
+
+def _both(one: Take, other: Take) -> Take:
+    def take(data: bytes) -> None:
+        one(data)
+        other(data)
+
+    return take
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, FileIO]]:
+    """Reading end, never blocking, and writing end; wide, for fewer wake-ups in a flood of output."""
+    reading, writing = os.pipe()
+    with FileIO(reading, "rb"), FileIO(writing, "wb") as far_end:
+        os.set_blocking(reading, False)
+        # The kernel may refuse a user who has many wide pipes, and other systems do not know them.
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _READ_BYTES)
+        yield reading, far_end
+
+
+def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool], piece_bytes: int) -> How:
+    """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
+    watch = Watch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
+    how: How = "exit"
+    kill_at: float | None = None
+    with child.exit_descriptor() as exited, selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        if exited is not None:
+            selector.register(exited, selectors.EVENT_READ)
+        longest_s = _POLL_S if exited is not None else _POLL_S / 20
+        while True:
+            next_s = watch.next_s() if kill_at is None else max(0.0, kill_at - time.monotonic())
+            for key, _ in selector.select(min(longest_s, next_s)):
+                if key.fd == pipe and not _read(pipe, take, watch, piece_bytes):
+                    selector.unregister(pipe)
+            if child.exited() or (kill_at is not None and time.monotonic() >= kill_at):
+                return how
+            if kill_at is None and (reached := watch.reached()) is not None:
+                how, kill_at = reached, time.monotonic() + _GRACE_S
+                child.ask_to_end()
+
+
+def _read(pipe: int, take: Take, watch: Watch, piece_bytes: int) -> bool:
+    """False at the end of the output."""
+    try:
+        data = os.read(pipe, piece_bytes)
+    except BlockingIOError:
+        return True
+    if data:
+        take(data)
+        watch.active()
+    return bool(data)
+
+
+def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
+    """Ends everything of the command; answers the child's status and who would not die."""
+    child.signal_group(signal.SIGKILL)
+    status = child.reap()
+    left: set[int] = set()
+    empty_looks = 0
+    # Twice: the kernel's list of children may skip one while its neighbour leaves it.
+    while empty_looks < 2:
+        strays = [pid for pid in family.strays() if pid not in left]
+        empty_looks = 0 if strays else empty_looks + 1
+        left |= set(tree.kill_tree(strays))
+    family.leave()
+    return status, tuple(sorted(left))
+
+
+def _drain(pipe: int, take: Take, keep: Take, piece_bytes: int) -> None:
+    """What is still in the pipe, and no more should a stranger hold its other end; after a while only kept."""
+    listen_until = time.monotonic() + _HEARD_LATE_S
+    left = _READ_BYTES
+    with contextlib.suppress(BlockingIOError):
+        while left > 0 and (data := os.read(pipe, min(piece_bytes, left))):
+            left -= len(data)
+            (take if time.monotonic() < listen_until else keep)(data)
+
+
+def _why_not(command: Command, trouble: Exception) -> str:
+    if not command.cwd.is_dir():
+        return _no_folder(command)
+    if command.stdin is not None and not command.stdin.is_file():
+        return f"file {command.stdin}: not there; it is to be the command's input"
+    reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else str(trouble)
+    program = command.argv[0] if command.argv else ""
+    return f"program {program!r}: {reason}; give a program found on the command's PATH"
+
+
+def _not_started(command: Command, why: str) -> Ended:
+    return Ended(
+        how="not_started",
+        status=None,
+        seconds=0.0,
+        head="",
+        tail=why,
+        output_bytes=0,
+        dropped_bytes=0,
+        log=command.log,
+    )

@@ -1,0 +1,1 @@
+"""The data that messages and documents are made of, and how YAML is read."""

@@ -1,0 +1,1 @@
+"""What a script would do: files, programs and hosts, for the policy."""

@@ -1,0 +1,60 @@
+"""Redirections: which files they open, and what becomes of standard input."""
+
+import re
+from typing import Literal
+
+from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.syntax import Redirection
+from forgepool.workers.shell.parse.words import read_word, static_text
+from forgepool.workers.shell.programs.effects import FromFile, Inherited, Input, Told
+from forgepool.workers.shell.scan.refusal import refuse
+
+_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
+_COPY = re.compile(r"[0-9]+-?|-")
+
+
+def opened(redirection: Redirection) -> tuple[Literal["read", "write"], Word] | None:
+    """The file, and what for; None for copies of descriptors and for texts in the script."""
+    operator = redirection.operator.raw
+    if redirection.target is None or operator == "<<<":
+        return None
+    path = read_word(redirection.target)
+    if operator in (">&", "<&"):
+        _check_copied(redirection.target.raw)
+        if _COPY.fullmatch(path.text):
+            return None
+    if path.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        refuse("/dev/tcp and /dev/udp are bash's own way into the network", "use a program for it, such as curl")
+    return ("read" if operator in ("<", "<&") else "write"), path
+
+
+def _check_copied(raw: str) -> None:
+    """Bash expands what follows `>&` twice: of `>&'$(rm x)'` it runs the inside of the quotes."""
+    if not _PLAIN.fullmatch(raw):
+        refuse("what follows >& is expanded twice", "write > file 2>&1")
+
+
+def input_of(redirections: tuple[Redirection, ...], piped: Input) -> Input:
+    """Standard input, given what a pipe would bring."""
+    found = piped
+    for redirection in redirections:
+        if redirection.descriptor in ("", "0") and redirection.operator.raw.startswith("<"):
+            found = _input(redirection)
+    return found
+
+
+def keeps_output(redirections: tuple[Redirection, ...]) -> bool:
+    """Whether what is written to standard output still goes there."""
+    return all(each.operator.raw.startswith("<") or each.descriptor == "2" for each in redirections)
+
+
+def _input(redirection: Redirection) -> Input:
+    match redirection.operator.raw:
+        case "<" if redirection.target is not None:
+            return FromFile(path=read_word(redirection.target))
+        case "<<<" if redirection.target is not None:
+            word = read_word(redirection.target)
+            return Told(text=f"{word.text}\n") if word.static else Inherited()
+    body = redirection.operator.body
+    text = static_text(body.parts) if body is not None else None
+    return Inherited() if text is None else Told(text=text)

@@ -1,0 +1,276 @@
+"""The tree of a script to its facts: every command that could run, and where."""
+
+from forgepool.workers.shell.interpret.performer import Performer
+from forgepool.workers.shell.interpret.reading import Place, Reading
+from forgepool.workers.shell.interpret.redirections import input_of, opened
+from forgepool.workers.shell.interpret.saying import said_by
+from forgepool.workers.shell.parse.parser import Parser
+from forgepool.workers.shell.parse.script import Arithmetic, Definition, Execution, Redirect, Word
+from forgepool.workers.shell.parse.syntax import (
+    Bare,
+    Chain,
+    Compound,
+    Function,
+    Pipeline,
+    Redirection,
+    Sequence,
+    Simple,
+    Statement,
+)
+from forgepool.workers.shell.parse.tree import check_agreement, find_commands
+from forgepool.workers.shell.parse.words import (
+    assigned_index,
+    assigned_name,
+    assigned_value,
+    is_array,
+    is_number,
+    is_plain_name,
+    read_word,
+    regions_in,
+)
+from forgepool.workers.shell.programs.builtins import DECLARING, split_declaration
+from forgepool.workers.shell.programs.effects import Inherited, Input
+from forgepool.workers.shell.programs.operands import check_operands
+from forgepool.workers.shell.programs.programs import check_definable
+from forgepool.workers.shell.programs.shells import check_dialect
+from forgepool.workers.shell.scan.arithmetic import names_in
+from forgepool.workers.shell.scan.limits import check_number, encode
+from forgepool.workers.shell.scan.refusal import refuse
+from forgepool.workers.shell.scan.scanner import Scanner
+from forgepool.workers.shell.scan.tokens import Parts, Token
+
+_UNKNOWN = Word(text="", static=False)
+_LEAVING = frozenset(["exit", "return", "break", "continue"])
+
+
+class Walk(Performer):
+    """Reads texts into the facts of one `Reading`."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading)
+        self._parsed: dict[int, Sequence] = {}
+        self._scanners: list[Scanner] = []
+        """Kept, so that no two regions ever have one id."""
+
+    def read(self, text: str, place: Place) -> None:
+        source = encode(text)
+        self.reading.count_bytes(len(source))
+        check_dialect(text, place.dialect)
+        sequence = self._parse(source, place)
+        self._sequence(sequence, place)
+
+    def _parse(self, source: bytes, place: Place) -> Sequence:
+        scanner = Scanner(source)
+        self._scanners.append(scanner)
+        top = scanner.read()
+        if scanner.bash_only and place.dialect != "bash":
+            refuse(f"sh is given {scanner.bash_only}, which only bash reads so", "run it by bash")
+        beginnings: set[int] = set()
+        sequence = Sequence(parts=(), background=())
+        for region in (*scanner.regions, top):
+            parser = Parser(region)
+            sequence = self._parsed[id(region)] = parser.parse()
+            beginnings |= parser.beginnings
+            check_number(len(beginnings))
+        check_agreement(frozenset(beginnings), find_commands(source))
+        self._note(scanner)
+        return sequence
+
+    def _note(self, scanner: Scanner) -> None:
+        self.reading.evaluate(scanner.evaluated)
+        self.reading.facts.extend(Arithmetic(text=text) for text in scanner.sums if not text.isdecimal())
+        for name in scanner.defaulted:
+            self._assign(name, _UNKNOWN, numeric=False)
+
+    # -- statements
+
+    def _statement(self, statement: Statement, place: Place, given: Input) -> None:
+        match statement:
+            case Simple():
+                self._simple(statement, place, given)
+            case Bare(token=token):
+                self._bare(token, place)
+            case Pipeline(parts=parts):
+                self._pipeline(parts, place, given)
+            case Chain():
+                self._chain(statement, place, given)
+            case Sequence():
+                self._sequence(statement, place)
+            case Compound():
+                self._compound(statement, place)
+            case Function(name=name, body=body):
+                self._function(name, body, place)
+
+    def _sequence(self, sequence: Sequence, place: Place) -> None:
+        for statement, background in zip(sequence.parts, sequence.background, strict=True):
+            before = place.folder
+            self._statement(statement, place.apart() if background else place, Inherited())
+            if place.folder != before and not _surely_went(statement, place):
+                place.folder = None
+
+    def _pipeline(self, parts: tuple[Statement, ...], place: Place, given: Input) -> None:
+        for part in parts:
+            self._statement(part, place.apart(), given)
+            given = said_by(part)
+
+    def _chain(self, chain: Chain, place: Place, given: Input) -> None:
+        """After `&&` what stood before it worked; after `||` it did not, so a `cd` there went nowhere."""
+        beginning = place.folder
+        self._statement(chain.parts[0], place, given)
+        for index, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True)):
+            reached = place.folder
+            if operator == "||" and reached != beginning:
+                place.folder = beginning if index == 0 and _is_cd(chain.parts[0]) else None
+            self._statement(part, place, Inherited())
+            if operator == "||":
+                place.folder = reached if _leaves(part) else (None if place.folder != reached else reached)
+
+    def _compound(self, compound: Compound, place: Place) -> None:
+        inside = place.apart() if compound.kind == "(" else place
+        start, before = len(self.reading.facts), place.folder
+        self._redirections(compound.redirections, place)
+        self._words(compound.words, inside)
+        if compound.variable:
+            self._loop_variable(compound)
+        own = inside.own
+        inside.own = own and compound.kind in "{("
+        for part in compound.parts:
+            self._sequence(part, inside)
+            if compound.kind not in "{(" and inside.folder != before:
+                inside.folder = None
+        inside.own = own
+        if compound.kind in ("for", "while") and inside.folder != before:
+            self.reading.unplace(start)
+
+    def _loop_variable(self, compound: Compound) -> None:
+        numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
+        self._assign(compound.variable, _UNKNOWN, numeric=numeric)
+
+    def _function(self, name: str, body: Statement, place: Place) -> None:
+        check_definable(name)
+        self.reading.functions.add(name)
+        self.reading.facts.append(Definition(name=name))
+        start = len(self.reading.facts)
+        inside = place.apart()
+        inside.own = False
+        self._statement(body, inside, Inherited())
+        self.reading.defer(start)
+        if inside.folder != place.folder:
+            place.folder = None
+
+    def _bare(self, token: Token, place: Place) -> None:
+        if token.kind == "sum":
+            return
+        self._words(token.operands, place)
+        self.reading.evaluate(check_operands(token.operands))
+        self.reading.count_command()
+        argv = [_literal("[["), *(_operand(each) for each in token.operands), _literal("]]")]
+        self.reading.facts.append(Execution(argv=tuple(argv), cwd=place.folder, script=place.script))
+
+    # -- simple commands
+
+    def _simple(self, simple: Simple, place: Place, given: Input) -> None:
+        self._words((*simple.assignments, *simple.words), place)
+        self._redirections(simple.redirections, place)
+        for token in simple.assignments:
+            self._assignment(token)
+        if not simple.words:
+            return
+        if simple.timed:
+            self._timed(simple, place)
+        if simple.words[0].raw in DECLARING:
+            self._declaration(simple.words, place)
+            return
+        argv = tuple(read_word(word) for word in simple.words)
+        self.execute(argv, place, input_of(simple.redirections, given))
+
+    def _timed(self, simple: Simple, place: Place) -> None:
+        words = (*simple.timed, *simple.assignments, *simple.words)
+        argv = tuple(read_word(word) for word in words)
+        self.reading.facts.append(Execution(argv=argv, cwd=place.folder, wrapper=True, script=place.script))
+
+    def _declaration(self, words: tuple[Token, ...], place: Place) -> None:
+        argv = tuple(read_word(word) for word in words)
+        arrays, rest = split_declaration(argv)
+        self.reading.count_command()
+        self.reading.facts.append(Execution(argv=argv, cwd=place.folder, script=place.script))
+        for token in words[len(words) - len(rest) :]:
+            self._declared(token, place, array=arrays)
+
+    def _declared(self, token: Token, place: Place, *, array: bool) -> None:
+        name = assigned_name(token)
+        if name is not None:
+            _check_splitting(token, place)
+            self._assignment(token)
+            if not is_array(token):
+                self.reading.note_declared(name, assigned_value(token)[0])
+        elif is_plain_name(token.raw):
+            name = token.raw
+        else:
+            refuse(f"a variable is declared as {token.raw!r}, which is no plain name", 'write NAME="value"')
+        if array:
+            self.reading.note_array(name)
+
+    def _assignment(self, token: Token) -> None:
+        name = assigned_name(token)
+        assert name is not None
+        index = assigned_index(token)
+        if index is not None:
+            self.reading.evaluate(names_in(index))
+        if index is not None or is_array(token):
+            self.reading.note_array(name)
+        value, numeric = assigned_value(token)
+        self._assign(name, value, numeric=numeric)
+
+    def _assign(self, name: str, value: Word, *, numeric: bool) -> None:
+        self.reading.assign(name, value, numeric=numeric)
+
+    def _redirections(self, redirections: tuple[Redirection, ...], place: Place) -> None:
+        for redirection in redirections:
+            if redirection.target is not None:
+                self._parts(redirection.target.parts, place)
+            if redirection.operator.body is not None:
+                self._parts(redirection.operator.body.parts, place)
+            if (found := opened(redirection)) is not None:
+                mode, path = found
+                self.reading.facts.append(Redirect(mode=mode, path=path, cwd=place.folder))
+                self.reading.changeable |= mode == "write" and path.text != "/dev/null"
+
+    def _words(self, tokens: tuple[Token, ...], place: Place) -> None:
+        for token in tokens:
+            self._parts(token.parts, place)
+
+    def _parts(self, parts: Parts, place: Place) -> None:
+        """What runs to fill the holes."""
+        for region in regions_in(parts):
+            self._sequence(self._parsed[id(region)], place.apart())
+
+
+def _check_splitting(token: Token, place: Place) -> None:
+    """A plain `sh` makes several words of `export A=$b`."""
+    if place.dialect != "bash" and read_word(token).several:
+        refuse(f"sh may make several words of {token.raw!r}", 'write export NAME="$value"')
+
+
+def _operand(token: Token) -> Word:
+    return _literal(token.raw) if token.kind == "operator" else read_word(token)
+
+
+def _literal(text: str) -> Word:
+    return Word(text=text, static=True, written=text)
+
+
+def _is_cd(statement: Statement) -> bool:
+    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw == "cd"
+
+
+def _leaves(statement: Statement) -> bool:
+    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in _LEAVING
+
+
+def _surely_went(statement: Statement, place: Place) -> bool:
+    """Whether what comes next is in the new folder, or not run at all."""
+    if isinstance(statement, Chain):
+        parts = (statement.parts[0], statement.parts[-1])
+        return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
+    return place.stops_on_error and _is_cd(statement)

@@ -1,0 +1,1 @@
+"""Known programs: their options, wrappers and effects."""

@@ -1,0 +1,229 @@
+"""Which lines of which files a program shows, where its words tell."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forgepool.workers.shell.purpose.file_access import Read
+from forgepool.workers.shell.purpose.invocations import Invocation
+
+_COUNT = re.compile(r"(?:-n|--lines=?)?([-+]?\d+)")
+_SED_VALUED = ("-e", "--expression", "-f", "--file", "-l")
+_SED_PRINTS = re.compile(r"(\d+)(?:,(\+?\d+|\$))?p")
+_SED_QUITS = re.compile(r"(\d+)q")
+_SED_KEEPS = re.compile(r"(\d+)(?:,(\d+|\$))?!d")
+_SED_DROPS = re.compile(r"(\d+)(?:,(\d+|\$))?d")
+_AWK_FROM_TO = re.compile(r"NR\s*(>=?)\s*(\d+)\s*&&\s*NR\s*(<=?)\s*(\d+)\s*(?:\{.*\})?", re.DOTALL)
+_AWK_RANGE = re.compile(r"NR\s*==\s*(\d+)\s*(?:,\s*NR\s*==\s*(\d+))?\s*(?:\{.*\})?", re.DOTALL)
+_AWK_ALL = re.compile(r"1|\{\s*print[^{}|>]*\$0[^{}|>]*\}", re.DOTALL)
+_PAGERS = frozenset(["cat", "nl", "less", "more", "bat", "batcat", "tee"])
+_VALUED: Mapping[str, tuple[str, ...]] = {
+    "nl": ("-b", "-w", "-s", "-n", "-v", "-i", "-f", "-h", "-d", "-l"),
+    "bat": ("-r", "--line-range", "-l", "--language", "--style", "--color", "--paging"),
+    "head": ("-n", "-c", "--lines", "--bytes"),
+    "tail": ("-n", "-c", "--lines", "--bytes", "-s", "--pid"),
+    "sed": _SED_VALUED,
+    "awk": ("-F", "-v", "-f"),
+    "gawk": ("-F", "-v", "-f"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Lines of whatever is fed: from `first` to `last`, or the last so many of them."""
+
+    first: int = 1
+    last: int | None = None
+    ending: int | None = None
+    unknown: bool = False
+    """Some of them, or not as they stand."""
+
+
+_ALL = (Stretch(),)
+_SOME = (Stretch(unknown=True),)
+
+
+def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
+    """What it shows of files, where it shows them; `given` is what it is fed."""
+    shower = _SHOWERS.get(one.program)
+    if shower is None:
+        return ()
+    stretches, operands = shower(one)
+    if one.program == "tee" or not operands:
+        files = [name for file in one.opened if file.mode == "read" for name in file.names]
+        given = [Read(path=name) for name in files] or given
+        return narrowed(given, stretches)
+    whole = [Read(path=path) for path in operands if path not in ("", "-")]
+    if one.program in ("head", "tail"):
+        return tuple(read for each in whole for read in narrowed([each], stretches))
+    return narrowed(whole, stretches)
+
+
+def narrowed(given: Sequence[Read], stretches: Sequence[Stretch]) -> tuple[Read, ...]:
+    """What is left of reads by lines; of several files that are run together, which lines is not known."""
+    if len(given) > 1 and tuple(stretches) != _ALL:
+        return tuple(replace(read, first=None, last=None, part=True) for read in given)
+    found = [_narrowed(read, stretch) for read in given for stretch in stretches]
+    return tuple(dict.fromkeys(read for read in found if read is not None))
+
+
+def _narrowed(read: Read, stretch: Stretch) -> Read | None:
+    if read.part or stretch == Stretch():
+        return read
+    if stretch.unknown or (stretch.ending is not None and read.last is None):
+        return replace(read, part=True) if not read.whole else Read(path=read.path, part=True)
+    start = read.first or 1
+    if stretch.ending is not None and read.last is not None:
+        return replace(read, first=max(start, read.last - stretch.ending + 1))
+    ends = [end for end in (read.last, start + stretch.last - 1 if stretch.last else None) if end is not None]
+    first, last = start + stretch.first - 1, min(ends, default=None)
+    return None if last is not None and last < first else replace(read, first=first, last=last)
+
+
+_Shown = tuple[Sequence[Stretch], tuple[str, ...]]
+
+
+def _all(one: Invocation) -> _Shown:
+    return _ALL, _operands(one)
+
+
+def _head(one: Invocation) -> _Shown:
+    count = _count(one)
+    if count is None:
+        return _SOME, _operands(one)
+    return ((Stretch(last=count),) if count > 0 else _SOME), _operands(one)
+
+
+def _tail(one: Invocation) -> _Shown:
+    texts = _texts(one)
+    plus = any(re.fullmatch(r"(?:-n|--lines=)?\+\d+", text) for text in texts)
+    count = _count(one)
+    if count is None:
+        return _SOME, _operands(one)
+    return (Stretch(first=max(1, count)) if plus else Stretch(ending=abs(count)),), _operands(one)
+
+
+def _count(one: Invocation) -> int | None:
+    """Of `head` and `tail`: how many lines; None where it counts characters."""
+    texts = _texts(one)
+    if any(re.match(r"-[qvz]*c|--bytes", text) for text in texts):
+        return None
+    for at, text in enumerate(texts):
+        if text in ("-n", "--lines") and at + 1 < len(texts) and re.fullmatch(r"[-+]?\d+", texts[at + 1]):
+            return int(texts[at + 1])
+        if (found := _COUNT.fullmatch(text)) and text[0] in "-+":
+            return abs(int(found[1])) if not text.startswith(("-n", "--lines")) else int(found[1])
+    return 10
+
+
+def _sed(one: Invocation) -> _Shown:
+    texts, operands = _texts(one), _operands(one)
+    if any(re.match(r"-[nErsuz]*i|--in-place", text) for text in texts):
+        return _SOME, ()
+    scripts = [texts[at + 1] for at, text in enumerate(texts[:-1]) if re.fullmatch(r"-[nErsz]*e|--expression", text)]
+    scripts += [text.partition("=")[2] for text in texts if text.startswith("--expression=")]
+    if not scripts:
+        scripts, operands = [_first_operand(one)], operands[1:]
+    quiet = any(re.fullmatch(r"-[Ersuz]*n[Ersuze]*|--quiet|--silent", text) for text in texts)
+    return _sed_lines(";".join(scripts), quiet=quiet), operands
+
+
+def _sed_lines(script: str, *, quiet: bool) -> Sequence[Stretch]:
+    plain = re.sub(r"\{\s*(?:=\s*;\s*p|p\s*;\s*=|p)\s*;?\s*\}", "p", script)
+    parts = [part for each in re.split(r"[;\n]", plain) if (part := each.replace(" ", "")) and part not in ("=",)]
+    found = [_sed_part(part, quiet=quiet) for part in parts]
+    if not found:
+        return _SOME if quiet else _ALL
+    if quiet and len(found) > 1:
+        found = [each for part, each in zip(parts, found, strict=True) if not _SED_QUITS.fullmatch(part)]
+    elif len(found) > 1:
+        return _SOME
+    return _SOME if any(each.unknown for each in found) else tuple(found)
+
+
+def _sed_part(part: str, *, quiet: bool) -> Stretch:
+    if quiet and (found := _SED_PRINTS.fullmatch(part)):
+        first, second = int(found[1]), found[2]
+        if second is None:
+            return Stretch(first=first, last=first)
+        if second == "$":
+            return Stretch(first=first)
+        return Stretch(first=first, last=first + int(second) if second[0] == "+" else max(first, int(second)))
+    if found := _SED_QUITS.fullmatch(part):
+        return Stretch(last=int(found[1]))
+    if not quiet and (found := _SED_KEEPS.fullmatch(part)):
+        return Stretch(first=int(found[1]), last=None if found[2] == "$" else int(found[2] or found[1]))
+    if not quiet and (found := _SED_DROPS.fullmatch(part)):
+        if found[2] == "$" and int(found[1]) > 1:
+            return Stretch(last=int(found[1]) - 1)
+        if found[1] == "1" and found[2] != "$":
+            return Stretch(first=int(found[2] or 1) + 1)
+    return Stretch(unknown=True)
+
+
+def _awk(one: Invocation) -> _Shown:
+    script, operands = _first_operand(one).strip(), _operands(one)[1:]
+    if found := _AWK_FROM_TO.fullmatch(script):
+        first = int(found[2]) + (found[1] == ">")
+        return (Stretch(first=first, last=int(found[4]) - (found[3] == "<")),), operands
+    if found := _AWK_RANGE.fullmatch(script):
+        return (Stretch(first=int(found[1]), last=int(found[2] or found[1])),), operands
+    return (_ALL if _AWK_ALL.fullmatch(script) else _SOME), operands
+
+
+def _bat(one: Invocation) -> _Shown:
+    for at, text in enumerate(texts := _texts(one)):
+        said = texts[at + 1] if text in ("-r", "--line-range") and at + 1 < len(texts) else text.partition("=")[2]
+        if found := re.fullmatch(r"(\d*):(\d*)", said):
+            return (Stretch(first=int(found[1] or 1), last=int(found[2]) if found[2] else None),), _operands(one)
+    return _ALL, _operands(one)
+
+
+def _some(one: Invocation) -> _Shown:
+    return _SOME, _operands(one)
+
+
+_SHOWERS: Mapping[str, Callable[[Invocation], _Shown]] = {
+    **dict.fromkeys(_PAGERS, _all),
+    "bat": _bat,
+    "batcat": _bat,
+    "head": _head,
+    "tail": _tail,
+    "sed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+}
+
+
+def _texts(one: Invocation) -> list[str]:
+    return [word.shown for word in one.arguments]
+
+
+def _first_operand(one: Invocation) -> str:
+    skip = False
+    for word in one.arguments:
+        if skip:
+            skip = False
+        elif _is_option(word.text):
+            skip = word.text in _VALUED.get(one.program, ())
+        else:
+            return word.shown
+    return ""
+
+
+def _is_option(text: str) -> bool:
+    return len(text) > 1 and text[0] == "-"
+
+
+def _operands(one: Invocation) -> tuple[str, ...]:
+    """The files it names, "" for those that only the shell knows; a script among them keeps its place."""
+    found: list[str] = []
+    skip = False
+    for word in one.arguments:
+        if skip:
+            skip = False
+        elif _is_option(word.text):
+            skip = word.text in _VALUED.get(one.program, ())
+        elif not (one.program == "tail" and re.fullmatch(r"\+\d+", word.text)):
+            found.extend(one.names(word) or ("",))
+    return tuple(found)

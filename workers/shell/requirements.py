@@ -1,0 +1,108 @@
+"""
+Programs, Python modules and files that a shell command cannot do without, told from its text: pure.
+
+Only what is certain from the text is named: what stands behind `||`, in a branch or a loop, behind a command that may
+install something or change the PATH, and every word with a variable in it, is left out. A command that the parser
+refuses needs nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from forgepool.workers.shell.parse.parser import Parser
+from forgepool.workers.shell.parse.syntax import Chain, Function, Pipeline, Sequence, Simple, Statement
+from forgepool.workers.shell.parse.words import read_word
+from forgepool.workers.shell.programs.builtins import BUILTINS
+from forgepool.workers.shell.scan.limits import encode
+from forgepool.workers.shell.scan.refusal import Refusal
+from forgepool.workers.shell.scan.scanner import Scanner
+
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|lua|Rscript|sh|bash|dash|zsh|ksh")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_MODULE = re.compile(r"[A-Za-z_]\w*")
+_HARMLESS = frozenset(
+    re.findall(
+        r"\S+",
+        "[ cat cd chmod cp date diff echo find grep head ls mkdir mv printf pwd rm sed set sleep sort tail tee test "
+        "touch tr true uniq wc black flake8 isort mypy pytest ruff",
+    )
+)
+"""Behind these, the PATH and what is installed are as they were before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A program on the PATH, a module that `name` names for the interpreter `by`, or a file of the work tree."""
+
+    kind: Literal["program", "module", "file"]
+    name: str
+    by: str = ""
+
+
+def requirements_of(script: str) -> tuple[Requirement, ...]:
+    """Return what the command needs for sure, in the order in which it is needed."""
+    try:
+        sequence = Parser(Scanner(encode(script)).read()).parse()
+    except (Refusal, RecursionError):
+        return ()
+    found: dict[Requirement, None] = {}
+    elsewhere = False
+    for simple in _certain(sequence):
+        words = _static_words(simple)
+        if words is None or simple.assignments:
+            break
+        found |= dict.fromkeys(one for one in _of_words(words) if one.kind != "file" or not elsewhere)
+        elsewhere = elsewhere or words[:1] == ["cd"]
+        if words and words[0] not in _HARMLESS:
+            break
+    # A file that is named twice may be made by the command itself.
+    return tuple(one for one in found if one.kind != "file" or script.count(one.name) == 1)
+
+
+def _certain(statement: Statement) -> Iterator[Simple]:
+    """The simple commands that run one after another, up to the first of which it is not certain."""
+    match statement:
+        case Simple():
+            yield statement
+        case Pipeline(parts=parts):
+            yield from (part for part in parts if isinstance(part, Simple))
+        case Chain(parts=parts, operators=operators) if "||" not in operators:
+            yield from _one_after_another(parts)
+        case Sequence(parts=parts):
+            yield from _one_after_another(parts)
+        case _:
+            return
+
+
+def _one_after_another(parts: tuple[Statement, ...]) -> Iterator[Simple]:
+    for part in parts:
+        if not isinstance(part, Simple | Pipeline | Chain) or isinstance(part, Function):
+            return
+        yield from _certain(part)
+        if isinstance(part, Chain) and "||" in part.operators:
+            return
+
+
+def _static_words(simple: Simple) -> list[str] | None:
+    """Return the words; None where one of the first three is not known before the command runs."""
+    words = [read_word(token) for token in simple.words]
+    if not all(word.static for word in words[:3]):
+        return None
+    return [word.text if word.static else "" for word in words]
+
+
+def _of_words(words: list[str]) -> Iterator[Requirement]:
+    if not words or words[0] in BUILTINS:
+        return
+    program, rest = words[0], words[1:]
+    yield Requirement("file" if "/" in program else "program", program)
+    if not _INTERPRETER.fullmatch(program):
+        return
+    if _PYTHON.fullmatch(program) and rest[:1] == ["-m"] and len(rest) > 1:
+        module = rest[1].partition(".")[0]
+        if _MODULE.fullmatch(module):
+            yield Requirement("module", module, program)
+    elif rest and not rest[0].startswith("-") and rest[0]:
+        yield Requirement("file", rest[0])

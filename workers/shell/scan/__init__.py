@@ -1,0 +1,1 @@
+"""A shell script as tokens."""

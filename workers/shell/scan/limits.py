@@ -1,0 +1,48 @@
+"""How much shell is read at all, and of which characters."""
+
+import re
+
+from forgepool.workers.shell.scan.refusal import refuse
+
+LONGEST_BYTES = 32 * 1024
+MOST_COMMANDS = 400
+DEEPEST = 40
+MOST_BYTES_IN_ALL = 4 * LONGEST_BYTES
+"""Of a command, the texts given to shells in it, and the scripts it runs, together."""
+
+_ODD = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff\ud800-\udfff]"
+)
+"""What shells and grammars take for a blank or not as they like, and what does not show."""
+
+
+def encode(text: str) -> bytes:
+    """The text as bash is given it."""
+    if len(text) > LONGEST_BYTES:
+        _refuse_length()
+    if (odd := _ODD.search(text)) is not None:
+        refuse(
+            f"it holds the character U+{ord(odd[0]):04X}, which shells do not agree upon",
+            "use blanks, tabs and line feeds alone, and $'\\t' or printf for other control characters",
+        )
+    source = text.encode()
+    if len(source) > LONGEST_BYTES:
+        _refuse_length()
+    return source
+
+
+def check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        refuse(f"it is nested more than {DEEPEST} levels deep", "write the inner commands as commands of their own")
+
+
+def check_number(commands: int) -> None:
+    if commands > MOST_COMMANDS:
+        refuse(f"it holds more than {MOST_COMMANDS} commands", "run fewer commands at once")
+
+
+def _refuse_length() -> None:
+    refuse(
+        f"it is longer than {LONGEST_BYTES // 1024} KB",
+        "write long texts into files with the file tools, and run shorter commands",
+    )

@@ -1,0 +1,86 @@
+"""
+`tools.yaml`: the language servers and MCP servers a host's agents may use, beside what works without being told.
+"""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from forgepool.workers.schema.orders import Message, PhaseName
+from forgepool.workers.schema.yaml.documents import load, read_text
+
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Argv = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class LanguageServer(Message):
+    """A program that answers questions about code, over its standard input and output."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    command: _Argv
+    """The program is looked for on the commands' PATH, then beside this Python."""
+    files: dict[Annotated[str, Field(pattern=r"^\.[^/.]+$")], str] = Field(min_length=1)
+    """Suffixes of the files it knows, each with the protocol's word for their language."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """By section, what it is told when it asks for its configuration."""
+    initialization: dict[str, JsonValue] = Field(default_factory=dict)
+    """What it is told at its start, in its own words."""
+
+
+class McpServer(Message):
+    """A server that has tools of its own: a program, or an address."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,23}$")
+    command: _Argv | None = None
+    url: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    env: dict[VariableName, VariableName] = Field(default_factory=dict)
+    """Of a program: its variable, and the worker's variable that holds the value. Nothing else is lent."""
+    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")], VariableName] = Field(default_factory=dict)
+    """Of an address: a header of every request, and the worker's variable that holds its value."""
+    phases: tuple[PhaseName, ...] = Field(default=("execute",), min_length=1)
+    tools: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """Globs over the names of its tools; the others are not offered."""
+    read_only: bool = False
+    """None of its tools changes anything, whatever it says itself."""
+
+    @model_validator(mode="after")
+    def _one_way_to_reach_it(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("has to have a command or a url, one of the two")
+        if self.url is not None and self.env:
+            raise ValueError("a url takes headers; env is for a command")
+        if self.command is not None and self.headers:
+            raise ValueError("a command takes env; headers are for a url")
+        return self
+
+
+class ToolConfig(Message):
+    """The file. What it does not name is as if the file were not there."""
+
+    language_servers: tuple[LanguageServer, ...] = ()
+    """Each takes its files from the server that would be used for them otherwise."""
+    mcp_servers: tuple[McpServer, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_names(self) -> Self:
+        for kind, names in (
+            ("language server", [each.name for each in self.language_servers]),
+            ("MCP server", [each.name for each in self.mcp_servers]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"two of them are the {kind} {twice[0]!r}; give each a name of its own")
+        return self
+
+
+def read_tool_config(path: Path | None) -> ToolConfig:
+    """
+    The file's content; of no file, nothing.
+
+    Raises:
+        DocumentWrong: with every mistake found, and its line.
+    """
+    if path is None:
+        return ToolConfig()
+    return load(read_text(path, path.name), path.name, ToolConfig)

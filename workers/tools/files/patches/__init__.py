@@ -1,0 +1,1 @@
+"""Patches: read, placed and applied."""

@@ -1,0 +1,190 @@
+"""
+`apply_patch`: several files added, changed, moved or deleted at once, or none of them. For models that were taught it.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from forgepool.workers.tools.files.patches.hunks import patched
+from forgepool.workers.tools.files.patches.patch import Add, Delete, Hunk, Update, read_patch
+from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
+from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.workplace import Workplace
+
+
+class ApplyPatch(Arguments):
+    input: str = Field(description="the patch, from *** Begin Patch to *** End Patch")
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What the files will be. The disk is only read."""
+
+    texts: dict[Path, str | None] = field(default_factory=dict)
+    """Each changed path with its text; None where there will be no file."""
+    modes: dict[Path, int] = field(default_factory=dict)
+    """Permissions that a moved file brings along."""
+    done: list[str] = field(default_factory=list)
+    """Lines of the receipt."""
+
+
+def apply_patch(arguments: ApplyPatch, workplace: Workplace) -> Answer:
+    draft = _Draft()
+    for change in read_patch(arguments.input):
+        match change:
+            case Add():
+                _add(change, draft, workplace)
+            case Delete():
+                _delete(change, draft, workplace)
+            case Update():
+                _update(change, draft, workplace)
+    _write(draft, workplace)
+    files = "1 file" if len(draft.done) == 1 else f"{len(draft.done)} files"
+    return Answer(text="\n".join([f"OK: patched {files} (iter {workplace.iteration})", *draft.done]))
+
+
+def _add(change: Add, draft: _Draft, workplace: Workplace) -> None:
+    path = workplace.path(change.path)
+    if _is_there(path, draft):
+        raise Refused(f"{change.path}: is there already; use '*** Update File: {change.path}'")
+    draft.texts[path] = change.content
+    draft.done.append(f"A {workplace.name(path)}")
+
+
+def _delete(change: Delete, draft: _Draft, workplace: Workplace) -> None:
+    path = _own_path(change.path, workplace)
+    if not path.is_symlink() and not path.is_file():
+        _text(change.path, path, draft, workplace)  # says why not
+    draft.texts[path] = None
+    draft.done.append(f"D {workplace.name(path)}")
+
+
+def _update(change: Update, draft: _Draft, workplace: Workplace) -> None:
+    path = workplace.path(change.path)
+    text = _text(change.path, path, draft, workplace)
+    new = _fitted(change.path, text, change.hunks)
+    if change.moved_to is None:
+        if new == text:
+            raise Refused(f"{change.path}: the patch leaves it as it is; nothing to do")
+        draft.texts[path] = new
+        draft.done.append(f"M {workplace.name(path)}")
+        return
+    target = workplace.path(change.moved_to)
+    if _own_path(change.path, workplace) != path:
+        raise Refused(f"{change.path}: is a link; move {workplace.name(path)} itself")
+    if _is_there(target, draft):
+        raise Refused(f"{change.moved_to}: is there already; move {change.path} to a path that is free")
+    draft.texts |= {path: None, target: new}
+    if path.exists():
+        draft.modes[target] = stat.S_IMODE(path.stat().st_mode)
+    draft.done.append(f"R {workplace.name(path)} -> {workplace.name(target)}")
+
+
+def _fitted(name: str, text: str, hunks: Sequence[Hunk]) -> str:
+    for mark, line in (each for hunk in hunks for each in hunk.lines):
+        if mark == "+":
+            require_encodable(line, text, name)
+    return patched(name, text, hunks) if hunks else text
+
+
+def _text(asked: str, path: Path, draft: _Draft, workplace: Workplace) -> str:
+    if path not in draft.texts:
+        return read_text(path, asked, workplace)
+    text = draft.texts[path]
+    if text is None:
+        raise Refused(f"{asked}: the patch has removed it further up; change it before")
+    return text
+
+
+def _is_there(path: Path, draft: _Draft) -> bool:
+    return draft.texts[path] is not None if path in draft.texts else path.exists()
+
+
+def _own_path(asked: str, workplace: Workplace) -> Path:
+    """The path itself where it is a link: what is removed is the link, never what it leads to."""
+    real = workplace.path(asked)
+    whole = workplace.root / asked
+    own = workplace.path(str(whole.parent)) / whole.name
+    return own if own.is_symlink() else real
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """What a path was, to be put back."""
+
+    path: Path
+    kind: Literal["file", "link", "nothing"]
+    content: bytes = b""
+    mode: int = 0
+
+
+def _write(draft: _Draft, workplace: Workplace) -> None:
+    """All of it, or, when the disk fails half way, nothing."""
+    before = [_before(path, workplace) for path in draft.texts]
+    try:
+        for path, text in draft.texts.items():
+            if text is None:
+                folder, below = workplace.held(path)
+                folder.remove(below)
+            else:
+                write_text(path, text, workplace, mode=draft.modes.get(path))
+    except BaseException:
+        for each in before:
+            with contextlib.suppress(OSError, Refused):
+                _restore(each, workplace)
+        raise
+
+
+def _before(path: Path, workplace: Workplace) -> _Before:
+    folder, below = workplace.held(path)
+    state = folder.state(below)
+    if state is None:
+        return _Before(path=path, kind="nothing")
+    if stat.S_ISLNK(state.st_mode):
+        with folder.folder(below.parent) as above:
+            return _Before(path=path, kind="link", content=os.fsencode(os.readlink(below.name, dir_fd=above)))
+    with folder.reading(below) as file:
+        content = file.read(MAX_BYTES + 1) or b""
+    if len(content) > MAX_BYTES:
+        raise Refused(f"{workplace.name(path)}: is too large to be put back if the patch fails; use bash")
+    return _Before(path=path, kind="file", content=content, mode=stat.S_IMODE(state.st_mode))
+
+
+def _restore(was: _Before, workplace: Workplace) -> None:
+    folder, below = workplace.held(was.path)
+    folder.remove(below)
+    match was.kind:
+        case "nothing":
+            pass
+        case "link":
+            with folder.folder(below.parent) as above:
+                os.symlink(was.content, os.fsencode(below.name), dir_fd=above)
+        case "file":
+            write_bytes(was.path, was.content, workplace, mode=was.mode)
+
+
+_SAID = """\
+Changes several files at once: all of the patch is applied, or none of it. The form:
+*** Begin Patch
+*** Update File: src/a.py
+*** Move to: src/b.py
+@@ class Shelf
+ a line that stays
+-a line that goes
++a line that comes
+*** Add File: src/new.py
++its lines
+*** Delete File: src/old.py
+*** End Patch
+Paths are below the worktree. Move is optional. A hunk needs about three lines that stay above and below its change; \
+where they occur more than once, an @@ line names a line above them. Hunks stand in the order of the file."""
+
+APPLY_PATCH = typed("apply_patch", _SAID, ApplyPatch, apply_patch, kind="write")

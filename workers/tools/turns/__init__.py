@@ -1,0 +1,1 @@
+"""Tools that end a turn or a conversation."""

@@ -1,0 +1,1 @@
+"""The worktree of one task: set-up, checkpoints, acceptance, candidate."""

@@ -1,0 +1,189 @@
+"""
+What one order works with: its checkout, private folders that go when it ends, and the harness' own eyes on the work.
+
+Agents get the folders. The built-in agent's phases also ask what is changed, whether it is any good, and whether more
+paths may be touched; nothing here believes what a model says.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.network import require_hosts
+from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.sandbox.order.private_dirs import Private, private
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
+from forgepool.workers.tools.turns.endings import GRANTED, Permission
+from forgepool.workers.workspace.acceptance import Finding, accept
+from forgepool.workers.workspace.assets import VARIABLE, laid_out
+from forgepool.workers.workspace.dependencies import Site, provide
+from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.hub.mirror import Mirror
+
+Stop = Callable[[], bool]
+
+TRANSCRIPT = "transcript.jsonl"
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    order: WorkOrder
+    settings: Settings
+    mirror: Mirror
+    checkout: Checkout
+    own: Private
+    logs: Path
+    granted: set[str] = field(default_factory=set)
+    """Paths the orchestrator has let this attempt touch."""
+    green: TreeId | None = None
+    """The files last found to be in order."""
+
+    @property
+    def agent_log(self) -> Path:
+        return self.logs / "agent.log"
+
+    @property
+    def transcript(self) -> Path:
+        return transcript_path(self.order, self.settings)
+
+    @property
+    def base(self) -> CommitId:
+        return CommitId(self.order.base)
+
+    def policy(self) -> Policy:
+        """
+        Of the host's person, the repository as the base has it, and the plan.
+
+        Raises:
+            DocumentWrong: one of their files is written wrongly.
+        """
+        return _policy_of(self.order, self.settings, self.mirror)
+
+    def changed(self) -> tuple[str, ...]:
+        """
+        Every path that is not as the base has it.
+
+        Raises:
+            Unusable: the checkout holds nothing a commit could be made of.
+        """
+        return touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
+
+    def unchanged(self) -> str | None:
+        """Why there is nothing to commit, as a sentence for the model; None when there is something."""
+        try:
+            return None if self.changed() else "no file that git keeps is changed; do the task's work first"
+        except Unusable as problem:
+            return str(problem)
+
+    def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> Permission:
+        """Whether the attempt may change these paths, asked of the orchestrator."""
+        wanted = tuple(path for path in paths if path not in self.granted)
+        owns = self.order.files or self.order.may_ask_paths
+        if not wanted or not owns or self.settings.broker_url is None:
+            return GRANTED
+        from forgepool.workers.queue.broker import connect
+        from forgepool.workers.queue.path_requests import ask_paths
+
+        with connect(self.settings.broker_url) as client:
+            answer = ask_paths(client, self.order, wanted, stop=stop, left_s=left_s)
+        if answer.verdict == "granted":
+            self.granted.update(wanted)
+        return Permission(verdict=answer.verdict, why=answer.why)
+
+    def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> Finding:
+        """
+        Scope, then the acceptance commands and some more, on what the agent has left so far.
+
+        What the commands leave behind is nobody's work: the files are afterwards as the agent left them. Nothing of the
+        agent's may be running.
+        """
+        try:
+            tree = self.checkout.snapshot()
+        except Unusable as problem:
+            return Finding(verdict="red", detail=str(problem))
+        paths = touched_paths(changes(self.mirror.git, self.base, tree))
+        if (shown := unprintable(paths)) is not None:
+            return Finding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
+        # What has to wait for another task waits as a candidate: the work is done.
+        asked = self.may_touch(paths, stop=stop, left_s=left_s)
+        if stop() or left_s() <= 0:
+            return Finding(verdict="stopped", detail="the attempt came to its end before its work was verified")
+        if asked.verdict == "refused":
+            return Finding(verdict="out_of_scope", detail=asked.why, paths=paths)
+        finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
+        if self.order.acceptance or also:
+            self.checkout.take(tree)
+        if finding.verdict == "green":
+            self.green = tree
+        return finding
+
+
+@contextmanager
+def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) -> Iterator[Bench]:
+    logs = _logs(order, settings)
+    logs.mkdir(parents=True, exist_ok=True)
+    checkouts = settings.cache / "checkouts"
+    with (
+        laid_out(mirror, order.run, order.assets) as assets,
+        lease_checkout(mirror, CommitId(order.base), checkouts) as checkout,
+    ):
+        shelter = Shelter(
+            settings=settings,
+            writable=(checkout.path,),
+            protected=(checkout.pointer,),
+            readable=(mirror.path, *([assets] if assets is not None else [])),
+            network=_network(order, settings, mirror),
+        )
+        site = Site(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
+        with private(order.env, shelter) as alone:
+            own = provide(alone, site, order.setups)
+            if assets is not None:
+                own = replace(own, env={**own.env, VARIABLE: str(assets)})
+            yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+
+
+def _policy_of(order: WorkOrder, settings: Settings, mirror: Mirror) -> Policy:
+    try:
+        found = read_file(mirror.git, CommitId(order.base), REPOSITORY_FILE)
+    except FileTooLarge as problem:
+        raise DocumentWrong(REPOSITORY_FILE, [Mistake(0, f"cannot be used: {problem}")]) from problem
+    text = None if found is None else found.decode(errors="replace")
+    return policy_of(person=settings.policy_file, repository=text, plan=order.policy)
+
+
+def _network(order: WorkOrder, settings: Settings, mirror: Mirror) -> tuple[str, ...]:
+    if not order.network:
+        return ()
+    policy = _policy_of(order, settings, mirror)
+    return require_hosts(policy, order.network, asked_by="plan", what=f"task '{order.task}'")
+
+
+def transcript_path(order: WorkOrder, settings: Settings) -> Path:
+    """Where this host keeps the attempt's conversation."""
+    return _logs(order, settings) / TRANSCRIPT
+
+
+def attempt_logs(run: Path, task: str, attempt: int) -> Path:
+    """Where the logs of an attempt are, below the folder of its run."""
+    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    return run / "logs" / "orders" / task / str(attempt)
+
+
+def _logs(order: WorkOrder, settings: Settings) -> Path:
+    return attempt_logs(settings.home / "runs" / order.run, order.task, order.attempt)
+
+
+def unprintable(paths: tuple[str, ...]) -> str | None:
+    """The first of the paths that messages cannot carry, as it may be shown."""
+    for path in paths:
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            return os.fsencode(path).decode(errors="backslashreplace")
+    return None

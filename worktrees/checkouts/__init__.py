@@ -1,0 +1,1 @@
+"""A pool of checkouts that are used again."""

@@ -1,0 +1,1 @@
+"""Commits: composed, compared, replayed."""

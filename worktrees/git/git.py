@@ -1,0 +1,273 @@
+"""
+The door to git: every git process of the four packages is started here, through GitPython's `execute`.
+
+A call inherits nothing: its environment is built from nothing, the user's and the system's configuration are
+not read, hooks, fsmonitor and user-wide attributes are off, and the repository is named, never discovered
+(save by `find_repository`, for a hub that a person names). What git answers comes back as bytes; file names
+in it are decoded with `os.fsdecode`, so that any name git can hold survives.
+"""
+
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NewType
+
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git.fence import Fence, fence_holds
+
+if TYPE_CHECKING:
+    from git.cmd import Git as Door
+
+CommitId = NewType("CommitId", str)
+TreeId = NewType("TreeId", str)
+
+MINIMUM = (2, 38)
+"""The first git with `merge-tree --write-tree`."""
+
+_OFF = (
+    *(
+        "core.hooksPath=/dev/null",
+        "core.fsmonitor=false",
+        "core.sshCommand=ssh -o BatchMode=yes",
+        "core.askPass=",
+    ),
+    *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.pager=cat", "core.editor=false"),
+    *("core.autocrlf=false", "core.quotePath=false", "core.untrackedCache=false", "core.splitIndex=false"),
+    *(
+        "core.protectHFS=true",
+        "core.protectNTFS=true",
+        "core.sparseCheckout=false",
+        "index.sparse=false",
+        "safe.bareRepository=explicit",
+    ),
+    *("submodule.recurse=false", "fetch.recurseSubmodules=false", "push.recurseSubmodules=no"),
+    *("diff.ignoreSubmodules=all", "status.submoduleSummary=false", "advice.addEmbeddedRepo=false"),
+    *("commit.gpgSign=false", "tag.gpgSign=false", "push.gpgSign=false", "rerere.enabled=false"),
+    *("gc.auto=0", "maintenance.auto=false", "merge.renames=true", "merge.directoryRenames=conflict"),
+    *("protocol.allow=never", "protocol.file.allow=always", "protocol.ssh.allow=always"),
+    *("protocol.https.allow=always", "protocol.http.allow=always", "protocol.git.allow=always"),
+)
+_SETTINGS = tuple(word for setting in _OFF for word in ("-c", setting))
+
+_ENVIRONMENT = {
+    "HOME": "/nonexistent",
+    "LC_ALL": "C",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": "/nonexistent/grafts",
+    "GIT_LITERAL_PATHSPECS": "1",
+}
+_NETWORK = (
+    *("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "ALL_PROXY", "all_proxy"),
+    *("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"),
+)
+
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$|^[/.-]")
+
+
+class GitFailed(InfrastructureError):
+    """Git is missing, ended with a status nobody expected, or did not end in time. Nothing is known then."""
+
+    def __init__(self, argv: tuple[str, ...], status: int, stderr: str) -> None:
+        self.argv = tuple(without_password(word) for word in argv)
+        self.status = status
+        self.stderr = without_password(stderr)
+        super().__init__(self.argv, status, self.stderr)
+
+    def __str__(self) -> str:
+        verb = next(iter(self.argv), "git")
+        return f"git {verb} ended with status {self.status}: {_telling_line(self.stderr)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a git process said, and how it ended."""
+
+    status: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """Standard output as text, file names included, without the newline at its end."""
+        return os.fsdecode(self.stdout.removesuffix(b"\n"))
+
+    @property
+    def fields(self) -> list[str]:
+        """The NUL-ended fields of an answer asked for with `-z`."""
+        return [os.fsdecode(field) for field in self.stdout.split(b"\0")[:-1]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """One repository, by name; with a work tree and an index of its own where there are some."""
+
+    git_dir: Path
+    work_tree: Path | None = None
+    index: Path | None = None
+
+    def run(
+        self,
+        *argv: str,
+        stdin: bytes | None = None,
+        ok: Collection[int] = (0,),
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 600,
+    ) -> Output:
+        """
+        One git process. `env` is added to the environment made here; it is the only way in.
+
+        Raises:
+            GitFailed: a status outside `ok`, no end within `timeout_s`, or no git.
+        """
+        places = {"GIT_DIR": str(self.git_dir), **(env or {})}
+        if self.work_tree is not None:
+            places["GIT_WORK_TREE"] = str(self.work_tree)
+        if self.index is not None:
+            places["GIT_INDEX_FILE"] = str(self.index)
+        return _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
+
+    @property
+    def _fence(self) -> Fence | None:
+        """Around what looks at files that others may be changing at the same time."""
+        if self.work_tree is None or not fence_holds():
+            return None
+        return Fence(folders=(self.git_dir, self.work_tree, *([self.index.parent] if self.index else [])))
+
+    def text(
+        self,
+        *argv: str,
+        stdin: bytes | None = None,
+        ok: Collection[int] = (0,),
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 600,
+    ) -> str:
+        """The text one git process wrote, without the newline at its end."""
+        return self.run(*argv, stdin=stdin, ok=ok, env=env, timeout_s=timeout_s).text
+
+
+def git_version() -> tuple[int, ...]:
+    """The version of the git on PATH, as numbers: (2, 39, 5)."""
+    said = _execute(("version",), Path("/"), {}, None, (0,), 60).text
+    found = re.search(r"(\d+(?:\.\d+)+)", said)
+    if found is None:
+        raise GitFailed(("version",), 0, f"{said!r} names no version")
+    return tuple(int(part) for part in found[1].split("."))
+
+
+def find_repository(where: Path) -> Output:
+    """
+    The repository a person's path lies in: git folder shared by its worktrees, is it bare, is it shallow.
+
+    The one call that discovers a repository; only for paths named by a person, never for a checkout.
+    """
+    facts = ("--path-format=absolute", "--git-common-dir", "--is-bare-repository", "--is-shallow-repository")
+    argv = ("-c", "safe.bareRepository=all", "rev-parse", *facts)
+    return _execute(argv, where, {}, None, (0, 128), 60)
+
+
+def run_outside(*argv: str, env: Mapping[str, str] | None = None, timeout_s: float = 600) -> Output:
+    """A git process that needs no repository: `ls-remote` of a URL."""
+    return _execute(argv, Path("/"), {"GIT_DIR": "/nonexistent", **(env or {})}, None, (0,), timeout_s)
+
+
+def network_environment(*, with_home: bool = False) -> dict[str, str]:
+    """What git needs to reach another host: key agent, certificates, proxies; HOME for its helper."""
+    names = (*_NETWORK, "HOME") if with_home else _NETWORK
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def is_object_id(text: str) -> bool:
+    """Is it a full object id, and so nothing git could take for an option or an expression?"""
+    return _OBJECT_ID.fullmatch(text) is not None
+
+
+def is_ref(name: str) -> bool:
+    """Is it a full ref name that git accepts and that cannot be read as part of a refspec?"""
+    return name.startswith("refs/") and _BAD_REF.search(name) is None
+
+
+def without_password(text: str) -> str:
+    """The text with user names and passwords in URLs taken out."""
+    return _PASSWORD.sub("", text)
+
+
+def _execute(
+    argv: tuple[str, ...],
+    folder: Path,
+    places: Mapping[str, str],
+    stdin: bytes | None,
+    ok: Collection[int],
+    timeout_s: float,
+    fence: Fence | None = None,
+) -> Output:
+    door = _door()  # first: importing anything of GitPython fails where there is no git
+    from git.exc import GitCommandNotFound
+
+    variables = {"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places}
+    # GitPython hands on this process's whole environment; `env -i` in front of git drops it, secrets and all,
+    # and replaces itself by git, so it is no second process.
+    words = ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), "git", *_SETTINGS, *argv]
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin or b"")
+        given.seek(0)
+
+        def start() -> tuple[int, bytes, str]:
+            return door(str(folder)).execute(
+                words,
+                istream=given,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                kill_after_timeout=timeout_s,
+                start_new_session=True,
+                pass_fds=(harness_mark(),),
+            )
+
+        try:
+            status, stdout, stderr = start() if fence is None else fence.run(start)
+        except GitCommandNotFound as missing:
+            raise GitFailed(argv, 127, _NO_GIT) from missing
+    if status not in ok:
+        raise GitFailed(argv, status, _NO_GIT if status == 127 else stderr)
+    return Output(status=status, stdout=stdout, stderr=stderr)
+
+
+_NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed"
+
+
+@functools.cache
+def harness_mark() -> int:
+    """
+    A descriptor that the git processes started here hold, and no others: it tells whoever ends the processes of a
+    command that these are the harness' own, at work beside it.
+    """
+    return os.pipe()[0]
+
+
+@functools.cache
+def _door() -> "type[Door]":
+    """GitPython, imported at the first call: its import runs git, which may not be there."""
+    try:
+        from git.cmd import Git as Door
+    except ImportError as missing:
+        raise GitFailed(("version",), 127, _NO_GIT) from missing
+    return Door
+
+
+def _telling_line(stderr: str) -> str:
+    """The line of git's complaint that says most: its first error, which later ones follow from."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
+    return fatal[0] if fatal else (lines or ["it gave no reason"])[-1]

@@ -1,0 +1,1 @@
+"""The hub repository, mirrors of it, and pushes to it."""

@@ -1,0 +1,271 @@
+"""
+A host's bare clone of the hub: every object a checkout or a composition on this host needs, fetched once.
+
+It is a cache. Its refs lie below `refs/hub/` (`refs/heads/main` of the hub is `refs/hub/heads/main` here) and
+are only hints and roots against pruning: where a branch really is, the hub is asked.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git.config import SHA1, SHA256, is_whole, restore_config
+from forgepool.worktrees.git.git import (
+    MINIMUM,
+    CommitId,
+    Git,
+    GitFailed,
+    git_version,
+    is_object_id,
+    is_ref,
+    network_environment,
+    run_outside,
+    without_password,
+)
+from forgepool.worktrees.git.locks import held
+from forgepool.worktrees.hub.hub import is_url
+from forgepool.worktrees.hub.hub_locks import remove_stale_locks
+from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
+
+_HEADS = "+refs/heads/*:refs/hub/heads/*"
+_RECEIVE_PACK = (
+    "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false "
+    "-c receive.advertisePushOptions=true receive-pack"
+)
+"""
+Of a hub on this host. A person's own checked-out branch is never moved, whatever their configuration allows; no push
+of ours leaves a `gc` behind that outlives it; and its hooks are given push options, whatever it is set to.
+"""
+_MANY_PACKS = 40
+_NO_OPTIONS = "does not support push options"
+
+
+class MissingCommit(InfrastructureError):
+    """The hub has no such commit on the refs that were asked for."""
+
+    def __init__(self, commit: str, hub: str) -> None:
+        self.commit = commit
+        super().__init__(f"commit {commit} is not in the hub {without_password(hub)}; push it there first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """A bare clone at `path` of the repository at `hub` (an absolute path or a URL)."""
+
+    path: Path
+    hub: str
+    credential_helper: str | None = None
+    push_option: str | None = field(default=None, repr=False)
+    """Given to the hub's hooks with every push, where the hub takes such options. A secret."""
+
+    @property
+    def git(self) -> Git:
+        return Git(git_dir=self.path)
+
+    def has(self, commit: CommitId) -> bool:
+        """Is the commit here, without asking the hub?"""
+        if not is_object_id(commit):
+            return False
+        return self.git.run("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).status == 0
+
+    def missing(self, *commits: CommitId) -> list[CommitId]:
+        """Those of the commits that are not here, without asking the hub: one process for all."""
+        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits if is_object_id(commit))
+        said = self.git.run("cat-file", "--batch-check=%(objecttype)", stdin=asked.encode()) if asked else None
+        kinds = dict(zip((c for c in commits if is_object_id(c)), said.text.splitlines() if said else [], strict=True))
+        return [commit for commit in commits if kinds.get(commit) != "commit"]
+
+    def ensure(self, commit: CommitId, *, refs: Sequence[str] = ()) -> None:
+        """
+        The commit is here afterwards, fetched by the given refs of the hub, else by its branches.
+
+        Raises:
+            MissingCommit: it is on none of them.
+            GitFailed: the hub could not be asked.
+        """
+        if self.has(commit):
+            return
+        for refspecs in ([_tracking(ref) for ref in refs], [_HEADS]):
+            if refspecs and self._fetch_for(commit, refspecs):
+                return
+        raise MissingCommit(commit, self.hub)
+
+    def fetch(self, *refspecs: str) -> None:
+        """One fetch, alone on this mirror; without refspecs, of every branch."""
+        with held(self.lock):
+            self._fetch(refspecs or (_HEADS,))
+
+    def bring(self, *refs: str) -> None:
+        """Fetches what the hub's refs are at and keeps no ref of it: also in a clone that is a person's own."""
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
+        self.git.run(*self._helper, "fetch", *quiet, "--", self.hub, *refs, env=self._network)
+
+    def hub_refs(self, *patterns: str) -> dict[str, CommitId]:
+        """Where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
+        argv = (*self._helper, "ls-remote", "--refs", "--", self.hub, *patterns)
+        said = self.git.run(*argv, env=self._network, timeout_s=120).text
+        pairs = (line.split("\t", 1) for line in said.splitlines())
+        # Git matches patterns at the end of names: `refs/heads/a` is also `refs/heads/refs/heads/a` to it.
+        return {name: CommitId(value) for value, name in pairs if _matches(name, patterns)}
+
+    def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
+        """
+        Moves all the refs at the hub or none, each only from where it is expected. Again does nothing.
+
+        Raises:
+            GitFailed: the hub could not be asked, or it failed for an unknown reason.
+        """
+        leases, refspecs = push_words(updates)
+        argv = (
+            *self._helper,
+            "push",
+            "--atomic",
+            "--porcelain",
+            "--no-verify",
+            *self._receiver,
+            *leases,
+            "--",
+            self.hub,
+            *refspecs,
+        )
+        with self._option() as option:
+            said = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
+        if option and said.status != 0 and _NO_OPTIONS in said.stderr:
+            said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
+        if said.status != 0 and LOCKED in said.stderr and self._unlocked(updates):
+            return self.push(updates)
+        if said.status == 0:
+            return Pushed()
+        return judge_push(argv, said, updates, self.hub_refs(*(update.ref for update in updates)))
+
+    @property
+    def lock(self) -> Path:
+        return self.path.with_suffix(".lock")
+
+    @property
+    def _helper(self) -> tuple[str, ...]:
+        helper = self.credential_helper
+        return () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
+
+    def _unlocked(self, updates: Sequence[RefUpdate]) -> bool:
+        """Whether locks were removed that somebody has left behind in a hub on this host."""
+        if not self._receiver:
+            return False
+        hub = Path(self.hub.removeprefix("file://"))
+        places = [one for one in (hub / ".git", hub) if (one / "refs").is_dir()]
+        return any([remove_stale_locks(one, [update.ref for update in updates]) for one in places])
+
+    @contextmanager
+    def _option(self) -> Iterator[tuple[str, ...]]:
+        """The push option by way of a file: what is in a command line is seen by every user of the host."""
+        if self.push_option is None:
+            yield ()
+            return
+        quoted = self.push_option.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        with tempfile.NamedTemporaryFile("w", prefix="forgepool-", suffix=".gitconfig") as file:
+            file.write(f'[push]\n\tpushOption = "{quoted}"\n')
+            file.flush()
+            yield ("-c", f"include.path={file.name}")
+
+    @property
+    def _receiver(self) -> tuple[str, ...]:
+        """A hub on this host may allow pushes into a branch that is checked out; not ours, into a person's folder."""
+        return () if is_url(self.hub) and not self.hub.startswith("file:") else (_RECEIVE_PACK,)
+
+    @property
+    def _network(self) -> dict[str, str]:
+        return network_environment(with_home=self.credential_helper is not None) if is_url(self.hub) else {}
+
+    def _fetch_for(self, commit: CommitId, refspecs: Sequence[str]) -> bool:
+        """Fetches for one commit; another process may have brought it while the lock was waited for."""
+        with held(self.lock):
+            if self.has(commit):
+                return True
+            try:
+                self._fetch(refspecs)
+            except GitFailed as failed:
+                if "find remote ref" not in failed.stderr:
+                    raise
+                return False
+            return self.has(commit)
+
+    def _fetch(self, refspecs: Sequence[str]) -> None:
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--prune")
+        self.git.run(*self._helper, "fetch", *quiet, "--", self.hub, *refspecs, env=self._network)
+        if len(list((self.path / "objects" / "pack").glob("*.idx"))) > _MANY_PACKS:
+            self.git.run("repack", "-d", "-n", "-q", "--geometric=2")
+
+
+def open_mirror(
+    hub: str, cache: Path, *, credential_helper: str | None = None, push_option: str | None = None
+) -> Mirror:
+    """
+    This host's mirror of the hub, made at the first call. Any number of processes may call at once.
+
+    Raises:
+        GitFailed: git is missing or too old, or the hub cannot be read.
+    """
+    hub = hub if is_url(hub) else str(Path(hub).absolute())
+    path = cache.absolute() / "mirrors" / f"{_name(hub)}.git"
+    mirror = Mirror(path=path, hub=hub, credential_helper=credential_helper, push_option=push_option)
+    if not is_whole(mirror.path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with held(mirror.lock):
+            if not is_whole(mirror.path):
+                _make(mirror)
+    restore_config(mirror.path)
+    return mirror
+
+
+def _make(mirror: Mirror) -> None:
+    if git_version() < MINIMUM:
+        raise GitFailed(("version",), 0, f"git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed")
+    parent, name = mirror.path.parent, mirror.path.stem
+    for leftover in parent.glob(f"{name}.tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    draft = Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent))
+    long_ids = any(len(commit) == 64 for commit in _hub_ids(mirror))
+    made = Git(git_dir=draft)
+    made.run("init", "--quiet", "--bare", "--template=", f"--object-format={'sha256' if long_ids else 'sha1'}")
+    for file in ("config", "forgepool"):
+        (draft / file).write_bytes(SHA256 if long_ids else SHA1)
+    Mirror(path=draft, hub=mirror.hub, credential_helper=mirror.credential_helper)._fetch((_HEADS,))
+    if mirror.path.exists():
+        mirror.path.rename(Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent)) / "broken")
+    draft.rename(mirror.path)
+    for leftover in parent.glob(f"{name}.tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _hub_ids(mirror: Mirror) -> list[str]:
+    """The ids the hub shows; their length tells which object format the mirror must have."""
+    argv = (*mirror._helper, "ls-remote", "--", mirror.hub, "HEAD")
+    said = run_outside(*argv, env=mirror._network, timeout_s=120).text
+    return [line.partition("\t")[0] for line in said.splitlines()]
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _tracking(ref: str) -> str:
+    """The refspec that brings a hub's ref to its place below `refs/hub/`."""
+    if not is_ref(ref):
+        raise ValueError(f"{ref!r} is not a full ref name; it would be refs/heads/NAME or the like")
+    return f"+{ref}:refs/hub/{ref.removeprefix('refs/')}"
+
+
+def _name(hub: str) -> str:
+    """A name for people, and a digest for uniqueness; the same for a hub whoever's password is in its URL."""
+    plain = without_password(hub)
+    words = [word for word in re.split(r"[/:]", plain.removesuffix("/")) if word not in ("", ".git")]
+    slug = re.sub(r"[^A-Za-z0-9-]+", "-", (words or ["hub"])[-1].removesuffix(".git")).strip("-")[:40]
+    return f"{slug or 'hub'}-{hashlib.sha256(os.fsencode(plain)).hexdigest()[:12]}"

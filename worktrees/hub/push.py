@@ -1,0 +1,127 @@
+"""
+One push of several refs, all or none, each by compare-and-swap; and what its failure means.
+
+A push that fails says little that can be trusted: the refs themselves are asked afterwards.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from forgepool.worktrees.git.git import CommitId, GitFailed, Output, is_object_id, is_ref, without_password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """A ref to be moved from `expected` (None: it must be absent) to `new` (None: it is deleted)."""
+
+    ref: str
+    new: CommitId | None
+    expected: CommitId | None
+
+    def __post_init__(self) -> None:
+        if not is_ref(self.ref):
+            raise ValueError(f"{self.ref!r} is not a full ref name; it would be refs/heads/NAME or the like")
+        for commit in (self.new, self.expected):
+            if commit is not None and not is_object_id(commit):
+                raise ValueError(f"{self.ref}: {commit!r} is not a full commit id")
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Every ref has the wanted value at the hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A ref was not where it was expected; nothing was moved."""
+
+    ref: str
+    actual: CommitId | None = None
+    """Where it is; None when it is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The hub said no, though every ref is where it was expected; nothing was moved."""
+
+    reason: str
+
+
+PushAnswer: TypeAlias = Pushed | Stale | Refused
+
+LOCKED = ".lock': File exists"
+_TRANSIENT = ("failed to update ref", "cannot lock ref", "failed to lock", "unpacker error", "stale info")
+_FOLLOWING = ("atomic push fail", "atomic transaction failed", "transaction failed", "fetch first")
+_NO_ACCESS = re.compile(
+    r"permission\b.*\bdenied|read[- ]only|not permitted|insufficient permission|access denied|\b40[13]\b"
+    r"|authentication failed|not allowed to (?:push|upload)|unable to create temporary object directory",
+    re.IGNORECASE,
+)
+
+
+def push_words(updates: Sequence[RefUpdate]) -> tuple[list[str], list[str]]:
+    """The lease options and the refspecs that say exactly these updates."""
+    leases = [f"--force-with-lease={update.ref}:{update.expected or ''}" for update in updates]
+    return leases, [f"{update.new or ''}:{update.ref}" for update in updates]
+
+
+def judge_push(
+    argv: tuple[str, ...], said: Output, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
+) -> PushAnswer:
+    """
+    What a push that failed means, from what it said and where the refs are now.
+
+    Raises:
+        GitFailed: neither a moved ref nor a refusal explains it, so it may be worth doing again.
+    """
+    if all(refs.get(update.ref) == update.new for update in updates):
+        return Pushed()
+    for update in updates:
+        actual = refs.get(update.ref)
+        if actual not in (update.new, update.expected):
+            return Stale(update.ref, actual)
+    reason = _refusal(said)
+    if reason is None:
+        raise GitFailed(argv, said.status, _locked(said) or said.stderr)
+    return Refused(reason)
+
+
+def _locked(said: Output) -> str | None:
+    """The line that names the lock in the way, which git tells before it tells that all came to nothing."""
+    lines = (line.removeprefix("remote:").strip() for line in said.stderr.splitlines())
+    return next((line for line in lines if LOCKED in line), None)
+
+
+def _refusal(said: Output) -> str | None:
+    """Why the hub said no, in one sentence; None when it did not say no."""
+    denied = _NO_ACCESS.search(said.stderr)
+    for ref, why in _rejections(said.text):
+        if why.startswith(_FOLLOWING):
+            continue
+        if not why.startswith(_TRANSIENT):
+            return without_password(f"the hub refused {ref}: {why}{_remark(said.stderr)}")
+    if denied is None:
+        return None
+    line = next(line for line in said.stderr.splitlines() if _NO_ACCESS.search(line))
+    return without_password(f"the hub gives no permission to push: {line.removeprefix('remote:').strip()}")
+
+
+def _rejections(porcelain: str) -> list[tuple[str, str]]:
+    """Ref and reason of every `!` line: `!<TAB>from:to<TAB>[remote rejected] (reason)`."""
+    found = []
+    for line in porcelain.splitlines():
+        flag, _, rest = line.partition("\t")
+        names, _, summary = rest.partition("\t")
+        if flag == "!":
+            why = re.search(r"\((.*)\)$", summary)
+            found.append((names.rpartition(":")[2], why[1] if why else summary))
+    return found
+
+
+def _remark(stderr: str) -> str:
+    """What the hub's own hook said first, if it said something."""
+    remarks = (line.removeprefix("remote:").strip() for line in stderr.splitlines() if line.startswith("remote:"))
+    first = next((remark for remark in remarks if remark and not remark.startswith("error:")), "")
+    return f" ({first})" if first else ""
