@@ -31,8 +31,8 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
 )
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import Options
+from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.run_folder import Options
 from forgepool.supervisor.messages import Certificate, CheckResult, Landing
 from forgepool.workers.schema.settings import Settings
 
@@ -63,7 +63,7 @@ def _row(size: int, left: int) -> str:
         options = Options(
             run=_RUN, hub="/hub.git", target="main", workers=0, plan_file="", plan_file_digest="", gate=True
         )
-        kept = runs.keep(settings, options, gate_plan(_RUN, "main"))
+        kept = run_folder.keep(settings, options, gate_plan(_RUN, "main"))
         events = [*_life(size, left)]
         journal = Journal(kept.folder)
         journal.append(events, at=time.time())

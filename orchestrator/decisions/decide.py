@@ -14,9 +14,7 @@ from forgepool.orchestrator.decisions.orders.start_orders import next_orders, ou
 from forgepool.orchestrator.decisions.plan_index import Course
 from forgepool.orchestrator.decisions.queue.delegation import given_away, settled_by_gate
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
-from forgepool.orchestrator.decisions.reviews import post_merge as waves
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
-from forgepool.orchestrator.decisions.reviews import task_reviews as reviews
+from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews, task_reviews
 from forgepool.orchestrator.decisions.train.landing import next_at_gate
 from forgepool.orchestrator.decisions.train.target_check import stopped_by_base
 from forgepool.orchestrator.journal.events import (
@@ -64,7 +62,7 @@ def decide(
         # What is settled there may change what is to be asked for, of these or of others.
         return at_gate
     if not draining:
-        asked = reviews.next_reviews(course, state, now, review_slots)
+        asked = task_reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
@@ -75,7 +73,7 @@ def decide(
 def _ended(course: Course, state: State) -> list[Event]:
     if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
         return []
-    if waves.is_due(course, state) or wave_reviews.is_due(course, state):
+    if post_merge.is_due(course, state) or post_merge_reviews.is_due(course, state):
         return []
     landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
     lacking = len(state.tasks) - landed - unchanged - there
@@ -95,9 +93,9 @@ def _decided(course: Course, state: State) -> Sequence[Event]:
         or answered_asks(course, state)
         or _blocked(course, state)
         or out_of_budget(course, state)
-        or reviews.out_of_budget_for_review(course, state)
-        or waves.given_up(state)
-        or wave_reviews.given_up(course, state)
+        or task_reviews.out_of_budget_for_review(course, state)
+        or post_merge.given_up(state)
+        or post_merge_reviews.given_up(course, state)
     )
 
 
@@ -109,13 +107,13 @@ def _settled(course: Course, state: State) -> list[Event]:
             case "pending" | "queued" if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
             case "queued":
-                events += reviews.to_be_awaited(course, task)
+                events += task_reviews.to_be_awaited(course, task)
             case "answered" if task.result is not None:
                 events.append(_after_work(course, state, task, task.result))
             case "reviewing":
-                events += reviews.given_up(course, state, task)
+                events += task_reviews.given_up(course, state, task)
             case "reviewed" if task.review.answer is not None:
-                events.append(reviews.after_review(course, state, task, task.review.answer))
+                events.append(task_reviews.after_review(course, state, task, task.review.answer))
             case _:
                 pass
     return events

@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import Course
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.review_options import PlanReview
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.check_entry import GATE_FILE
 from forgepool.supervisor.gate_file.document import read_gate_file
@@ -173,7 +173,7 @@ def _prove_model(table: Table, task: str, question: Question) -> None:
 
 def prove_home(settings: Settings) -> None:
     """Writes a page and removes it: a journal that cannot be written is no beginning."""
-    folder = runs.runs_folder(settings)
+    folder = run_folder.runs_folder(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as page:

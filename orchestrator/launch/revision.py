@@ -12,10 +12,10 @@ from forgepool.orchestrator.decisions.requests import with_blocked
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.launch.prerequisites import refuse_unready
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
 from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.settings import Settings
@@ -52,10 +52,10 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
 
     _, changes = kept.amend(decide)
     options = kept.options.model_copy(
-        update={"plan_file": str(path.absolute()), "plan_file_digest": runs.file_digest(path)}
+        update={"plan_file": str(path.absolute()), "plan_file_digest": run_folder.file_digest(path)}
     )
-    runs.with_options(kept, options)
-    return runs.open_run(settings, kept.options.run), changes
+    run_folder.with_options(kept, options)
+    return run_folder.open_run(settings, kept.options.run), changes
 
 
 def with_landed(old: Plan, new: Plan, state: State) -> Plan:

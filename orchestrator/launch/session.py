@@ -32,15 +32,15 @@ from forgepool.orchestrator.launch.prerequisites import (
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.reports.leftovers import remove_refs, unlanded_tasks
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation.loop import ThroughLoop
 from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
 from forgepool.orchestrator.run.durations import learned_durations
-from forgepool.orchestrator.run.folder import KeptRun, Options
 from forgepool.orchestrator.run.hub import CannotRun, Hub, carry_assets, open_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop, Wishes
 from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there
 from forgepool.orchestrator.run.outputs.transcripts import bring_home
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import TERMINAL
@@ -89,7 +89,7 @@ def start_run(
     if missing := lacking(plan, hub, settings, plan_file.parent):
         more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
         raise CannotRun(f"{missing[0]}{more}")
-    run = runs.new_run_id(plan.name)
+    run = run_folder.new_run_id(plan.name)
     prove_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
@@ -102,11 +102,11 @@ def start_run(
         workers=workers,
         trials=trials,
         plan_file=str(plan_file.absolute()),
-        plan_file_digest=runs.file_digest(plan_file),
+        plan_file_digest=run_folder.file_digest(plan_file),
         programs=programs,
         own_train=own_train,
     )
-    kept = runs.keep(settings, options, plan)
+    kept = run_folder.keep(settings, options, plan)
     assets = carry_assets(plan, plan_file.parent, hub, kept.folder, run)
     beginning = RunStarted(
         run=run,
@@ -189,9 +189,9 @@ def resume_run(
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:
-        kept = runs.with_workers(kept, workers)
+        kept = run_folder.with_workers(kept, workers)
     if own_train != kept.options.own_train:
-        kept = runs.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
+        kept = run_folder.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
     return _go(kept, hub.mirror, settings, [beginning], wishes, listener)
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from forgepool.orchestrator.decisions.queue.submissions import earlier_name, entry_name
 from forgepool.orchestrator.reports.queue_status import refusal
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.schema.settings import Settings
@@ -30,10 +30,10 @@ def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
     Raises:
         CannotRun: there is none.
     """
-    names = sorted(one for one in runs.run_names(settings) if one.startswith("gate-"))
+    names = sorted(one for one in run_folder.run_names(settings) if one.startswith("gate-"))
     if not names:
         raise CannotRun("this home keeps no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
-    kept = [runs.open_run(settings, one, with_course=False) for one in names]
+    kept = [run_folder.open_run(settings, one, with_course=False) for one in names]
     found = kept if name is None else _called(kept, name)
     if not found:
         raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
@@ -26,9 +26,9 @@ class Leftover:
 
 def ended_runs(settings: Settings) -> Iterator[Leftover]:
     """List the runs of this host that have ended, the latest first. One that cannot be read is left alone."""
-    for name in runs.run_names(settings):
+    for name in run_folder.run_names(settings):
         try:
-            kept = runs.open_run(settings, name, with_course=False)
+            kept = run_folder.open_run(settings, name, with_course=False)
             state = kept.state()
         except JournalUnreadable:
             continue

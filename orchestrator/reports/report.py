@@ -14,7 +14,7 @@ from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.flakes import flake_lines
 from forgepool.orchestrator.reports.post_merge_report import reviewed_as_whole, unpassed
 from forgepool.orchestrator.reports.task_logs import task_logs
-from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level

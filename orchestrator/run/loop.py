@@ -58,7 +58,7 @@ from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.order.entry import run_order
-from forgepool.workers.queue import crash_points as faults
+from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
 from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
 from forgepool.workers.queue.presence import slots
@@ -151,7 +151,7 @@ class Loop:
         """
         now = self.clock()
         taken: list[Event] = []
-        faults.reached(*(f"{event.kind}.unjournaled" for event in events))
+        crash_points.reached(*(f"{event.kind}.unjournaled" for event in events))
         try:
             for event in events:
                 owed = self.state.messages_about(event)
@@ -161,7 +161,7 @@ class Loop:
         finally:
             if taken:
                 self.listener(self.state, self.journal.append(taken, at=now))
-        faults.reached(*(f"{event.kind}.journaled" for event in events))
+        crash_points.reached(*(f"{event.kind}.journaled" for event in events))
 
     def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
         if not owed:

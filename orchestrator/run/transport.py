@@ -16,10 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from forgepool.orchestrator.decisions.orders.results import Answer
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
-from forgepool.workers.queue import broker as wire
-from forgepool.workers.queue import leases, presence
-from forgepool.workers.queue import path_requests as asking
-from forgepool.workers.queue import replies as answers
+from forgepool.workers.queue import broker, leases, path_requests, presence, replies
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
@@ -52,7 +49,7 @@ class Link:
 
     def answers(self, *, wait_s: float) -> Iterator[Answer]:
         """Answers in the order they were given; what cannot be read as one is logged and left out."""
-        for entry_id, text in answers.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
+        for entry_id, text in replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
             self._read_up_to = entry_id
             if len(text) > _MOST_ANSWER_BYTES:
                 log.warning("answer.too_large", run=self.run, bytes=len(text))
@@ -88,7 +85,7 @@ class Link:
 
     def reply(self, order_id: str, number: int, answer: PathsAnswer) -> None:
         """Tells a running attempt whether it may touch the paths it asked for."""
-        asking.reply(self.client, order_id, number, answer)
+        path_requests.reply(self.client, order_id, number, answer)
 
     def wish_profile(self, task: str, profile: str) -> None:
         """Tells a running attempt of the task by which profile its context is to be shown from now on."""
@@ -96,7 +93,7 @@ class Link:
 
     def idle(self, queue: str) -> bool:
         """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""
-        return wire.queued(self.client, queue) == 0
+        return broker.queued(self.client, queue) == 0
 
     def workers(self) -> tuple[presence.Present, ...]:
         """The workers present, as of the last second."""

@@ -31,7 +31,7 @@ from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages import Landing, LandRequest
 from forgepool.supervisor.regeneration.regenerate import NotKept, remaking
-from forgepool.workers.queue import crash_points as faults
+from forgepool.workers.queue import crash_points
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.refs import marker_ref
@@ -70,9 +70,9 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
             return blank.model_copy(update={"outcome": "untested" if ready.untested else "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
-        faults.reached("landing.before-push")
+        crash_points.reached("landing.before-push")
         landing = _move(mirror, request, ready, blank)
-        faults.reached("landing.after-push")
+        crash_points.reached("landing.after-push")
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.
         if landing.outcome == "refused" and (stale := _stale_markers(mirror, request)):

@@ -11,8 +11,7 @@ from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
 from forgepool.supervisor.gate_file.rules import OF_THE_GATE
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scans.content import bypasses, instructions, markers, placeholders, secrets, sizes
-from forgepool.supervisor.scans.content import unicode as letters
+from forgepool.supervisor.scans.content import bypasses, instructions, markers, placeholders, secrets, sizes, unicode
 from forgepool.supervisor.scans.evasion import harness
 from forgepool.supervisor.scans.paths import gate_settings, protection, shape
 from forgepool.supervisor.scans.source.grammar import sources
@@ -125,8 +124,8 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     moved = moved_lines(subject)
     yield from secrets.scan_secrets(hidden)
     yield from _not_read(subject)
-    yield from letters.scan_letters(subject)
-    yield from letters.scan_readability(subject, read)
+    yield from unicode.scan_letters(subject)
+    yield from unicode.scan_readability(subject, read)
     yield from markers.scan_markers(subject, read)
     yield from instructions.scan_instructions(subject, read)
     yield from placeholders.scan_placeholders(read, moved)
@@ -143,7 +142,7 @@ def _not_read(subject: Subject) -> Iterator[ScanFinding]:
     """What nobody has looked through for secrets is said, and not taken for free of them."""
     for file in secrets.files_not_read(subject):
         said = "part of this file was not searched for secrets, as the change is too large; have a person read it"
-        yield finding(letters.UNREADABLE, "attention", said, file.path)
+        yield finding(unicode.UNREADABLE, "attention", said, file.path)
 
 
 def _paths(git: Git, treeish: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from forgepool.orchestrator.journal.inbox import Request, leave, waiting
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import take_in_late
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
 from forgepool.workers.context.transcript.entries import Answered, Said, Started, Transcript
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.scripted import read_script

@@ -10,7 +10,7 @@ from servers import RedisServer
 from forgepool.orchestrator.run.lease_watch import Findings, Watch
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import State
-from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.leases import Lease, claim
 from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
@@ -168,7 +168,7 @@ def test_a_question_comes_with_the_answers_and_its_reply_finds_who_asked(redis: 
     tell(redis, RUN, asked)
     assert list(link.answers(wait_s=0.01)) == [asked]
     link.reply(MESSAGE, 3, PathsAnswer(verdict="granted"))
-    assert asking._answer(redis, asked) == PathsAnswer(verdict="granted")
+    assert path_requests._answer(redis, asked) == PathsAnswer(verdict="granted")
 
 
 def test_a_run_that_has_ended_leaves_nothing_behind(redis: Redis, link: Link) -> None:

@@ -14,7 +14,7 @@ from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.run.loop import Loop, Wishes
 from forgepool.orchestrator.run.transport import Link
-from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim
 from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
@@ -74,7 +74,7 @@ class Turning:
         self.loop._turn()
 
     def reply(self, to: PathsAsked) -> PathsAnswer | None:
-        return asking._answer(self.redis, to)
+        return path_requests._answer(self.redis, to)
 
     def lose_replies(self) -> None:
         self.redis.delete(*self.redis.keys("forgepool:paths:*"))

@@ -12,7 +12,7 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.event_text import sentence, telling_lines
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Reply, Spent
 
 ONE = course(task("a", files=["x"]), task("b", "a", files=["y"]), task("c", files=["x"]), task("d", files=["z"]))

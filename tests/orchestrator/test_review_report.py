@@ -32,7 +32,7 @@ from forgepool.orchestrator.reports.event_text import sentence, telling_lines
 from forgepool.orchestrator.reports.flakes import flake_scores
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent

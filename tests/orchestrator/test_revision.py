@@ -26,7 +26,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.launch.revision import revise, take_plan, with_landed
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep
@@ -197,20 +197,20 @@ def test_what_has_landed_stays_though_the_plan_has_it_no_more() -> None:
 def test_a_plan_that_no_event_names_was_written_by_a_command_that_died_and_is_not_the_runs(tmp_path: Path) -> None:
     kept, settings = _kept(tmp_path)
     (kept.folder / "plan-2.json").write_text(dump_plan(course(task("b")).plan))
-    assert runs.open_run(settings, "p-1").plan == kept.plan
+    assert run_folder.open_run(settings, "p-1").plan == kept.plan
     state, _ = kept.amend(lambda state: [_revision(kept.plan, state, course(task("b")).plan)])
-    again = runs.open_run(settings, "p-1")
+    again = run_folder.open_run(settings, "p-1")
     assert [one.id for one in again.plan.tasks] == ["b"]
     assert [*again.state().tasks] == [*state.tasks] == ["b"]
     (kept.folder / "plan-2.json").write_text(dump_plan(course(task("c")).plan))
     with pytest.raises(JournalUnreadable, match="it was changed by hand"):
-        runs.open_run(settings, "p-1")
+        run_folder.open_run(settings, "p-1")
 
 
-def _kept(folder: Path) -> tuple[runs.KeptRun, Settings]:
+def _kept(folder: Path) -> tuple[run_folder.KeptRun, Settings]:
     settings = Settings(home=folder / "home", cache=folder / "cache")
-    options = runs.Options(run="p-1", hub="/h", target="t", workers=1, plan_file="p", plan_file_digest="")
-    kept = runs.keep(settings, options, course(task("a")).plan)
+    options = run_folder.Options(run="p-1", hub="/h", target="t", workers=1, plan_file="p", plan_file_digest="")
+    kept = run_folder.keep(settings, options, course(task("a")).plan)
     kept.amend(lambda state: [_started()])
     return kept, settings
 

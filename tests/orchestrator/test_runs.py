@@ -10,9 +10,9 @@ from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused
 from forgepool.orchestrator.journal.inbox import Request, discard, leave, waiting
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.durations import learned_durations
-from forgepool.orchestrator.run.folder import NoSuchRun, Options
+from forgepool.orchestrator.run.run_folder import NoSuchRun, Options
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
@@ -25,11 +25,11 @@ def settings(tmp_path: Path) -> Settings:
 
 def keep(
     settings: Settings, run: str, age_s: float = 0.0, *, plan_file: Path | None = None, plan: Plan = PLAN
-) -> runs.KeptRun:
+) -> run_folder.KeptRun:
     file = plan_file or settings.home
-    digest = runs.file_digest(file) if file.is_file() else ""
+    digest = run_folder.file_digest(file) if file.is_file() else ""
     options = Options(run=run, hub="/h", target="t", workers=2, plan_file=str(file), plan_file_digest=digest)
-    kept = runs.keep(settings, options, plan)
+    kept = run_folder.keep(settings, options, plan)
     os.utime(kept.folder / "options.json", (1e9 - age_s, 1e9 - age_s))
     return kept
 
@@ -37,34 +37,34 @@ def keep(
 def test_a_run_is_found_by_its_name_a_beginning_or_for_being_the_latest(settings: Settings) -> None:
     for age, run in enumerate(("p-2", "p-1", "p-11", "q-1")):
         keep(settings, run, age)
-    assert list(runs.run_names(settings)) == ["p-2", "p-1", "p-11", "q-1"]
-    assert runs.find(settings, None).options.run == "p-2"
-    assert runs.find(settings, "q").options.run == "q-1"
-    assert runs.find(settings, "p-1").options.run == "p-1", "its whole name, though another begins with it"
+    assert list(run_folder.run_names(settings)) == ["p-2", "p-1", "p-11", "q-1"]
+    assert run_folder.find(settings, None).options.run == "p-2"
+    assert run_folder.find(settings, "q").options.run == "q-1"
+    assert run_folder.find(settings, "p-1").options.run == "p-1", "its whole name, though another begins with it"
     with pytest.raises(NoSuchRun, match="several runs 'p'; the latest are: p-2, p-1, p-11"):
-        runs.find(settings, "p")
+        run_folder.find(settings, "p")
     with pytest.raises(NoSuchRun, match="no run 'x'; the latest are: p-2"):
-        runs.find(settings, "x")
+        run_folder.find(settings, "x")
 
 
 def test_without_any_run_it_is_said_how_to_start_one(settings: Settings) -> None:
     with pytest.raises(NoSuchRun, match="forgepool run PLAN"):
-        runs.find(settings, None)
+        run_folder.find(settings, None)
 
 
 def test_a_kept_run_is_read_as_it_was(settings: Settings) -> None:
     kept = keep(settings, "p-1")
-    again = runs.find(settings, "p-1")
+    again = run_folder.find(settings, "p-1")
     assert (again.options, again.plan) == (kept.options, PLAN)
-    runs.with_workers(again, 7)
-    assert runs.find(settings, "p-1").options.workers == 7
+    run_folder.with_workers(again, 7)
+    assert run_folder.find(settings, "p-1").options.workers == 7
 
 
 def test_a_run_whose_folder_is_damaged_is_refused(settings: Settings) -> None:
     kept = keep(settings, "p-1")
     (kept.folder / "plan.json").write_text("{")
     with pytest.raises(JournalUnreadable, match="is not a whole run"):
-        runs.find(settings, "p-1")
+        run_folder.find(settings, "p-1")
 
 
 def test_a_plan_file_that_was_edited_since_is_noticed(settings: Settings, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_plan_file_that_was_edited_since_is_noticed(settings: Settings, tmp_pa
 
 
 def test_run_ids_begin_with_the_plans_name_and_differ() -> None:
-    made = {runs.new_run_id("p" * 60) for _ in range(50)}
+    made = {run_folder.new_run_id("p" * 60) for _ in range(50)}
     assert len(made) > 1 and all(one.startswith("p" * 40 + "-") for one in made)
 
 
@@ -98,7 +98,7 @@ def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(set
         took = result("a").model_copy(update={"started_at": 10.0, "finished_at": 10.0 + seconds})
         journal.append([OrderAnswered(task="a", result=took)], at=1.0)
         journal.close()
-    (runs.runs_folder(settings) / "p-torn").mkdir()
+    (run_folder.runs_folder(settings) / "p-torn").mkdir()
     assert learned_durations(settings, PLAN) == {"a": 3.0}
 
 

@@ -21,10 +21,10 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import Request
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import resume_run
-from forgepool.orchestrator.run.folder import Options, keep
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.lease_watch import Watch
 from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.run_folder import Options, keep
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.settings import Settings

@@ -27,7 +27,7 @@ from forgepool.orchestrator.plan.document import Plan, PlanWrong, parse_plan
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
-from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.context.profile_switch import ContextTold
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent

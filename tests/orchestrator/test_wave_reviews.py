@@ -10,7 +10,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.results import answered_by, received
 from forgepool.orchestrator.decisions.plan_index import Course
 from forgepool.orchestrator.decisions.requests import granted, overtaken
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal.events import (
     EVENT,
     BudgetSet,
@@ -37,7 +37,7 @@ from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import wave_review_request
-from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
@@ -293,7 +293,7 @@ def test_a_persons_word_opens_the_gate_that_a_review_has_shut() -> None:
     assert approve(plan, state, tip="another") == []
     assert "is at m-b-1 now" in (overtaken(state, Request(do="approve", wave=True, candidate="another")) or "")
     follow(state, *approve(plan, state))
-    assert not state.halted and wave_reviews.unseen(state) == ()
+    assert not state.halted and post_merge_reviews.unseen(state) == ()
     land(state, "c")
     assert green(plan, state) and asked(plan, state).base == "m-b-1"
 
@@ -314,10 +314,10 @@ def test_a_persons_word_makes_a_review_under_way_needless() -> None:
 def test_a_word_that_nobody_wants_is_refused_with_the_reason() -> None:
     plan, silent = of("end", "a", "b"), of("never", "a")
     state = begun(plan)
-    assert "nothing landed" in (wave_reviews.why_not_approve(plan, state) or "")
+    assert "nothing landed" in (post_merge_reviews.why_not_approve(plan, state) or "")
     land(state, "a")
-    assert "it has not come to that yet" in (wave_reviews.why_not_approve(plan, state) or "")
-    assert "no 'integration_review'" in (wave_reviews.why_not_approve(silent, begun(silent)) or "")
+    assert "it has not come to that yet" in (post_merge_reviews.why_not_approve(plan, state) or "")
+    assert "no 'integration_review'" in (post_merge_reviews.why_not_approve(silent, begun(silent)) or "")
     with pytest.raises(IllegalStep, match="not at another as Ada has seen it"):
         follow(state, WaveApproved(by="Ada", tip="another"))
 

@@ -10,7 +10,7 @@ from plans import RUN, answered, awaited, check_sent, course, queued, sent, task
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, RunStarted
 from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.run.folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.settings import Settings
 

@@ -8,7 +8,7 @@ import pytest
 from kit import Machine, Ran, Repository, command, events_of, write_plan
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.run.folder import open_run
+from forgepool.orchestrator.run.run_folder import open_run
 from forgepool.workers.schema.settings import Settings
 
 pytestmark = pytest.mark.slow

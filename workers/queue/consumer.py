@@ -15,8 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.workers.queue import leases
-from forgepool.workers.queue import replies as answers
+from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.sandbox.processes.fork import in_own_process
@@ -103,7 +102,7 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
         if lease.lost():
             told.warning("message.lease_lost")
             return
-        answers.answer(client, delivery.run, delivery.message_id, result)
+        replies.answer(client, delivery.run, delivery.message_id, result)
     told.info("message.answered")
 
 
@@ -158,8 +157,8 @@ def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Leas
 
 
 def _tell_started(client: Redis, delivery: Delivery, settings: Settings) -> None:
-    note = answers.Started(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
+    note = replies.Started(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
     try:
-        answers.tell(client, delivery.run, note)
+        replies.tell(client, delivery.run, note)
     except BrokerAway:
         log.info("redis.away", during="started")

@@ -12,7 +12,7 @@ from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_w
 from forgepool.orchestrator.reports.event_text import answer_with, listed
 from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left
 from forgepool.orchestrator.reports.status import Standing, TaskStanding, standing
-from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed

@@ -10,9 +10,9 @@ from forgepool.orchestrator.merge_queue.http.service import api_token
 from forgepool.orchestrator.merge_queue.remote.hub import HubQueue
 from forgepool.orchestrator.merge_queue.remote.server import ServerQueue
 from forgepool.orchestrator.merge_queue.submit import origin_of
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import KeptRun
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref, submissions_of
 from forgepool.worktrees.git.git import Git, GitFailed, without_password
@@ -79,8 +79,8 @@ def one_of(queues: list[HubQueue], entry: str) -> HubQueue:
 
 
 def _kept_here(settings: Settings) -> list[KeptRun]:
-    names = [one for one in runs.run_names(settings) if one.startswith("gate-")]
-    return [runs.open_run(settings, one, with_course=False) for one in names]
+    names = [one for one in run_folder.run_names(settings) if one.startswith("gate-")]
+    return [run_folder.open_run(settings, one, with_course=False) for one in names]
 
 
 def _mirror_of(hub: str | None, settings: Settings) -> tuple[Mirror, HubFacts]:

@@ -8,7 +8,7 @@ import typer
 
 from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.output.say import complain, say_json
-from forgepool.orchestrator.cli.queue import serve as gatekeeping
+from forgepool.orchestrator.cli.queue import serve
 from forgepool.orchestrator.cli.queue.protecting import protect
 from forgepool.orchestrator.cli.queue.verdicts import (
     as_json,
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
     gate.callback()(_gate)
     gate.command()(check)
     # The names of one release ago.
-    gatekeeping.register(gate, hidden=True)
+    serve.register(gate, hidden=True)
     gate.command(hidden=True)(protect)
     app.add_typer(gate, name="gate")
     queue = typer.Typer(
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         help="The merge queue: each branch that is submitted (an entry) is tested, and lands or is returned.",
         no_args_is_help=True,
     )
-    gatekeeping.register(queue)
+    serve.register(queue)
     queue.command()(protect)
     app.add_typer(queue, name="queue")
 

@@ -23,8 +23,8 @@ from forgepool.orchestrator.merge_queue.lookup import found, gate_called
 from forgepool.orchestrator.merge_queue.serve.entry_refs import KEPT_DAYS, MOST_KEPT, forgettable
 from forgepool.orchestrator.reports.queue_board import Reply
 from forgepool.orchestrator.reports.queue_text import gate_sentence
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.schema.settings import Settings

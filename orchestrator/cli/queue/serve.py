@@ -12,7 +12,7 @@ import typer
 from forgepool.orchestrator.cli.output.live import event_style
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.cli.queue import requests as gatewords
+from forgepool.orchestrator.cli.queue import requests
 from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
 from forgepool.orchestrator.cli.queue.requests import Entry, Json, Target
 from forgepool.orchestrator.cli.queue.waiting import wait_for
@@ -35,9 +35,9 @@ from forgepool.orchestrator.reports.event_text import telling_lines
 from forgepool.orchestrator.reports.queue_board import Board, board_of, entry_of
 from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.reports.queue_text import gate_sentence
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed, without_password
@@ -49,7 +49,7 @@ Shown = tuple[Board, str]
 def register(queue: typer.Typer, *, hidden: bool = False) -> None:
     for command in (serve, submit, status, explain):
         queue.command(hidden=hidden)(command)
-    gatewords.register(queue, hidden=hidden)
+    requests.register(queue, hidden=hidden)
 
 
 def serve(

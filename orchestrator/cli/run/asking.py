@@ -16,7 +16,7 @@ from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.reports.task_logs import TaskLog, task_logs
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.workers.schema.settings import Settings
 
 _FOLLOW_S = 0.3
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def list_runs(as_json: Json = False) -> None:
     """List the runs of this host, the latest first."""
     settings = Settings()
-    rows = [_row(settings, name) for name in runs.run_names(settings)]
+    rows = [_row(settings, name) for name in run_folder.run_names(settings)]
     if as_json:
         say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
     elif rows:
@@ -46,7 +46,7 @@ def list_runs(as_json: Json = False) -> None:
 def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
     """One that cannot be read is said to be so, and hides no other."""
     try:
-        kept = runs.open_run(settings, run)
+        kept = run_folder.open_run(settings, run)
         now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
     except JournalUnreadable as problem:
         complain(str(problem), 0)
@@ -57,7 +57,7 @@ def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
 
 def status(run: OptionalRun = None, as_json: Json = False) -> None:
     """Show how a run stands: every task, its phase, what it waits for."""
-    kept = runs.find(Settings(), run)
+    kept = run_folder.find(Settings(), run)
     now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
     if as_json:
         say_json(now.as_json())
@@ -77,7 +77,7 @@ def events(
     as_json: Json = False,
 ) -> None:
     """Show what has happened in a run, from its journal."""
-    kept = runs.find(Settings(), run)
+    kept = run_folder.find(Settings(), run)
     last = _tell_events(kept, 0, as_json=as_json)
     while follow and is_being_written(kept.folder):
         time.sleep(_FOLLOW_S)
@@ -87,7 +87,7 @@ def events(
 
 def report(run: OptionalRun = None, as_json: Json = False) -> None:
     """Show what a run has done: who did what where, what landed with which proof, what did not and why."""
-    kept = runs.find(Settings(), run)
+    kept = run_folder.find(Settings(), run)
     state, recorded = kept.replay()
     if as_json:
         now = standing(kept.course, state, now=time.time(), live=is_being_written(kept.folder))
@@ -129,7 +129,7 @@ def logs(
     return 0
 
 
-def _no_logs(kept: runs.KeptRun, recorded: Sequence[Recorded], task: str) -> str:
+def _no_logs(kept: run_folder.KeptRun, recorded: Sequence[Recorded], task: str) -> str:
     known = dict.fromkeys(f"{log.name} (attempt {log.attempt})" for log in task_logs(kept.folder, recorded, task))
     there = f"it has: {', '.join(known)}" if known else "it has none yet"
     return f"task '{task}' has no such log; {there}"
@@ -144,7 +144,7 @@ def _print_logs(found: Sequence[TaskLog]) -> None:
                 say_output(line.rstrip("\n"))
 
 
-def _tell_events(kept: runs.KeptRun, after: int, *, as_json: bool) -> int:
+def _tell_events(kept: run_folder.KeptRun, after: int, *, as_json: bool) -> int:
     last = after
     for one in read(kept.folder, after=after):
         last = one.number

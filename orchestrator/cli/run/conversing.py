@@ -14,8 +14,8 @@ from forgepool.orchestrator.cli.run.requesting import Task, kept_with
 from forgepool.orchestrator.cli.run.running import Run
 from forgepool.orchestrator.decisions.evidence import counted
 from forgepool.orchestrator.journal.store import is_being_written
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.agents.render_transcript import Line, lines
 from forgepool.workers.context.transcript.as_script import as_script
 from forgepool.workers.context.transcript.entries import Entry, Said, parse_transcript

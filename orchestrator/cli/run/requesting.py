@@ -11,14 +11,14 @@ from forgepool.orchestrator.cli.run.running import Run, resume, tell_changes
 from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import granted
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import Request
 from forgepool.orchestrator.journal.store import JournalBusy
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.schema.settings import Settings
 
@@ -137,7 +137,7 @@ def _approve_wave(kept: KeptRun, by: str | None, *, resume_after: bool) -> int:
     run = kept.options.run
     name = _named_person(by, f"forgepool approve {run} --wave --by NAME", what="what has landed")
     state = kept.state()
-    if (wrong := wave_reviews.why_not_approve(kept.course, state)) is not None:
+    if (wrong := post_merge_reviews.why_not_approve(kept.course, state)) is not None:
         raise CannotRun(f"run {run} {wrong}")
     said = Request(do="approve", wave=True, by=name, candidate=state.tip)
     return ask_and_go_on(run, said, wish=f"approve what has landed up to {state.tip[:12]}", resume_after=resume_after)
@@ -185,13 +185,13 @@ def _entry_name(run: str, task: str) -> str:
 
 def _gate(run: str) -> Options | None:
     """None where it is a run of a plan."""
-    options = runs.find(Settings(), run).options
+    options = run_folder.find(Settings(), run).options
     return options if options.gate else None
 
 
 def kept_with(run: str, task: str | None) -> KeptRun:
     """The run, which has the task if one is named. Raises CannotRun."""
-    kept = runs.find(Settings(), run)
+    kept = run_folder.find(Settings(), run)
     if task is not None and task not in kept.course.tasks:
         known = ", ".join(list(kept.course.tasks)[:10])
         raise CannotRun(f"run {kept.options.run} has no task '{task}'; it has: {known}")

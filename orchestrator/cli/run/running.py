@@ -25,7 +25,7 @@ from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run,
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run import folder as runs
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.state.run import State
@@ -115,7 +115,7 @@ def resume(
 ) -> int:
     """Go on with a run that was interrupted, killed, or halted, whose budget was used, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
-    kept = runs.find(settings, run)
+    kept = run_folder.find(settings, run)
     late = take_in_late(kept)
     if not as_json:
         tell_changes(kept, late)
@@ -150,7 +150,7 @@ def resume(
     return _close(kept, ending, as_json=as_json)
 
 
-def _take_plan(kept: runs.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> runs.KeptRun:
+def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
     try:
         kept, changes = take_plan(kept, plan, settings)
     except JournalBusy as busy:
@@ -166,7 +166,7 @@ def _take_plan(kept: runs.KeptRun, plan: Path, settings: Settings, *, as_json: b
     return kept
 
 
-def _set_budget(kept: runs.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
+def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
     """Kept in the journal; a kind that is not given stays as it was. Never below what is spent and reserved already."""
 
     def decide(state: State) -> list[Event]:
@@ -202,7 +202,7 @@ def _warn(sentence: str) -> None:
     complain(sentence, 0)
 
 
-def tell_changes(kept: runs.KeptRun, changes: Sequence[Event]) -> None:
+def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
     for change in changes:
         say(sentence(change, run=kept.options.run) or "")
 
@@ -244,7 +244,7 @@ def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
         nonlocal logged
         if state.run and not logged:
             logged = True
-            log_to_file(runs.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
         while wishes.untold:
             complain(wishes.untold.pop(0), 0)
         try:
@@ -257,7 +257,7 @@ def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
     return listen
 
 
-def _close(kept: runs.KeptRun, ending: str, *, as_json: bool) -> int:
+def _close(kept: run_folder.KeptRun, ending: str, *, as_json: bool) -> int:
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)
     return exit_status(state, ending)

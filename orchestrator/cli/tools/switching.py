@@ -8,8 +8,8 @@ from forgepool.orchestrator.cli.run.requesting import ask, kept_with
 from forgepool.orchestrator.cli.run.running import Run
 from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
 from forgepool.orchestrator.journal.inbox import Request
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import State
 from forgepool.workers.context.profiles.registry import registered
 

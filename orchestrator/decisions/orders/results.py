@@ -30,11 +30,11 @@ from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold
-from forgepool.workers.queue import path_requests as asking
+from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.replies import Started
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = Started | asking.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+Answer = Started | path_requests.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
 
 
 def received(course: Course, state: State, answer: Answer) -> list[Event]:
@@ -42,7 +42,7 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
     match answer:
         case Started():
             return _taken(state, answer)
-        case asking.PathsAsked():
+        case path_requests.PathsAsked():
             return _asked(course, state, answer)
         case ContextTold():
             return _rebuilt(state, answer)
@@ -75,13 +75,13 @@ def _taken(state: State, note: Started) -> list[Event]:
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
 
-def asked_by(state: State, question: asking.PathsAsked) -> TaskState | None:
+def asked_by(state: State, question: path_requests.PathsAsked) -> TaskState | None:
     """The task whose attempt under way asks this; None for one that is over."""
     task = state.task_of(question.order_id)
     return task if task is not None and task.message and task.message.token == question.token else None
 
 
-def _asked(course: Course, state: State, question: asking.PathsAsked) -> list[Event]:
+def _asked(course: Course, state: State, question: path_requests.PathsAsked) -> list[Event]:
     """
     Nothing, where it holds the paths already, and where the question is open or answered.
     """

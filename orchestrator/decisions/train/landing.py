@@ -14,8 +14,7 @@ from typing import assert_never
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_check
 from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.reviews import post_merge as waves
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews as wave_reviews
+from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews
 from forgepool.orchestrator.decisions.train.target_check import next_base
 from forgepool.orchestrator.journal.events import (
     CarDissolved,
@@ -52,7 +51,7 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
         return []
     if not (draining or state.halted) and (base := next_base(state, now)):
         return [*base]
-    due = wave_reviews.is_due(course, state) or waves.is_due(course, state)
+    due = post_merge_reviews.is_due(course, state) or post_merge.is_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
@@ -60,7 +59,7 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
         # As long as it has not been found green, and well, it is due: nobody else comes to the gate.
-        return [*wave_reviews.next_look(course, state, now)]
+        return [*post_merge_reviews.next_look(course, state, now)]
     return events
 
 

@@ -15,8 +15,7 @@ from forgepool.orchestrator.run.hub import open_hub
 from forgepool.workers.agents.cli import installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
-from forgepool.workers.queue import broker as wire
-from forgepool.workers.queue import presence
+from forgepool.workers.queue import broker, presence
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.scratch import scratch, scratched
 from forgepool.workers.schema.settings import Settings, search_path
@@ -78,7 +77,7 @@ def _embedded(settings: Settings) -> Finding:
         parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
         try:
             version = parts.try_redis()
-        except (NoRedis, OSError, *wire.BrokerAway) as trouble:
+        except (NoRedis, OSError, *broker.BrokerAway) as trouble:
             return Finding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
         finally:
             parts.place.remove()
@@ -138,11 +137,11 @@ def _keys(settings: Settings) -> Finding:
 
 
 def _broker(url: str) -> list[Finding]:
-    client = wire.connect(url)
-    shown = wire.without_password(url)
+    client = broker.connect(url)
+    shown = broker.without_password(url)
     try:
-        wire.ping(client, url)
-    except wire.BrokerRefused as refused:
+        broker.ping(client, url)
+    except broker.BrokerRefused as refused:
         return [Finding(what="shared Redis", verdict="bad", found=str(refused))]
     there = presence.present(client)
     hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)

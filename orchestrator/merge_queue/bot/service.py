@@ -16,8 +16,8 @@ from forgepool.orchestrator.merge_queue.forges.codeowners import Dialect
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL, Forge, ForgeAway, ForgeRefused
 from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.merge_queue.view import View
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import Mirror
 

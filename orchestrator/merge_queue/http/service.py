@@ -11,8 +11,8 @@ from pathlib import Path
 from forgepool.orchestrator.merge_queue.http.desk import Desk
 from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.merge_queue.view import View
-from forgepool.orchestrator.run.folder import KeptRun
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -19,10 +19,10 @@ from forgepool.orchestrator.merge_queue.publish import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
 from forgepool.orchestrator.merge_queue.serve.multi import Leave, keep_together, shared
 from forgepool.orchestrator.merge_queue.serve.slots import Places
-from forgepool.orchestrator.run import folder as runs
-from forgepool.orchestrator.run.folder import KeptRun, Options
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
 from forgepool.orchestrator.run.loop import WAIT_S, Wishes
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.gate.requirements import GATE_FILE
@@ -103,7 +103,7 @@ def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) ->
     twice = next((one for one in targets if targets.count(one) > 1), None)
     if twice is not None:
         raise CannotRun(f"--target {twice} is given twice; give each branch once")
-    earlier = set(runs.run_names(settings))
+    earlier = set(run_folder.run_names(settings))
     found, troubles = list[Post](), dict[str, CannotRun | DocumentWrong]()
     for one in targets:
         hub = open_hub(where, settings)
@@ -197,7 +197,7 @@ def _loops(
 
 
 def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
-    journal = Journal(runs.runs_folder(settings) / name)
+    journal = Journal(run_folder.runs_folder(settings) / name)
     held.callback(journal.close)
     return journal
 
@@ -231,9 +231,9 @@ def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
         plan_file_digest="",
         gate=True,
     )
-    if name in set(runs.run_names(settings)):
-        return runs.with_options(runs.open_run(settings, name, with_course=False), options)
-    return runs.keep(settings, options, gate_plan(name, post.target))
+    if name in set(run_folder.run_names(settings)):
+        return run_folder.with_options(run_folder.open_run(settings, name, with_course=False), options)
+    return run_folder.keep(settings, options, gate_plan(name, post.target))
 
 
 @contextmanager

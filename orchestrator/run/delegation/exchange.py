@@ -12,7 +12,7 @@ from forgepool.orchestrator.journal.events import EntryTold, Event, GateNoticed
 from forgepool.orchestrator.run.delegation.submit import Unreadable, answer_to, entry_ref, give, read_sign
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.workers.queue import crash_points as faults
+from forgepool.workers.queue import crash_points
 from forgepool.workers.workspace.refs import sign_ref, submissions_of, told_ref, told_refs
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -85,7 +85,7 @@ class Exchange:
                 this = (task.id, task.given, task.recalled)
                 _, wait = self._put.get(this, (0.0, DOUBT_S))
                 self._put[this] = (self._looked + wait, min(2 * wait, _MOST_DOUBT_S))
-                faults.reached("entry.given.pushed")
+                crash_points.reached("entry.given.pushed")
 
     def _is_due(self, state: State, task: TaskState) -> bool:
         """Whether it was not put yet, or nobody knows what has become of it."""

@@ -23,7 +23,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.run.folder import open_run, runs_folder
+from forgepool.orchestrator.run.run_folder import open_run, runs_folder
 from forgepool.workers.schema.orders import WorkResult
 from forgepool.workers.schema.settings import Settings
 

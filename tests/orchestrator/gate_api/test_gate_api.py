@@ -18,8 +18,8 @@ from forgepool.orchestrator.merge_queue.http.app import MOST_BYTES
 from forgepool.orchestrator.merge_queue.http.desk import Desk
 from forgepool.orchestrator.merge_queue.http.service import Address, address, api_beside, api_token, bound, serving
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
-from forgepool.orchestrator.run.folder import KeptRun, Options
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId
 

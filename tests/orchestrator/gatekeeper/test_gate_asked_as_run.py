@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from gate_world import RUN, opened, submitted
 
-from forgepool.orchestrator.cli.queue import requests as gatewords
+from forgepool.orchestrator.cli.queue import requests
 from forgepool.orchestrator.cli.run import requesting
 from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
 from forgepool.orchestrator.journal.inbox import Request, waiting
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.run.folder import KeptRun, Options, keep
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
 from forgepool.workers.schema.settings import Settings
 
 
@@ -53,7 +53,7 @@ def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable
 
 
 def test_the_gate_s_own_word_is_taken(gate: KeptRun) -> None:
-    assert gatewords.withdraw("a", target=RUN) == 0
+    assert requests.withdraw("a", target=RUN) == 0
     assert gate.state().tasks["a"].phase == "cancelled"
 
 
@@ -68,7 +68,7 @@ def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
 
 def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) -> None:
     with pytest.raises(CannotRun, match="what is said of why is not UTF-8; give it as UTF-8 text"):
-        gatewords.pause("\udcff")
+        requests.pause("\udcff")
     assert not gate.state().paused
-    assert gatewords.pause("größer") == 0
+    assert requests.pause("größer") == 0
     assert "größer" in gate.state().paused

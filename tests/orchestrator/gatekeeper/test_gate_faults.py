@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.queue import crash_points as faults
+from forgepool.workers.queue import crash_points
 
 
 def _status_at(*points: str) -> int:
     """How a process ends that comes by these points."""
     pid = os.fork()
     if pid == 0:
-        faults.reached(*points)
+        crash_points.reached(*points)
         os._exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

@@ -8,8 +8,8 @@ import pytest
 from forgepool.orchestrator.cli.queue.serve import serve
 from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name, posts
-from forgepool.orchestrator.run.folder import Options, keep
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import Options, keep
 from forgepool.workers.schema.settings import Settings
 
 _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")

@@ -12,7 +12,7 @@ from forgepool.orchestrator.decisions.plan_index import Course
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.run.folder import Options, keep, runs_folder
+from forgepool.orchestrator.run.run_folder import Options, keep, runs_folder
 from forgepool.orchestrator.simulate.plan.fitted import Fit, fit
 from forgepool.orchestrator.simulate.plan.forecast import Spread, Wanted, forecast, grounds
 from forgepool.orchestrator.simulate.plan.forecast_text import cost_words

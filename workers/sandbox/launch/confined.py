@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.launch import bubblewrap, seatbelt
-from forgepool.workers.sandbox.launch import readable_paths as visible
+from forgepool.workers.sandbox.launch import bubblewrap, readable_paths, seatbelt
 from forgepool.workers.sandbox.launch.launch import NotLaunched, launch, open_listeners
 from forgepool.workers.sandbox.launch.launcher import FIRST_EXTRA
 from forgepool.workers.schema.confinement import Bounds, Confinement
@@ -29,11 +28,11 @@ _STATUS_BYTES = 64 * 1024
 _PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 """The system's own: what lies first on somebody's PATH may be anything."""
 _READABLE = (
-    *visible.SYSTEM,
-    *(f"/etc/{name}" for name in visible.WRITTEN_ETC),
-    *visible.ASKED_ETC,
+    *readable_paths.SYSTEM,
+    *(f"/etc/{name}" for name in readable_paths.WRITTEN_ETC),
+    *readable_paths.ASKED_ETC,
     "/proc",
-    visible.PROCESSORS,
+    readable_paths.PROCESSORS,
 )
 
 
@@ -108,7 +107,7 @@ def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | Non
     if confined.outlet is not None:
         raise NotLaunched(0, "hosts are granted to it, which only bubblewrap can do; install bubblewrap")
     request = _request(start.argv, start.env, start.cwd, confined, tools)
-    readable = [*_READABLE, *map(str, (*visible.etc(), *tools, *confined.readable, *confined.writable))]
+    readable = [*_READABLE, *map(str, (*readable_paths.etc(), *tools, *confined.readable, *confined.writable))]
     request["files"] = {"readable": readable, "writable": [str(each) for each in confined.writable]}
     return launch(request, start.standard, confined.groups), None
 
@@ -130,7 +129,7 @@ def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
     own = (*confined.writable, *confined.readable)
     return tuple(
         folder
-        for folder in visible.outermost((*visible.tool_folders(looked_in), *confined.tools))
+        for folder in readable_paths.outermost((*readable_paths.tool_folders(looked_in), *confined.tools))
         if not any(folder.is_relative_to(each) for each in own)
     )
 

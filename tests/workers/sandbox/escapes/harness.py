@@ -19,8 +19,7 @@ from surroundings import World, secret, world
 from table import ATTEMPTS
 
 from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.launch import bubblewrap
-from forgepool.workers.sandbox.launch import readable_paths as visible
+from forgepool.workers.sandbox.launch import bubblewrap, readable_paths
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import launch
 from forgepool.workers.sandbox.processes.uids import leased_uid
@@ -147,7 +146,7 @@ def _by_the_launcher(around: World, payload: tuple[str, ...], uid: int | None) -
         "limits": {"core": 0},
     }
     if uid is not None:
-        tools = visible.tool_folders(str(Path(payload[0]).parent))
+        tools = readable_paths.tool_folders(str(Path(payload[0]).parent))
         request["uid"] = uid
         request["mounts"] = {
             "own": [str(each) for each in (around.worktree, around.own_home, around.tmp)],
@@ -172,8 +171,8 @@ def _what(around: World, layers: frozenset[Layer]) -> dict[str, object]:
         what["scope"] = True
     if "files" in layers:
         writable = [str(each) for each in (around.worktree, around.own_home, around.tmp)]
-        tools = [str(each) for each in visible.tool_folders(str(Path(os.path.realpath(sys.executable)).parent))]
-        what["files"] = ([*visible.SYSTEM, "/etc", "/proc", str(around.mirror), *tools, *writable], writable)
+        tools = [str(each) for each in readable_paths.tool_folders(str(Path(os.path.realpath(sys.executable)).parent))]
+        what["files"] = ([*readable_paths.SYSTEM, "/etc", "/proc", str(around.mirror), *tools, *writable], writable)
     if "filter" in layers:
         what["filter"] = "none"
     elif "seccomp" in layers and not layers & _BWRAP:
@@ -197,7 +196,7 @@ def _in_namespaces(
     numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in bubblewrap.copied()}
     tools = [
         each
-        for each in visible.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))
+        for each in readable_paths.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))
         if not each.is_relative_to(around.folder)
     ]
     words = bubblewrap.arguments(confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers)
