@@ -1,32 +1,41 @@
 """
-One order in, one candidate out; and the wire on which every message of Forgepool travels.
+A worker turns one order into one candidate. This package also carries every message of Forgepool.
 
-An **order** is the message that asks for one **attempt** at a task. A worker takes its **lease**, leases a
-checkout, lets an **agent** edit, runs the task's acceptance commands, commits what is there, and puts the
-**candidate** into the hub together with its **result** (`orders`, `candidates`). What an agent says of its work is
-kept as a claim (`claimed_*`), and no decision reads it.
+An **order** is the message that asks for one **attempt** at a task. A worker takes the order's **lease**, leases a
+checkout, lets an **agent** edit, runs the task's acceptance commands, commits the files, and puts the **candidate**
+into the hub together with its **result** (`order.run_order`). Statements of the agent about its own work are stored
+(`claimed_*`), and no decision reads them.
 
-A model's attempt is led through **phases** (`phases`), each a conversation (`loop`) that is written down as it happens
-(`transcript`) within limits that are asked about before each question (`meter`). After every turn files and transcript
-are put into the hub (`progress`), where another worker finds them when this one is gone (`resuming`). VERIFY is the
-harness' own (`verify`). What a conversation has come to is summed up by rules (`summary`, `excerpts`, `stuck`).
+The rooms, from the lowest to the highest; each imports only those before it:
 
-Every message, of the gate too, comes in by the same door (`delivery`) and is worked on in a forked process of its
-own: whatever the work leaves in memory or starts goes with it, and its death is seen at once. The **lease**
-(`leases`) is a Redis key with the attempt's token, renewed by a thread; a **fence** ends a message for good.
-Answers go into one stream per run (`answers`). Over each Celery worker stands a **host** process (`host`), which
-starts it again when it dies, ends orphans, and says that it is **present** (`presence`).
+- `schema`: messages, globs, settings, YAML with line numbers.
+- `sandbox`: the only door to processes. bubblewrap, or Landlock and seccomp; on macOS Seatbelt.
+- `queue`: the only door to Celery and Redis. Leases, answers, presence, and the processes that take messages.
+- `llm`: the only door to models. Wire formats, retries, prices, the chain of models for a task.
+- `tools`: the tools a model may call, language servers and MCP servers among them.
+- `shell`: the only place that understands shell commands: scan, parse, known programs, effects, purpose.
+- `policy`: may this call be made? Rules of the person, the repository and the plan.
+- `context`: the part of a conversation that a model is sent, and profiles that keep it short.
+- `workspace`: the worktree of one task, its dependencies, checkpoints, acceptance commands, candidate.
+- `agents`: the built-in agent, command-line agents, shell commands, and the text each of them starts from.
+- `order`: one order, from the message to the candidate.
 
-The doors are here: `wire` to Celery and Redis, `settings` to the environment, `sandbox` to processes, `llm` to
-models.
+The built-in agent goes through **phases** (`agents.builtin.phases`). Each is a conversation (`agents.builtin.loop`),
+written down as it happens, with limits that are tested before each question. After every turn the files and the
+transcript are pushed to the hub (`workspace.checkpoints`), where another worker finds them after a crash
+(`workspace.resume`).
 
-Why not rely on Celery's redelivery: a killed pool child's message comes back in seconds, but a killed main process'
-only after the visibility timeout, and a message popped by a dying connection never. The sender watches leases and
-sends again; a second delivery of the same id finds the lease, the fence or the mark, and does nothing.
+Every message, of the supervisor too, enters through `queue.consumer` and is handled in a forked process of its own: its
+death is seen at once, and memory and child processes go with it. The lease is a Redis key with the attempt's token,
+renewed by a thread. A **fence** ends a message for good. Answers go into one stream for each run. A **host** process
+starts dead Celery workers again, ends orphaned processes, and announces that it is present.
 
-Why not the agent's own commit as the candidate: it may commit half, amend, or move HEAD. The harness commits the
-tree of the files that are there, on the base that was ordered.
+Why not rely on Celery's redelivery: the message of a killed child comes back in seconds, that of a killed main process
+only after the visibility timeout, and a message popped by a dying connection never. The sender watches leases and sends
+again. A second delivery finds the lease, the fence or the marker, and does nothing.
 
-Why not let the worker try again by itself: whether to try, with which reasons and from which tip is a decision, and
-decisions are made where the journal is.
+Why not the agent's own commit as the candidate: it may commit half, amend, or move HEAD. The harness commits the files
+that are there, on the base that was ordered.
+
+Why not let the worker try again by itself: a retry is a decision, and decisions are made where the journal is.
 """

@@ -1,14 +1,15 @@
 """
 Git, and nothing else: this package knows no plan, no worker and no queue, and imports nothing of ours.
 
-Words. The **hub** is the repository where everybody meets (`hub.py`). A **mirror** is a host's bare clone of it
-(`mirror.py`, `config.py`); what goes back to the hub goes by compare-and-swap (`push.py`). A **checkout** is a
-folder with one commit's files, leased from a **pool** of **slots** (`checkout.py`, `slots.py`, `trees.py`,
-`locks.py`). What was done in it becomes a tree by a **snapshot**, the tree a **candidate** commit
-(`candidate.py`). **Entries** are composed onto a base (`compose.py`), and the **target** is moved to the result
-(`target.py`). `changes.py` reads commits, `prune.py` removes what nobody owns, and `git.py` is the one door to git.
-Files that others may be changing are opened **beneath** a held folder (`beneath.py`, `copies.py`), and git looks at
-them within a **fence** (`fence.py`): a link that was put in place meanwhile leads neither of them out.
+The rooms, from the lowest to the highest; each imports only those before it:
+
+- `git`: the one door to git (`git.git`), settings, locks. Files that others may be changing are opened **beneath** a
+  held folder, and git reads them within a **fence**: a link that appears meanwhile leads neither of them out.
+- `hub`: the **hub** is the repository where all hosts meet. A **mirror** is a host's bare clone of it. Pushes go by
+  compare-and-swap, and so does the move of the **target**.
+- `checkouts`: a **checkout** is a folder with one commit's files, leased from a **pool** of **slots**.
+- `commits`: the files of a checkout become a tree by a **snapshot**, the tree a **candidate** commit. **Entries** are
+  composed onto a base. Commits are compared, read and replayed.
 
 Answers that are expected are values (`Conflict`, `Stale`, `TargetElsewhere`); `GitFailed` means that nothing is
 known. Nothing here takes the second for the first: a push that failed looks at the refs again, and a merge that
