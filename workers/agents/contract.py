@@ -1,18 +1,13 @@
-"""
-The one seam between an order and whoever does it.
-"""
+"""The contract between an order and the agent that carries it out: an assignment in, an answer out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import Literal
 
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent, WorkOrder
-
-if TYPE_CHECKING:
-    from forgepool.workers.workspace.workspace import Bench
+from forgepool.workers.schema.orders import Spent, WorkOrder
 
 AgentEnding = Literal[
     "finished",
@@ -75,26 +70,3 @@ class AgentAnswer:
     """Interrupted attempts that this one went on with; what they used is in `spent`."""
     resumable: bool = False
     """Whether another attempt may go on from what the hub keeps of this one."""
-
-
-def perform(assignment: Assignment, bench: "Bench", *, stop: Callable[[], bool]) -> AgentAnswer:
-    """Has the order's agent work in the worktree. When this returns, nothing that it started is alive."""
-    match assignment.order.agent:
-        case CommandAgent(run=script):
-            from forgepool.workers.agents.command import perform_command
-
-            return perform_command(assignment, script, stop=stop)
-        case ScriptedAgent(script=script):
-            from forgepool.workers.agents.builtin.agent import perform_scripted
-
-            return perform_scripted(assignment, bench, script, stop=stop)
-        case BuiltinAgent() as agent:
-            from forgepool.workers.agents.builtin.agent import perform_builtin
-
-            return perform_builtin(assignment, bench, agent, stop=stop)
-        case CliAgent() as agent:
-            from forgepool.workers.agents.cli.fleet import perform_in_fleet
-
-            return perform_in_fleet(assignment, bench, agent, stop=stop)
-        case other:
-            assert_never(other)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forgepool.workers.agents.contract import AgentAnswer, Assignment, perform
+from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
