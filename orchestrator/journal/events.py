@@ -117,6 +117,7 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "OrderAnswered",
+    "OrderEvent",
     "OrderSent",
     "ParkedFor",
     "PartRestarted",
@@ -126,10 +127,12 @@ __all__ = [
     "PathsRefused",
     "PlanRevised",
     "ProfileChosen",
+    "QueueEvent",
     "ReviewAnswered",
     "ReviewAwaited",
     "ReviewSent",
     "RunEnded",
+    "RunEvent",
     "RunPaused",
     "RunResumed",
     "RunStarted",
@@ -137,6 +140,7 @@ __all__ = [
     "TaskApproved",
     "TaskBlocked",
     "TaskCancelled",
+    "TaskEvent",
     "TaskFailed",
     "TaskParked",
     "TaskRejected",
@@ -145,6 +149,7 @@ __all__ = [
     "TaskReturned",
     "TaskUnchanged",
     "TipMoved",
+    "TrainEvent",
     "WaveAnswered",
     "WaveApproved",
     "WaveReviewAnswered",
@@ -153,71 +158,79 @@ __all__ = [
     "WorkersMissing",
 ]
 
-Event = Annotated[
-    RunStarted
-    | RunResumed
-    | RunPaused
-    | RunEnded
-    | BudgetSet
+RunEvent = (
+    BudgetSet
+    | GateHalted
+    | PartRestarted
     | PlanRevised
-    | OrderSent
-    | MessageTaken
+    | RunEnded
+    | RunPaused
+    | RunResumed
+    | RunStarted
+    | WorkersMissing
+)
+OrderEvent = (
+    ContextRebuilt
+    | LockExtended
     | MessageLost
+    | MessageTaken
     | OrderAnswered
+    | OrderSent
     | PathsAsked
     | PathsGranted
     | PathsQueued
     | PathsRefused
-    | LockExtended
+    | ProfileChosen
+)
+TaskEvent = (
+    CandidateRestored
+    | ReviewAnswered
+    | ReviewAwaited
+    | ReviewSent
+    | TaskAlreadyThere
+    | TaskApproved
+    | TaskBlocked
+    | TaskCancelled
+    | TaskFailed
+    | TaskParked
+    | TaskRejected
+    | TaskReplied
+    | TaskRetried
+    | TaskReturned
+    | TaskUnchanged
+)
+TrainEvent = (
+    CarDissolved
+    | CheckAnswered
+    | CheckCancelled
+    | CheckDoubted
+    | CheckSent
     | EntryQueued
-    | EntrySubmitted
-    | EntryRefused
-    | EntryAnswered
+    | LandingAnswered
+    | LandingIntended
+    | WaveAnswered
+    | WaveApproved
+    | WaveReviewAnswered
+    | WaveReviewSent
+    | WaveSent
+)
+QueueEvent = (
+    EntryAnswered
     | EntryGiven
-    | EntryRecalled
-    | EntryTold
-    | GateNoticed
     | EntryHeld
+    | EntryRecalled
     | EntryReclassed
+    | EntryRefused
+    | EntrySubmitted
+    | EntryTold
+    | GateFrozen
+    | GateNoticed
     | GatePaused
     | GateResumed
     | GateRuled
-    | GateFrozen
     | GateThawed
     | TipMoved
-    | CheckSent
-    | CheckAnswered
-    | CheckDoubted
-    | CheckCancelled
-    | CarDissolved
-    | ReviewAwaited
-    | ReviewSent
-    | ReviewAnswered
-    | LandingIntended
-    | LandingAnswered
-    | TaskReturned
-    | TaskFailed
-    | TaskUnchanged
-    | TaskAlreadyThere
-    | TaskBlocked
-    | TaskParked
-    | TaskCancelled
-    | TaskRetried
-    | TaskReplied
-    | TaskApproved
-    | TaskRejected
-    | CandidateRestored
-    | WaveSent
-    | WaveAnswered
-    | WaveReviewSent
-    | WaveReviewAnswered
-    | WaveApproved
-    | ProfileChosen
-    | ContextRebuilt
-    | GateHalted
-    | WorkersMissing
-    | PartRestarted,
-    Field(discriminator="kind"),
-]
+)
+Event = Annotated[RunEvent | OrderEvent | TaskEvent | TrainEvent | QueueEvent, Field(discriminator="kind")]
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -42,6 +42,7 @@ from forgepool.orchestrator.run.outputs.earlier_landings import find_already_the
 from forgepool.orchestrator.run.outputs.transcripts import bring_home
 from forgepool.orchestrator.run.run_folder import KeptRun, Options
 from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.queue.broker import connect, ping, use_broker
@@ -265,7 +266,7 @@ def begin(state: State, journal: Journal, *beginning: Event, listener: Listener)
     """Journal what there is to say before the loop goes on, all of it or nothing."""
     now = time.time()
     for event in beginning:
-        state.apply(event, number=state.number + 1, at=now)
+        apply(state, event, number=state.number + 1, at=now)
     listener(state, journal.append(beginning, at=now))
 
 

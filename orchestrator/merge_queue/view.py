@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.store import JournalUnreadable, read
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep
 
@@ -43,7 +44,7 @@ class View:
     def _go_on(self) -> None:
         for one in read(self.folder, after=self._state.number):
             try:
-                self._state.apply(one.event, number=one.number, at=one.at)
+                apply(self._state, one.event, number=one.number, at=one.at)
             except IllegalStep as impossible:
                 self._state, self._refused = State.blank(()), {}
                 raise JournalUnreadable(

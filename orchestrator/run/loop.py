@@ -52,6 +52,7 @@ from forgepool.orchestrator.run.dispatch import (
 )
 from forgepool.orchestrator.run.lease_watch import QUEUE, Watch
 from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
@@ -155,7 +156,7 @@ class Loop:
         try:
             for event in events:
                 owed = self.state.messages_about(event)
-                self.state.apply(event, number=self.state.number + 1, at=now)
+                apply(self.state, event, number=self.state.number + 1, at=now)
                 taken.append(event)
                 self._note_needless(event, owed)
         finally:

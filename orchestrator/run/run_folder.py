@@ -14,6 +14,7 @@ from forgepool.orchestrator.decisions.queue.queue_index import gate_course
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
 from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.orders import Message
@@ -64,7 +65,7 @@ class KeptRun:
         recorded = list(read(self.folder))
         try:
             for one in recorded:
-                state.apply(one.event, number=one.number, at=one.at)
+                apply(state, one.event, number=one.number, at=one.at)
         except IllegalStep as impossible:
             raise JournalUnreadable(f"{self.folder / 'journal.db'} tells what cannot be: {impossible}") from impossible
         return state, recorded
@@ -82,7 +83,7 @@ class KeptRun:
             state = self.state()
             changes = decide(state)
             for change in changes:
-                state.apply(change, number=state.number + 1, at=time.time())
+                apply(state, change, number=state.number + 1, at=time.time())
             if changes:
                 journal.append(changes, at=time.time())
         finally:

@@ -4,6 +4,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import Course
 from forgepool.orchestrator.journal.events import MessageLost, OrderSent, RunStarted, TaskParked
 from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import MOST_TROUBLES
 
@@ -16,16 +17,16 @@ def _course() -> Course:
 def _begun() -> State:
     state = State.blank(["one"])
     begun = RunStarted(run="r", plan_digest="", hub="/hub", target="forgepool/p", tip="0" * 40)
-    state.apply(begun, number=1, at=0.0)
+    apply(state, begun, number=1, at=0.0)
     return state
 
 
 def _lose_once(course: Course, state: State, now: float) -> None:
     (sent,) = decide(course, state, now=now, order_slots=1, draining=False)
     assert isinstance(sent, OrderSent), sent
-    state.apply(sent, number=state.number + 1, at=now)
+    apply(state, sent, number=state.number + 1, at=now)
     lost = MessageLost(message_id=sent.message_id, why="host/1 took it and is gone")
-    state.apply(lost, number=state.number + 1, at=now)
+    apply(state, lost, number=state.number + 1, at=now)
 
 
 def test_a_task_lost_with_its_worker_is_tried_again_at_once() -> None:

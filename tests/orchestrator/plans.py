@@ -17,6 +17,7 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
 )
 from forgepool.orchestrator.plan.document import Need, Plan, Task
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
@@ -45,14 +46,14 @@ def begun(of: Course, *events: Event, at: float = 100.0) -> State:
     state = State.blank(of.tasks)
     beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0")
     for number, event in enumerate((beginning, *events), start=1):
-        state.apply(event, number=number, at=at)
+        apply(state, event, number=number, at=at)
     return state
 
 
 def follow(state: State, *events: Event, at: float = 100.0) -> State:
     """The same state after these events, too."""
     for event in events:
-        state.apply(event, number=state.number + 1, at=at)
+        apply(state, event, number=state.number + 1, at=at)
     return state
 
 

@@ -33,6 +33,7 @@ from forgepool.orchestrator.reports.flakes import flake_scores
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.state.fold import apply
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
@@ -138,7 +139,7 @@ def test_who_waits_for_a_review_says_for_what(more: list[e.Event], words: str) -
 def test_whoever_a_person_is_wanted_for_is_told_with_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     state = begun(OF, *STEPS[:7], review_answered("a", "unreachable", detail="no key"))
     for event in decide(OF, state, now=1.0, order_slots=0, draining=False):
-        state.apply(event, number=state.number + 1, at=1.0)
+        apply(state, event, number=state.number + 1, at=1.0)
     now = standing(OF, state, now=1.0, live=False)
     assert now.tasks[0].wanted == "review"
     tell_wanted(now)

@@ -49,6 +49,7 @@ from forgepool.orchestrator.run.dispatch import (
     wave_review_request,
 )
 from forgepool.orchestrator.run.recovery import settled
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.review import MOST_REVIEWS
 from forgepool.orchestrator.state.run import State
@@ -274,7 +275,7 @@ class Run(RuleBasedStateMachine):
         self.journal.close()
         replayed = State.blank(self.course.tasks)
         for one in read(self.folder):
-            replayed.apply(one.event, number=one.number, at=one.at)
+            apply(replayed, one.event, number=one.number, at=one.at)
         assert replayed == self.state, "the journal does not lead to the state that wrote it"
         self.state, self.journal = replayed, Journal(self.folder)
         self.record(RunResumed(tip=self.world.tip))
@@ -361,7 +362,7 @@ class Run(RuleBasedStateMachine):
         for event in events:
             phases = self.watch.before(self.state, event)
             owed = {one: self.state.holder(one) for one in self.state.messages_about(event)}
-            self.state.apply(event, number=self.state.number + 1, at=self.now)
+            apply(self.state, event, number=self.state.number + 1, at=self.now)
             self.watch.after(self.state, event, phases)
             self.fence_needless(event, owed)
         if events:

@@ -25,6 +25,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.lease_watch import Watch
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import Options, keep
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.settings import Settings
@@ -86,7 +87,7 @@ def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt(
 
 def test_a_run_that_never_began_does_not_go_on() -> None:
     with pytest.raises(IllegalStep, match="never began"):
-        State.blank(["a"]).apply(RunResumed(tip="c0"), number=1, at=1.0)
+        apply(State.blank(["a"]), RunResumed(tip="c0"), number=1, at=1.0)
 
 
 def test_resuming_a_run_that_never_began_is_refused_with_what_to_type(tmp_path: Path) -> None:

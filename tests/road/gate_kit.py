@@ -29,6 +29,7 @@ from forgepool.orchestrator.journal.inbox import Request, leave
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, standing_of
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import Phase
 
@@ -121,7 +122,7 @@ class GateOf:
         """What the journal comes to."""
         for one in self.journal():
             if one.number > self._state.number:
-                self._state.apply(one.event, number=one.number, at=one.at)
+                apply(self._state, one.event, number=one.number, at=one.at)
         return self._state
 
     def stand(self, entry: str) -> EntryStanding:

@@ -20,7 +20,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import Request
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import State
-from forgepool.orchestrator.state.steps.queue import withdrawn_with
+from forgepool.orchestrator.state.steps.queue import find_withdrawn_need
 from forgepool.orchestrator.state.task import IN_TRAIN, Phase
 from forgepool.supervisor.messages import MODELLESS, PERSON, Author, LandingStyle
 from forgepool.supervisor.train.model import EntryClass
@@ -135,7 +135,7 @@ def withdrawn(state: State) -> list[Event]:
     """Entries that need what will not land."""
     found: list[Event] = []
     for one in state.train.line.entries:
-        by = withdrawn_with(state, state.submitted[one].needs) if one in state.submitted else None
+        by = find_withdrawn_need(state, state.submitted[one].needs) if one in state.submitted else None
         if by is not None and state.tasks[one].phase in ("queued", "testing"):
             found.append(TaskBlocked(task=one, by=by))
     return found

@@ -23,6 +23,7 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
 )
 from forgepool.orchestrator.simulate.plan.world import PlanWorld, Said, Sent, Terms
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 
 RUN = "simulated"
@@ -151,7 +152,7 @@ class _Run:
                     self._send(event)
 
     def _record(self, event: Event) -> None:
-        self.state.apply(event, number=self.state.number + 1, at=self.now)
+        apply(self.state, event, number=self.state.number + 1, at=self.now)
 
     def _go_on(self) -> None:
         """To the next answer, with all that come at the same time."""

@@ -1,15 +1,11 @@
 """What happens between a run and the gate of its target, done to the run's state."""
 
-from typing import TYPE_CHECKING
-
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
 
-if TYPE_CHECKING:
-    from forgepool.orchestrator.state.run import State
 
-
-def given(task: TaskState, event: e.EntryGiven, at: float) -> None:
+def delegate_entry(task: TaskState, event: e.EntryGiven, at: float) -> None:
     if event.number != task.given + 1:
         raise IllegalStep(f"giving {event.number} of '{task.id}' does not follow {task.given}")
     if task.landing_in_doubt:
@@ -21,11 +17,7 @@ def given(task: TaskState, event: e.EntryGiven, at: float) -> None:
     task.enter("given", at)
 
 
-def recalled(task: TaskState, event: e.EntryRecalled, at: float) -> None:
-    task.recalled = True
-
-
-def told(state: "State", event: e.EntryTold, at: float) -> None:
+def take_reply(state: State, event: e.EntryTold, at: float) -> None:
     """Apply a queue's reply. `landed` ends the task here; a returned entry is handled by the next decision."""
     task, answer = state.step(event.task, "given"), event.answer
     if answer.number != task.given:
@@ -37,7 +29,3 @@ def told(state: "State", event: e.EntryTold, at: float) -> None:
         task.commit, task.landed_at, task.certificates = answer.commit, state.number + 1, answer.certificates
         task.troubles = 0
         task.enter("landed", at)
-
-
-def noticed(state: "State", event: e.GateNoticed, at: float) -> None:
-    state.gate, state.gate_away = event.gate, event.away

@@ -10,11 +10,12 @@ from typing import Literal
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Seen, Use, carried_into, given_up, settled
 from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import Ask, IllegalStep, TaskState
 from forgepool.workers.schema.orders import ReasonPack
 
 
-def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
+def send_order(state: State, task: TaskState, event: e.OrderSent, at: float) -> None:
     if event.attempt != task.attempt + 1:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
     task.enter("running", at)
@@ -44,9 +45,13 @@ def sent(task: TaskState, event: e.OrderSent, at: float) -> None:
         task=task.id,
         issued_at=event.issued_at,
     )
+    if event.resumes is None:
+        task.based_at = state.number + 1
+    for passed in event.overtook:
+        state.tasks[passed].overtaken += 1
 
 
-def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
+def lose_order(task: TaskState, event: e.MessageLost, at: float) -> None:
     """Tried anew, at once the first time. It counts as trouble, or one that kills whoever takes it would never end."""
     task.message = None
     first = task.troubles == 0
@@ -58,7 +63,7 @@ def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
     task.enter("pending", at)
 
 
-def answered(task: TaskState, event: e.OrderAnswered, at: float) -> None:
+def answer_order(task: TaskState, event: e.OrderAnswered, at: float) -> None:
     """Also late, of an attempt thought lost: then only a candidate changes anything."""
     result = event.result
     if task.phase == "pending" and result.outcome != "candidate":
@@ -102,15 +107,15 @@ def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) 
     task.interrupted_paths = _together(task.interrupted_paths, task.extra, touched)
 
 
-def profile_chosen(task: TaskState, event: e.ProfileChosen, at: float) -> None:
+def choose_profile(task: TaskState, event: e.ProfileChosen) -> None:
     task.profile = event.profile
 
 
-def context_rebuilt(task: TaskState, event: e.ContextRebuilt, at: float) -> None:
+def rebuild_context(task: TaskState, event: e.ContextRebuilt) -> None:
     task.rebuilds += event.changed
 
 
-def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:
+def ask_paths(task: TaskState, event: e.PathsAsked, at: float) -> None:
     if event.attempt != task.attempt:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' is over and asks for nothing")
     if event.number in task.asks:
@@ -118,17 +123,17 @@ def paths_asked(task: TaskState, event: e.PathsAsked, at: float) -> None:
     task.asks = task.asks | {event.number: Ask(number=event.number, paths=event.paths, at=at)}
 
 
-def paths_granted(task: TaskState, event: e.PathsGranted, at: float) -> None:
+def grant_paths(task: TaskState, event: e.PathsGranted) -> None:
     _close(task, event, "granted")
     task.extra = _together(task.extra, event.paths)
 
 
-def paths_queued(task: TaskState, event: e.PathsQueued, at: float) -> None:
+def queue_paths(task: TaskState, event: e.PathsQueued) -> None:
     _close(task, event, "queued", event.why)
     task.wanted = _together(task.wanted, event.paths)
 
 
-def paths_refused(task: TaskState, event: e.PathsRefused, at: float) -> None:
+def refuse_paths(task: TaskState, event: e.PathsRefused) -> None:
     _close(task, event, "refused", event.why)
 
 
@@ -146,11 +151,21 @@ def _close(
     task.asks = task.asks | {ask.number: replace(ask, verdict=verdict, why=why)}
 
 
+def extend_lock(task: TaskState, event: e.LockExtended) -> None:
+    task.extra = (*task.extra, *event.paths)
+
+
+def queue_entry(state: State, task: TaskState, event: e.EntryQueued, at: float) -> None:
+    task.reviewed, task.verdict = event.reviewed, None
+    task.enter("queued", at)
+    task.queued_at = task.queued_at or state.number + 1
+
+
 def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for paths in some for path in paths))
 
 
-def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
+def return_task(task: TaskState, event: e.TaskReturned, at: float) -> None:
     """The hub was asked before: what was in doubt has not landed."""
     task.intended = ()
     charge(task, event.reason)
@@ -159,7 +174,7 @@ def returned(task: TaskState, event: e.TaskReturned, at: float) -> None:
     task.enter("pending", at)
 
 
-def failed(task: TaskState, event: e.TaskFailed, at: float) -> None:
+def fail_task(task: TaskState, event: e.TaskFailed, at: float) -> None:
     task.intended = ()
     charge(task, event.reason)
     task.enter("failed", at)
@@ -173,22 +188,22 @@ def charge(task: TaskState, reason: ReasonPack) -> None:
     task.detail = reason.summary
 
 
-def unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
+def end_unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
     task.detail = event.why
     task.enter("no_changes", at)
 
 
-def already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
+def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
     task.commit, task.detail = event.commit, f"landed by run {event.by_run}"
     task.enter("already_there", at)
 
 
-def blocked(task: TaskState, event: e.TaskBlocked, at: float) -> None:
+def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
     task.detail = f"needs '{event.by}', which did not land"
     task.enter("blocked", at)
 
 
-def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
+def park_task(task: TaskState, event: e.TaskParked, at: float) -> None:
     """Who stopped because the run's budget left it no more goes on from there when there is some."""
     if event.why == "budget" and task.phase == "answered" and task.result is not None:
         _interrupt(task, task.result.attempt, touched=task.result.paths)
@@ -200,7 +215,7 @@ def parked(task: TaskState, event: e.TaskParked, at: float) -> None:
     task.enter("needs_human", at)
 
 
-def cancelled(task: TaskState, event: e.TaskCancelled, at: float) -> None:
+def cancel_task(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
     if task.message is not None and task.message.kind == "order":
         _give_up_use(task, event.used)
@@ -214,7 +229,7 @@ def _give_up_use(task: TaskState, seen: Seen | None) -> None:
         task.uses = task.uses | {task.attempt: given_up(use, taken=bool(task.holder), seen=seen)}
 
 
-def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
+def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:
     task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
         task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
@@ -224,7 +239,7 @@ def retried(task: TaskState, event: e.TaskRetried, at: float) -> None:
     reopen(task, at)
 
 
-def replied(task: TaskState, event: e.TaskReplied, at: float) -> None:
+def reply_to_task(task: TaskState, event: e.TaskReplied, at: float) -> None:
     if not task.question:
         raise IllegalStep(f"task '{task.id}' asks nothing")
     task.replies = (*task.replies, event.reply)

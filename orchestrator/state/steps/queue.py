@@ -1,20 +1,18 @@
 """What the events of a gate do to its state: who is submitted, held, reclassed; pauses; a target that others move."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.steps.train import settle_phases
 from forgepool.orchestrator.state.task import IN_TRAIN, TERMINAL, IllegalStep, TaskState
 from forgepool.workers.schema.orders import WorkResult
-
-if TYPE_CHECKING:
-    from forgepool.orchestrator.state.run import State
 
 Key = TypeVar("Key")
 _MOST_REFUSED = 200
 
 
-def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
+def submit_entry(state: State, event: e.EntrySubmitted, at: float) -> None:
     """Another commit under the name of one that has not landed takes its place, with a new word on everything."""
     task = state.tasks.get(event.task)
     if task is None:
@@ -47,7 +45,7 @@ def submitted(state: "State", event: e.EntrySubmitted, at: float) -> None:
     task.enter("queued", at)
 
 
-def refused(state: "State", event: e.EntryRefused, at: float) -> None:
+def refuse_entry(state: State, event: e.EntryRefused) -> None:
     """Kept for whoever asks: of the latest only, for anybody may push anything."""
     if event.out_of_turn and event.asks is not None:
         _keep(state.out_of_turn, (event.name, event.asks.number), event)
@@ -62,13 +60,13 @@ def _keep(kept: dict[Key, e.EntryRefused], key: Key, event: e.EntryRefused) -> N
         del kept[next(iter(kept))]
 
 
-def answered(state: "State", event: e.EntryAnswered, at: float) -> None:
+def answer_entry(state: State, event: e.EntryAnswered) -> None:
     """An answer to what came out of turn says nothing of the others."""
     if state.out_of_turn.pop((event.name, event.number), None) is None:
         state.answered[event.name] = (event.number, event.word)
 
 
-def held(state: "State", event: e.EntryHeld, at: float) -> None:
+def hold_entry(state: State, event: e.EntryHeld) -> None:
     task = state.step(event.task, *IN_TRAIN)
     if event.held:
         state.held.add(task.id)
@@ -77,25 +75,21 @@ def held(state: "State", event: e.EntryHeld, at: float) -> None:
         state.train.let_go(task.id)
 
 
-def reclassed(state: "State", event: e.EntryReclassed, at: float) -> None:
+def reclass_entry(state: State, event: e.EntryReclassed) -> None:
     state.step(event.task, *IN_TRAIN)
     state.submitted[event.task] = state.submitted[event.task].model_copy(update={"klass": event.klass})
 
 
-def paused(state: "State", event: e.GatePaused, at: float) -> None:
+def pause_queue(state: State, event: e.GatePaused) -> None:
     state.paused = event.why or f"paused{f' by {event.by}' if event.by else ''}"
 
 
-def resumed(state: "State", event: e.GateResumed, at: float) -> None:
+def resume_queue(state: State) -> None:
     state.paused, state.halted, state.halted_by_infrastructure = "", "", False
     state.train.reopen()
 
 
-def ruled(state: "State", event: e.GateRuled, at: float) -> None:
-    state.rules = event.rules
-
-
-def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
+def move_tip(state: State, event: e.TipMoved, at: float) -> None:
     """Whatever had shut the gate may be mended by it; who was refused for it is asked for again."""
     if state.train.landing is not None:
         raise IllegalStep("a landing is under way, whose answer tells where the target is")
@@ -106,7 +100,7 @@ def tip_moved(state: "State", event: e.TipMoved, at: float) -> None:
     settle_phases(state, at)
 
 
-def withdrawn_with(state: "State", needs: tuple[str, ...]) -> str | None:
+def find_withdrawn_need(state: State, needs: tuple[str, ...]) -> str | None:
     """Of these needs, one that will not land by itself or by a person's word; None where there is none."""
     ended = (one for one in needs if (task := state.tasks.get(one)) is not None and task.phase in TERMINAL)
     return next((one for one in ended if state.tasks[one].phase not in ("landed", "needs_human")), None)

@@ -7,19 +7,23 @@ Each function is given a task in a phase in which its event may happen; `state` 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.steps.orders import charge, reopen
+from forgepool.orchestrator.state.steps.train import settle_phases
 from forgepool.orchestrator.state.task import IN_FLIGHT, IllegalStep, TaskState
 from forgepool.supervisor.messages import PersonApproval
 
 
-def awaited(task: TaskState, event: e.ReviewAwaited, at: float) -> None:
+def await_review(state: State, task: TaskState, at: float) -> None:
     """What was passed before is another diff now, where it stands."""
     if task.review.answer is not None and task.review.answer.outcome == "passed":
         task.review.answer = None
     task.enter("reviewing", at)
+    state.train.uncouple(task.id)
+    settle_phases(state, at)
 
 
-def sent(task: TaskState, event: e.ReviewSent, at: float) -> None:
+def send_review(task: TaskState, event: e.ReviewSent) -> None:
     review = task.review
     if review.message is not None or event.number != review.sent + 1:
         raise IllegalStep(f"review {event.number} of '{task.id}' does not follow {review.sent}")
@@ -36,7 +40,7 @@ def sent(task: TaskState, event: e.ReviewSent, at: float) -> None:
     )
 
 
-def answered(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
+def answer_review(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
     """Whatever is not a pass takes it out of the train: what its trials say would change nothing."""
     review, result = task.review, event.result
     if review.message is None or review.message.message_id != result.request_id:
@@ -55,7 +59,7 @@ def answered(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
         task.enter("queued", at)
 
 
-def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
+def lose_review(task: TaskState, event: e.MessageLost, at: float) -> None:
     """Asked for again, at once the first time; what it may have used stays counted."""
     first = task.review.troubles == 0
     task.review.let_go()
@@ -64,7 +68,7 @@ def lost(task: TaskState, event: e.MessageLost, at: float) -> None:
         task.review.not_before = at
 
 
-def approved(task: TaskState, event: e.TaskApproved, at: float) -> None:
+def approve_task(task: TaskState, event: e.TaskApproved, at: float) -> None:
     """A review under way is not wanted any more. What was given up waits for its lock, and has its attempt back."""
     if not task.candidate or task.candidate != event.commit:
         raise IllegalStep(f"'{task.id}' has no candidate {event.commit[:12]} that could be approved")
@@ -85,7 +89,7 @@ def _take_back(task: TaskState, at: float) -> None:
     reopen(task, at)
 
 
-def rejected(task: TaskState, event: e.TaskRejected, at: float) -> None:
+def reject_task(task: TaskState, event: e.TaskRejected, at: float) -> None:
     if not task.candidate or event.reason.attempt != task.made_by:
         raise IllegalStep(f"'{task.id}' has no candidate of attempt {event.reason.attempt} that could be rejected")
     task.message, task.kept = None, False
@@ -95,7 +99,7 @@ def rejected(task: TaskState, event: e.TaskRejected, at: float) -> None:
     task.enter("pending" if event.again else "failed", at)
 
 
-def restored(task: TaskState, event: e.CandidateRestored, at: float) -> None:
+def restore_candidate(task: TaskState, at: float) -> None:
     if not task.restorable or not task.candidate:
         raise IllegalStep(f"'{task.id}' has no candidate that could go on")
     task.kept = False

@@ -20,6 +20,7 @@ from forgepool.orchestrator.journal.events import Event, LandingAnswered, RunSta
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.merge_queue.serve.serve import Post, posted
 from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import Landing
 from forgepool.workers.schema.orders import ReasonPack
@@ -94,7 +95,7 @@ class KeptGate:
 
     def say(self, *events: Event) -> None:
         for event in events:
-            self.state.apply(event, number=self.state.number + 1, at=time.time())
+            apply(self.state, event, number=self.state.number + 1, at=time.time())
             self.journal.append([event], at=time.time())
 
     def turn(self) -> None:

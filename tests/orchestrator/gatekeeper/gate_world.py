@@ -13,6 +13,7 @@ from forgepool.orchestrator.journal.events import (
     LandingIntended,
     RunStarted,
 )
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.messages import CheckResult, Landing
 
@@ -27,7 +28,7 @@ def opened(*events: Event) -> State:
 
 def after(state: State, *events: Event, at: float = 100.0) -> State:
     for event in events:
-        state.apply(event, number=state.number + 1, at=at)
+        apply(state, event, number=state.number + 1, at=at)
     return state
 
 

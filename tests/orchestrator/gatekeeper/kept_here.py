@@ -22,6 +22,7 @@ from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import check_request, land_request
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import State
 from forgepool.supervisor.checks.certificates import Inputs, certify
@@ -217,7 +218,7 @@ def keep(folder: Path, hands: Hands, listener: Listener) -> KeptHere:
     hub = str(hands.hub.path)
     journal, state, earlier = Journal(folder), State.blank(()), False
     for one in read(folder):
-        state.apply(one.event, number=one.number, at=one.at)
+        apply(state, one.event, number=one.number, at=one.at)
         earlier = True
     tip = hands.hub.tip
     fresh = RunStarted(run=RUN, plan_digest="", hub=hub, target="main", tip=tip, gate_file=True)

@@ -5,6 +5,7 @@ from gate_world import after, decided, opened, submitted
 from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order
 from forgepool.orchestrator.journal.events import CheckSent, EntryRefused, TaskBlocked, TaskCancelled, TaskParked
 from forgepool.orchestrator.reports.queue_status import refusal
+from forgepool.orchestrator.state.fold import apply
 from forgepool.worktrees.git.git import CommitId
 
 
@@ -48,7 +49,7 @@ def test_why_something_was_not_taken_in_is_told_until_it_is() -> None:
     assert refusal(state, "x") == (
         "What was submitted last as 'x' (111111111111) is not in the queue: it needs 'y', which is nowhere."
     )
-    state.apply(submitted("x"), number=state.number + 1, at=100.0)
+    apply(state, submitted("x"), number=state.number + 1, at=100.0)
     assert refusal(state, "x") is None
 
 

@@ -18,6 +18,7 @@ from forgepool.orchestrator.decisions.orders.results import received
 from forgepool.orchestrator.journal.inbox import Request as Wish
 from forgepool.orchestrator.journal.inbox import leave
 from forgepool.orchestrator.journal.store import read
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import State
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
@@ -222,7 +223,7 @@ class Gate(RuleBasedStateMachine):
         self.loop.journal.close()
         replayed = State.blank(())
         for one in read(self.run):
-            replayed.apply(one.event, number=one.number, at=one.at)
+            apply(replayed, one.event, number=one.number, at=one.at)
         assert replayed == known, "the journal does not lead to the state that wrote it"
         if not redis_lives:
             self.hands.told.clear()
