@@ -30,7 +30,7 @@ def found_in(paths: list[str]) -> list[Case]:
 
 
 def day23() -> None:
-    sys.path.append(str(Path(__file__).parents[1] / "tests" / "workers" / "context"))
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "workers" / "context" / "kits"))
     from day23 import rows
 
     print("tokens; 'cached' in tokens of fresh input: 1.25 to write, 0.1 to read")

@@ -4,7 +4,7 @@ Who gets past the gate: dishonest candidates, honest ones, and pairs that are gr
     python benchmarks/gate.py [--named] [--checks-alone]
     python benchmarks/gate.py --landings [--count 200] [--pairs 50]
 
-The first form sends every candidate of tests/supervisor/adversary through the gate and then asks for its landing,
+The first form sends every candidate of tests/supervisor/gate/adversary through the gate and then asks for its landing,
 without reviews: what is stopped is stopped by scans and checks alone. Beside it, in the same run, what a plain CI says
 of the same trees: the commands that the tree's own forgepool.yaml names, in one checkout, in the same sandbox, judged
 by their exit status. `--named` lists who landed or was stopped where; a candidate that only a reader could see through
@@ -26,8 +26,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "supervisor" / "adversary"))
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
+import find_helpers  # noqa: F401  # before any helper
 from candidates import EXECUTABLE, LINK, SUBMODULE, Candidate, Tree
 from dishonest import BEYOND, DISHONEST
 from ground import Ground, Tried, make_ground, target_of

@@ -4,7 +4,7 @@ Prints the figures of the code itself: its size, its folders, its names and its 
     python benchmarks/house.py            the table
     python benchmarks/house.py --list     each place behind a figure as well, as FILE:LINE
 
-Counted are the four packages; `tests/test_house.py` holds the figures, so that none of them gets worse.
+Counted are the four packages; `tests/project/test_house.py` holds the figures, so that none of them gets worse.
 """
 
 import ast

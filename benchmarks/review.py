@@ -19,11 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path += [
-    str(Path(__file__).resolve().parents[1] / "tests" / name)
-    for name in ("", "supervisor", "supervisor/review", "worktrees")
-]
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
+import find_helpers  # noqa: F401  # before any helper
 from defects import Case, Player, cases
 from gates import Gate
 from repositories import Hub, git

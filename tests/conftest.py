@@ -15,9 +15,9 @@ from forgepool.orchestrator.launch.embedded import NoRedis, redis_binary
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.settings import Settings
 
-# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
 sys.path.append(str(Path(__file__).parent))
 
+import find_helpers  # noqa: F401  # before any helper
 from servers import RedisServer
 
 # Commands of tests are run by this Python, which a sandbox shows them where their PATH leads to it.

@@ -1,14 +1,9 @@
 """A person's repository with one commit, made once and copied for every test."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-
-# Pytest imports tests by file and puts no folder on the path; the module beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from premises import Premises
 
 

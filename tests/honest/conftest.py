@@ -1,15 +1,10 @@
 """The projects, each laid out once by the process that tests it."""
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
-
-# Pytest imports tests by file and puts no folder on the path; the helpers must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from projects import PROJECTS, NotHere, Project, open_project
 from tools import TOOLS, edit
 

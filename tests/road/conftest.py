@@ -3,16 +3,11 @@
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-# Pytest imports tests by file and puts no folder on the path; the helpers beside them must be found all the same.
-sys.path.append(str(Path(__file__).parent))
-
 from kit import Machine, Repository, make_repository
 from processes import kill_all, processes
 

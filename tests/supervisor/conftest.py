@@ -1,14 +1,9 @@
 """A hub with a small repository in it, and candidates made on top of it."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-
-# Pytest imports tests by file and puts no folder on the path; the helpers must still be found.
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "worktrees")]
-
 from gates import Gate
 from repositories import Hub, git
 

@@ -36,7 +36,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
 
-from vendors import anthropic_wire, chat_wire, faults, responses_wire
+from vendors import faults
 from vendors.answers import (
     EMPTY,
     MALFORMED,
@@ -55,9 +55,10 @@ from vendors.answers import (
     arguments_text,
     scripted,
 )
-from vendors.caches import PromptCaches
-from vendors.pieces import Piece, first_half
 from vendors.serving import Serving
+from vendors.wires import anthropic_wire, chat_wire, responses_wire
+from vendors.wires.caches import PromptCaches
+from vendors.wires.pieces import Piece, first_half
 
 __all__ = [
     "EMPTY",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from vendors.answers import Body, Wire
-from vendors.sealing import seal
 from vendors.server import Fault, Say, VendorServer, scripted
+from vendors.wires.sealing import seal
 
 _PATHS: dict[Wire, str] = {
     "anthropic": "/v1/messages",

@@ -1,17 +1,12 @@
 """A hub with a commit, a mirror of it, a pool of checkouts, and a program that must never run."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from repositories import Hub, git, write
 
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
-
-# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
-
-from repositories import Hub, git, write
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,13 @@
 """A host that reviews, with a hub beside it, and a server with models of three families."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from vendors.answers import Brain, Wire
-from vendors.server import VendorServer
-
-# Pytest imports tests by file and puts no folder on the path; the helpers must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from gates import Gate
 from review_kit import KEY, KEY_VALUE, Desk, Serve, table
+from vendors.answers import Brain, Wire
+from vendors.server import VendorServer
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_of_a_change_that_changes_nothing_just_that_is_said(stage: Stage) -> Non
 
 
 def test_every_rule_of_content_has_its_fixtures_and_its_sentence() -> None:
-    ours = {file.stem for file in _HERE.glob("rules/*.yaml")}
+    ours = {file.stem for file in _HERE.glob("content/rules/*.yaml")}
     assert ours <= set(RULES)
     assert ours == {
         "placeholder",

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent))
-
 from host_kit import Host
 
 from forgepool.workers.agents.command import perform_command

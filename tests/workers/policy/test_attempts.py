@@ -1,12 +1,8 @@
 """Whole orders under a policy: the repository's own from the base commit, the plan's, a person's."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent))
-
 from host_kit import Host
 
 from forgepool.workers.agents.render_transcript import narrated

@@ -9,9 +9,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
-
 from repositories import git, write
 
 from forgepool.workers.sandbox.order.layers import why_level_fails

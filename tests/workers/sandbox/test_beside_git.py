@@ -1,12 +1,9 @@
 """Commands run while the harness' own git works in another thread: ending the one leaves the other alone."""
 
 import os
-import sys
 import threading
 import time
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent.parent.parent / "worktrees"))
 
 from repositories import git, write
 

@@ -1,14 +1,9 @@
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# Pytest imports tests by file and puts no folder on the path; the attempts beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from outcomes import NoInterpreter, Of, Outcome, Outcomes
 
 from forgepool.workers.sandbox.order.layers import why_level_fails

@@ -2,7 +2,7 @@
 Runs all attempts under one set of layers, in a world of its own, and tells of each whether it has succeeded.
 
 A program, so that it can be an ordinary user's where the tests are root's: `python harness.py HELD FOLDER`, the answer
-is JSON. `HELD` is one of `HOLDS`. The project and what it needs are on `PYTHONPATH`.
+is JSON. `HELD` is one of `HOLDS`. The project, what it needs and the folders `inside` and `around` are on `PYTHONPATH`.
 """
 
 import json
@@ -67,7 +67,7 @@ def _result(around: World, name: str, said: "dict[str, object] | None") -> dict[
 
 def _payload(around: World) -> tuple[str, ...]:
     place = around.worktree / "attempts"
-    shutil.copytree(HERE, place, ignore=shutil.ignore_patterns("__pycache__", "test_*"))
+    shutil.copytree(HERE / "inside", place, ignore=shutil.ignore_patterns("__pycache__"))
     around.stage.write(place / "stage.json")
     return (os.path.realpath(sys.executable), "-I", "-S", str(place / "runner.py"), str(place / "stage.json"))
 

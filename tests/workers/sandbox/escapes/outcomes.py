@@ -95,7 +95,9 @@ def _environment(folder: Path) -> dict[str, str]:
         "PATH": _PATH,
         "HOME": str(folder),
         "TMPDIR": str(folder),
-        "PYTHONPATH": os.pathsep.join((str(TREE), str(Path(git.__file__).parents[1]))),
+        "PYTHONPATH": os.pathsep.join(
+            map(str, (TREE, Path(git.__file__).parents[1], HERE / "inside", HERE / "around"))
+        ),
         "PYTHONDONTWRITEBYTECODE": "1",
         "FORGEPOOL_SECRET_OF_THE_HARNESS": f"environment-{token_hex(8)}",
     }

@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))
-
 from daemons import daemon_in, lives, until_there
 
 from forgepool.workers.sandbox.processes import tree

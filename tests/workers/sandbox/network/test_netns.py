@@ -3,19 +3,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Self
 
 import pytest
 from house import TREE
-
-# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from proxy_kit import OK, Web
 
 from forgepool.workers.sandbox.network.hosts import read_rules

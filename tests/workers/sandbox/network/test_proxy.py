@@ -1,18 +1,12 @@
 import contextlib
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
-
-# Pytest imports tests by file and puts no folder on the path; the helper beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
-
 from proxy_kit import OK, PATIENCE_S, Way, Web, addresses, everything
+from structlog.testing import capture_logs
 
 from forgepool.workers.sandbox.network.addresses import Address
 from forgepool.workers.sandbox.network.hosts import read_rules

@@ -1,0 +1,143 @@
+"""
+The `forgepool` command without its start: a process that has loaded all of it forks for each command line.
+
+Whoever is forked is a process like any other, with its own environment, folder, descriptors, signals and exit status,
+and ends as Python ends. What it does not show is whether a fresh Python can begin: tests of that start one.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+_ROOT = Path(__file__).parents[2]
+_PACKAGES = ("forgepool.orchestrator", "forgepool.supervisor", "forgepool.workers", "forgepool.worktrees")
+_LONGEST = 1 << 20
+_PATIENCE_S = 300.0
+
+
+def forgepool(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Runs the command to its end, as `subprocess.run` runs one that is to be captured."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        said = {"argv": [str(word) for word in argv], "cwd": str(cwd), "env": dict(env)}
+        status = _ask(said, nothing, out, err)
+        return subprocess.CompletedProcess(["forgepool", *argv], status, _text(out), _text(err))
+
+
+def _text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
+
+
+def _ask(said: Mapping[str, Any], *streams: IO[bytes]) -> int:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        numbers = [*(one.fileno() for one in streams), theirs.fileno()]
+        socket.send_fds(_warm(), [json.dumps(said).encode()], numbers)
+        theirs.close()
+        ours.settimeout(_PATIENCE_S)
+        answer = ours.recv(64)
+    assert answer, f"nobody answered to {said['argv']}"
+    return int(answer)
+
+
+@cache
+def _warm() -> socket.socket:
+    """To the process that forks; one for each process of pytest."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        cwd="/",
+        env=dict(os.environ),
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def _load() -> None:
+    """Everything a command may load later; what cannot be loaded is left for the command to find out."""
+    for name in _PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                with suppress(Exception):
+                    importlib.import_module(module.name)
+
+
+def _asked(line: socket.socket) -> dict[str, Any] | None:
+    """In the one that was forked, what it is to run; None in the others, at their end."""
+    while True:
+        said, numbers, _, _ = socket.recv_fds(line, _LONGEST, 4)
+        _reap()
+        if not said:
+            return None
+        if os.fork() == 0:
+            line.close()
+            return _answering(said, *numbers)
+        for number in numbers:
+            os.close(number)
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _answering(said: bytes, *numbers: int) -> dict[str, Any] | None:
+    *streams, answer = numbers
+    if pid := os.fork():
+        _, how = os.waitpid(pid, 0)
+        os.write(answer, str(os.waitstatus_to_exitcode(how)).encode())
+        os._exit(0)
+    os.close(answer)
+    for wanted, number in enumerate(streams):
+        os.dup2(number, wanted)
+        os.close(number)
+    found = json.loads(said)
+    assert isinstance(found, dict)
+    return found
+
+
+def _become(asked: Mapping[str, Any]) -> None:
+    """Ends as the command does: from here on this is `python -m orchestrator`."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    sys.argv = ["forgepool", *asked["argv"]]
+    runpy.run_module("forgepool.orchestrator", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path.remove(str(Path(__file__).parent))
+    _load()
+    gc.freeze()
+    if (asked := _asked(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        _become(asked)

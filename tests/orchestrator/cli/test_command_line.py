@@ -1,0 +1,149 @@
+"""The command line as a person meets it: its start, its help, its tables and colours, on a terminal and in a pipe."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import typer
+import warm
+from terminal import on_terminal
+
+from forgepool.orchestrator.cli.app import app
+from forgepool.orchestrator.cli.commands import _GROUPS, START
+from forgepool.workers.schema.error_lines import without_escapes
+
+ROOT = Path(__file__).parents[3]
+_PLAIN = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
+_TABLE = """\
+from forgepool.orchestrator.cli.output.say import say
+from forgepool.orchestrator.cli.output.terminal import print_table
+why = "check 'test' exited with 1 on the composed tree, failing in tests/test_money.py::test_rounding [a]"
+print_table(("task", "outcome", "why"), [("a-task", "landed", ""), ("another", "failed", why)])
+say("passes", style="green")
+"""
+
+
+def _forgepool(*argv: str) -> "subprocess.CompletedProcess[str]":
+    return warm.forgepool(argv, cwd=ROOT, env=os.environ)
+
+
+def _printed(env: Mapping[str, str], *, columns: int | None = None) -> str:
+    """The table, in a pipe or on a terminal of so many columns."""
+    command = [sys.executable, "-c", _TABLE]
+    whole = {**_PLAIN, **env}
+    if columns is None:
+        return subprocess.run(command, env=whole, capture_output=True, text=True, check=True).stdout
+    return on_terminal(command, cwd=ROOT, env=whole, columns=columns)
+
+
+def test_alone_it_says_how_to_start() -> None:
+    said = _forgepool()
+    assert (said.returncode, said.stdout, said.stderr) == (0, f"{START}\n", "")
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_every_command_has_its_place_in_the_help(option: str) -> None:
+    said = _forgepool(option)
+    assert said.returncode == 0
+    assert "Other:" not in said.stdout
+    assert "Examples:" in said.stdout and "Exit status: 0 all landed" in said.stdout and "docs/" in said.stdout
+    for heading, commands in _GROUPS.items():
+        assert f"\n{heading}:\n" in said.stdout
+        assert all(f"\n  {name} " in said.stdout for name in commands)
+    assert all(len(line) <= 80 for line in said.stdout.splitlines())
+
+
+def test_the_help_names_no_command_that_is_not_there() -> None:
+    group = typer.main.get_group(app)
+    context = typer._click.Context(group)
+    for name in group.list_commands(context):
+        assert group.get_command(context, name) is not None, name
+    assert set(group.commands) == set(group.list_commands(context))
+
+
+def test_a_command_imports_what_it_needs_when_it_is_chosen() -> None:
+    """Counts modules, not seconds; a thousand more are imported for a run."""
+    count = "import sys; from forgepool.orchestrator.cli import main\ntry: main()\nfinally: print(len(sys.modules))"
+    counts = {}
+    for argv in ("--version", "--help"):
+        command = [sys.executable, "-c", count, *argv.split()]
+        counts[argv] = int(subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[-1])
+    assert max(counts.values()) < 260, counts
+
+
+def test_a_group_alone_shows_its_help_and_is_wrong_usage() -> None:
+    said = _forgepool("gate")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith("Usage: forgepool gate") and "..." not in said.stderr.partition("Commands:")[2]
+
+
+def test_names_of_one_release_ago_work_and_are_not_shown() -> None:
+    assert _forgepool("gate", "submit", "-h").returncode == 0
+    shown = _forgepool("gate", "-h").stdout.partition("Commands:")[2]
+    assert "check " in shown and "submit" not in shown and "protect" not in shown
+    assert "did you mean `forgepool queue submit`?" in _forgepool("submti").stderr
+
+
+def test_ctrl_c_while_the_command_is_being_loaded_is_no_traceback() -> None:
+    interrupted = """\
+import sys
+class Person:
+    def find_spec(self, name, *rest):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Person())
+from forgepool.orchestrator.cli import main
+main()
+"""
+    said = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("argv", [("run", "-h"), ("gate", "check", "-h")])
+def test_a_command_has_help_by_one_letter(argv: tuple[str, ...]) -> None:
+    said = _forgepool(*argv)
+    assert said.returncode == 0 and said.stdout.startswith(f"Usage: forgepool {' '.join(argv[:-1])}")
+
+
+def test_the_version_is_told_by_one_letter() -> None:
+    assert _forgepool("-V").stdout == _forgepool("--version").stdout != ""
+
+
+def test_a_shell_can_complete_commands() -> None:
+    asked = {"_FORGEPOOL_COMPLETE": "complete_bash", "COMP_WORDS": "forgepool sta", "COMP_CWORD": "1"}
+    assert warm.forgepool((), cwd=ROOT, env={**os.environ, **asked}).stdout.split() == ["status"]
+
+
+def test_a_table_in_a_pipe_has_one_whole_line_for_each_row() -> None:
+    head, first, second, said = _printed({"COLUMNS": "40"}).splitlines()
+    assert head.split() == ["task", "outcome", "why"]
+    assert first == "a-task   landed"
+    assert second.startswith("another  failed   check 'test'") and second.endswith("test_rounding [a]")
+    assert said == "passes"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_table_fits_its_terminal(columns: int) -> None:
+    lines = without_escapes(_printed({"TERM": "xterm"}, columns=columns)).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert "test_rounding [a]" in " ".join(" ".join(lines).split())
+    assert lines[2].split()[:2] == ["another", "failed"]
+
+
+def test_outcomes_are_coloured_on_a_terminal() -> None:
+    shown = _printed({"TERM": "xterm"}, columns=200)
+    assert "\x1b[32mlanded\x1b[0m" in shown and "\x1b[31mfailed\x1b[0m" in shown and "\x1b[32mpasses\x1b[0m" in shown
+
+
+@pytest.mark.parametrize("env", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colours_are_left_out_where_they_are_not_wanted(env: dict[str, str]) -> None:
+    shown = _printed(env, columns=200)
+    assert "\x1b[32m" not in shown and "landed" in shown
+
+
+def test_colours_can_be_had_in_a_pipe() -> None:
+    assert "\x1b[32mlanded\x1b[0m" in _printed({"FORCE_COLOR": "1"})
+    assert "\x1b" not in _printed({})

@@ -1,7 +1,0 @@
-"""Makes the helpers beside the tests importable."""
-
-import sys
-from pathlib import Path
-
-# Pytest imports tests by file and puts no folder on the path; the helpers beside them must still be found.
-sys.path.append(str(Path(__file__).parent))

@@ -1,0 +1,182 @@
+"""The run loop with a real Redis: questions get their replies, whatever was lost; what comes as a run ends is kept."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plans import RUN, answered, begun, course, follow, sent, task
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.inbox import waiting
+from forgepool.orchestrator.journal.store import Journal, read
+from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.workers.queue import path_requests
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.replies import tell
+from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.hub.mirror import Mirror
+
+OF = course(task("a", files=["x"]), task("b", files=["y"]), scope="extend")
+STRICT = course(task("a", files=["x"]), task("b", files=["y"]), scope="strict")
+
+
+_RUN = """
+import sys
+from pathlib import Path
+
+from plans import course, task
+
+from forgepool.orchestrator.run.hub import open_hub
+from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.launch.session import start_run
+from forgepool.workers.schema.settings import Settings
+
+folder = Path(sys.argv[1])
+settings = Settings(home=folder / "home", cache=folder / "cache", broker_url=None)
+
+def ask_at_the_end(state, recorded):
+    if any(one.event.kind == "run.ended" for one in recorded):
+        for request in (Request(do="cancel"), Request(do="retry", task="a"), Request(do="answer", task="a")):
+            leave(settings.home / "runs" / state.run, request)
+
+plan = course(task("a")).plan.model_copy(update={"target": "forgepool/p"})
+hub = open_hub(str(folder / "hub.git"), settings)
+start_run(plan, folder / "plan.yaml", hub, settings, workers=1, wishes=Wishes(), listener=ask_at_the_end)
+"""
+
+
+def question(number: int, *paths: str) -> PathsAsked:
+    return PathsAsked(order_id=f"{RUN}.a.1", token="t", number=number, paths=paths)
+
+
+class Turning:
+    """A run whose tasks are all in workers' hands, turned by hand; it can die and come back."""
+
+    def __init__(self, folder: Path, redis: Redis, *, strict: bool = False) -> None:
+        self.folder, self.redis, self.of = folder, redis, STRICT if strict else OF
+        self.state = begun(self.of)
+        self.journal = Journal(folder)
+        self.loop = self._begin()
+        self.loop.record([sent("a"), sent("b")])
+        self.leases = [claim(redis, f"{RUN}.{name}.1", token="t", host="h/o", ttl_s=60.0) for name in ("a", "b")]
+        assert all(isinstance(lease, Lease) for lease in self.leases)
+
+    def turn(self, *questions: PathsAsked) -> None:
+        for one in questions:
+            tell(self.redis, RUN, one)
+        self.loop._turn()
+
+    def reply(self, to: PathsAsked) -> PathsAnswer | None:
+        return path_requests._answer(self.redis, to)
+
+    def lose_replies(self) -> None:
+        self.redis.delete(*self.redis.keys("forgepool:paths:*"))
+
+    def die_and_come_back(self) -> None:
+        self.journal.close()
+        self.state = begun(self.of)
+        for one in read(self.folder):
+            follow(self.state, one.event, at=one.at)
+        self.journal = Journal(self.folder)
+        self.loop = self._begin()
+
+    def asked_for(self) -> list[str]:
+        return [one.event.kind for one in read(self.folder) if one.event.kind.startswith("paths.")]
+
+    def _begin(self) -> Loop:
+        link = Link(self.redis, RUN, 60.0)
+        link.begin()
+        return Loop(
+            course=self.of,
+            state=self.state,
+            journal=self.journal,
+            folder=self.folder,
+            # Nothing here is asked of a hub.
+            mirror=Mirror(path=self.folder / "mirror", hub="/nowhere"),
+            link=link,
+            parts=None,
+            wishes=Wishes(drain=True),
+            listener=lambda state, recorded: None,
+        )
+
+
+@pytest.fixture
+def turning(tmp_path: Path, redis: Redis) -> Iterator[Turning]:
+    made = Turning(tmp_path, redis)
+    yield made
+    made.journal.close()
+
+
+def test_a_question_is_journaled_and_replied_to_within_the_turn(turning: Turning) -> None:
+    free, held = question(1, "z"), question(2, "y")
+    turning.turn(free, held)
+    assert turning.reply(free) == PathsAnswer(verdict="granted")
+    assert turning.reply(held) == PathsAnswer(verdict="queued", why="task 'b' is at work on y")
+    assert turning.asked_for() == ["paths.asked", "paths.asked", "paths.granted", "paths.queued"]
+
+
+def test_what_is_refused_is_replied_to(tmp_path: Path, redis: Redis) -> None:
+    strict = Turning(tmp_path, redis, strict=True)
+    strict.turn(question(1, "z"))
+    said = strict.reply(question(1, "z"))
+    assert said is not None and said.verdict == "refused" and "scope: strict" in said.why
+    strict.journal.close()
+
+
+@pytest.mark.parametrize("paths", [("z",), ("y",), ("x",)])
+def test_a_question_whose_reply_was_lost_is_replied_to_again_the_same(turning: Turning, paths: tuple[str, ...]) -> None:
+    """Also after another question; what the task holds anyway is granted without a word in the journal."""
+    asked = question(7, *paths)
+    turning.turn(asked)
+    first, journaled = turning.reply(asked), len(turning.asked_for())
+    turning.turn(question(3, "w"))
+    turning.lose_replies()
+    turning.turn(asked)
+    assert first is not None and turning.reply(asked) == first
+    assert len(turning.asked_for()) == journaled + 2, "the other question and its answer"
+
+
+def test_an_orchestrator_that_died_before_it_replied_replies_when_it_is_back(turning: Turning) -> None:
+    asked = question(1, "z")
+    turning.loop.record([e.PathsAsked(task="a", attempt=1, number=1, paths=("z",))])
+    turning.loop.record([e.PathsGranted(task="a", attempt=1, number=1, paths=("z",))])
+    turning.die_and_come_back()
+    turning.turn(asked)
+    assert turning.reply(asked) == PathsAnswer(verdict="granted")
+
+
+def test_an_orchestrator_that_died_before_it_decided_decides_when_it_is_back(turning: Turning) -> None:
+    turning.loop.record([e.PathsAsked(task="a", attempt=1, number=1, paths=("z",))])
+    turning.die_and_come_back()
+    turning.turn()
+    assert turning.reply(question(1, "z")) == PathsAnswer(verdict="granted")
+
+
+def test_who_has_answered_is_owed_no_reply(turning: Turning) -> None:
+    turning.loop.record([answered("a", paths=["x"])])
+    turning.turn(question(1, "z"))
+    assert turning.reply(question(1, "z")) is None
+
+
+def test_what_is_asked_as_a_run_ends_is_kept_but_for_what_would_undo_it(tmp_path: Path, redis_program: str) -> None:
+    hub = Git(git_dir=tmp_path / "hub.git")
+    hub.run("init", "--quiet", "--bare", str(hub.git_dir))
+    me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+    hub.run(
+        "update-ref", "refs/heads/main", hub.text("commit-tree", "-m", "one", hub.text("mktree", stdin=b""), env=me)
+    )
+    hub.run("symbolic-ref", "HEAD", "refs/heads/main")
+    (tmp_path / "plan.yaml").touch()
+    # In a process of its own: a run takes all that it leaves behind with it, and so would it this process' Redis.
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "kits")}
+    subprocess.run([sys.executable, "-c", _RUN, tmp_path], env=env, check=True)
+    (run,) = (tmp_path / "home" / "runs").iterdir()
+    assert [one.event.kind for one in read(run)][-1] == "run.ended"
+    assert sorted(wish.do for _, wish in waiting(run)) == ["answer", "retry"]

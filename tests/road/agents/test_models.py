@@ -1,0 +1,157 @@
+"""Agents whose models are asked over HTTP, in whole runs: what lands, what it cost, and what a killed worker costs."""
+
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_kit import RECORDINGS, folder_of
+from kit import Machine, Repository, events_of, wait_until, write_plan
+from models_kit import know, planning, writes
+from processes import in_role
+from vendors.answers import Say, Seen
+from vendors.server import VendorServer
+
+from forgepool.orchestrator.journal import events as e
+
+RECORDED = RECORDINGS / "claude-success.jsonl"
+
+NothingLeft = Callable[[Path, Machine], None]
+
+
+AGENTS: dict[str, dict[str, object]] = {
+    "anthropic": {"builtin": {"model": "model-anthropic"}},
+    "responses": {"builtin": {"model": "model-openai-responses"}},
+    "chat": {"builtin": {"model": "model-openai-chat"}},
+    "program": {"cli": "claude"},
+    "command": {"command": "echo 'by command' > command.txt"},
+}
+
+
+def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, object]:
+    tasks = [
+        {"id": task, "files": [f"{task}.txt"], "acceptance": [f"grep -q 'by {task}' {task}.txt"], "agent": agent}
+        for task, agent in agents.items()
+    ]
+    return {"name": name, "checks": {"there": "ls *.txt"}, "review": "none", "tasks": tasks}
+
+
+@pytest.mark.slow
+def test_five_agents_land_on_one_target(
+    ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """
+    A model on each wire, a program of its own (a stand-in that prints what the real one did, and writes), a command.
+    """
+    folder = machine.folder / "bin"
+    folder.mkdir()
+    stand_in = folder / "claude"
+    # All of a program lies in the folder that the PATH names, where the sandbox lets it be read.
+    shutil.copy(RECORDED, folder / "said")
+    stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{folder}/said'\n")
+    stand_in.chmod(0o755)
+    with VendorServer(writes, models=["m"]) as server:
+        know(machine, server)
+        machine.variables |= {"PATH": f"{folder}:{os.environ['PATH']}", "ANTHROPIC_API_KEY": "road-key"}
+        plan = write_plan(ground, plan_of("five", AGENTS))
+        ended = machine.run("run", plan, "--repo", repository.path, "--workers", "2")
+        assert ended.status == 0, ended.out + ended.err
+        assert server.invalid == []
+    assert sorted(repository.landed("forgepool/five")) == sorted(AGENTS)
+    for task in AGENTS:
+        assert repository.file("forgepool/five", f"{task}.txt") == f"by {task}"
+    results = {event.task: event.result for event in events_of(machine.journal(), e.OrderAnswered)}
+    assert results["responses"].models == ("model-openai-responses",)
+    assert {seen.wire for seen in server.seen} == {"anthropic", "openai-responses", "openai-chat"}
+    assert all((results[task].spent.cost_usd or 0) > 0 for task in ("anthropic", "responses", "chat"))
+    assert results["command"].models == () and results["program"].spent.input_tokens > 0
+    nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["claude", "codex", "opencode"])
+def test_a_real_program_does_a_task_of_a_run(
+    program: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """Installed as people install it, against the local server; skips where it is not there."""
+    folder = folder_of(program)
+    models = {"claude": "claude-opus-5-5", "codex": "model-1", "opencode": "anthropic/model-1"}
+    agent = {"cli": {"program": program, "model": models[program]}}
+    with VendorServer(writes, strict=False) as server:
+        machine.variables |= {
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "ANTHROPIC_API_KEY": "road-key",
+            "OPENAI_API_KEY": "road-key",
+            "ANTHROPIC_BASE_URL": server.url,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+        }
+        plan = write_plan(ground, plan_of("real", {"program": agent}))
+        ended = machine.run("run", plan, "--repo", repository.path, "--workers", "1")
+        assert ended.status == 0, ended.out + ended.err + machine.logs()
+        assert server.invalid == [] and server.seen
+    assert repository.file("forgepool/real", "program.txt") == "by program"
+    shown = machine.run("transcript", machine.the_run(), "program")
+    assert shown.status == 0 and "by program" in shown.out
+    nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_one_turn_and_no_work(
+    ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """
+    Killed with -9 while the model thinks: another process has its files and its conversation, and goes on from the
+    turn that was kept last. No turn is asked for twice but the one that was never answered; no token is counted twice.
+    """
+    thinking, released = threading.Event(), threading.Event()
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            return Say(calls=[("commit_plan", {"plan": "two lines", "files_to_modify": ["src/a.txt"]})])
+        if seen.answered == 2 and not thinking.is_set():
+            thinking.set()
+            released.wait(30)
+        lines = [("bash", {"command": f"echo line-{seen.answered} >> src/a.txt"}), ("finish", {"summary": "done"})]
+        return Say(calls=[lines[seen.answered // 2]] if seen.answered != 1 else [lines[0]])
+
+    with VendorServer(brain, models=["model-anthropic"]) as server:
+        know(machine, server)
+        plan = {
+            "name": "killed",
+            "checks": {"lines": "test $(wc -l < src/a.txt) = 3"},
+            "review": "none",
+            "tasks": [
+                {
+                    "id": "one",
+                    "files": ["src/a.txt"],
+                    "acceptance": ["test $(wc -l < src/a.txt) = 3"],
+                    "agent": {"builtin": {}},
+                }
+            ],
+        }
+        under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "2")
+        assert thinking.wait(60), under_way.said()
+        kept = f"refs/forgepool/{machine.the_run()}/progress/one/1:files/src/a.txt"
+        wait_until(lambda: "line-1" in repository.git("show", kept), "the second turn in the hub")
+        (working,) = in_role(ground, "working")
+        working.kill()
+        machine.wait_for("order.sent", count=2)
+        released.set()
+        ended = under_way.ended()
+        assert ended.status == 0, ended.out + ended.err
+        assert server.invalid == []
+        asked = list(server.seen)
+
+    assert repository.file("forgepool/killed", "src/a.txt").split() == ["a", "line-0", "line-1"]
+    assert sum(planning(seen) for seen in asked) == 1
+    assert Counter(seen.answered for seen in asked if not planning(seen)) == {0: 1, 1: 1, 2: 2}
+    answers = list(events_of(machine.journal(), e.OrderAnswered))
+    (last,) = [answer.result for answer in answers if answer.result.outcome == "candidate"]
+    assert last.includes == (1,)
+    assert last.spent.turns == 4, "the turn that was never answered is nobody's"
+    report = machine.run("report", machine.the_run(), "--json").answer
+    assert report["used"]["turns"] == 4, report["used"]
+    nothing_left(ground, machine)

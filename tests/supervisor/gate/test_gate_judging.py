@@ -1,0 +1,184 @@
+"""By test: what an entry breaks is new, what was broken before is nobody's doing, and green has to be shown."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+from gates import Gate
+from shell_suite import RUNNER, TEST, A, B
+
+from forgepool.supervisor.messages import CheckResult, Flake
+
+_ATTEMPTS = count(1)
+
+
+@pytest.fixture
+def tested(gate: Gate) -> Gate:
+    """Two tests on the target, of one file each."""
+    tests = {f"tests/{name}.sh": f'test "$(cat {name})" -lt 5\n' for name in "ab"}
+    gate.hub.commit({"ci/run-tests.sh": RUNNER, **tests})
+    return gate
+
+
+def asked(gate: Gate, files: dict[str, str | None], *, said: Any = None, **request: Any) -> CheckResult:
+    entry = gate.entry("one", files, attempt=next(_ATTEMPTS)).model_copy(update=said or {})
+    return gate.examine(gate.request(entry, TEST, **request))
+
+
+def test_the_tests_that_an_entry_breaks_are_named(tested: Gate) -> None:
+    found = asked(tested, {"a": "9\n"})
+    assert (found.verdict, found.failures[0].tests) == ("red", (A,))
+    assert A in found.detail and "+9" in found.diff_tail
+
+
+def test_what_runs_its_tests_well_is_green_and_says_how_many(tested: Gate) -> None:
+    found = asked(tested, {"a": "2\n"})
+    assert (found.verdict, found.certificates[0].tests, found.diff_tail) == ("green", 2, "")
+
+
+def test_what_failed_before_stands_in_nobodys_way(tested: Gate) -> None:
+    tested.hub.commit({"a": "9\n"})
+    found = asked(tested, {"b": "2\n"})
+    assert (found.verdict, found.red_base) == ("green", (A,))
+    assert found.certificates[0].known_failures == (A,)
+    request = tested.request(tested.entry("other", {"b": "3\n"}), TEST)
+    assert tested.land(tested.landing(request, tested.examine(request))).outcome == "landed"
+
+
+def test_what_failed_before_does_not_hide_what_an_entry_breaks_besides(tested: Gate) -> None:
+    tested.hub.commit({"a": "9\n"})
+    found = asked(tested, {"b": "9\n"})
+    assert (found.verdict, found.failures[0].tests) == ("red", (B,))
+
+
+def test_who_mends_the_target_is_let_in(tested: Gate) -> None:
+    tested.hub.commit({"a": "9\n"})
+    found = asked(tested, {"a": "2\n"})
+    assert (found.verdict, found.red_base) == ("green", ())
+
+
+def test_a_test_that_is_red_and_then_green_is_recorded_by_name(gate: Gate) -> None:
+    gate.unconfined()
+    counter = gate.folder / "counter"
+    shaky = f"test ! -e shaky || {{ echo x >> {counter}; test $(wc -l < {counter}) -ne 1; }}\n"
+    gate.hub.commit({"ci/run-tests.sh": RUNNER, "tests/a.sh": shaky, "tests/b.sh": 'test "$(cat b)" -lt 5\n'})
+    found = asked(gate, {"shaky": "x\n"})
+    assert (found.verdict, found.flaky) == ("green", (Flake(check="test", tests=(A,)),))
+
+
+def test_a_flake_does_not_excuse_what_fails_every_time(gate: Gate) -> None:
+    gate.unconfined()
+    counter = gate.folder / "counter"
+    shaky = f"test ! -e shaky || {{ echo x >> {counter}; test $(wc -l < {counter}) -ne 1; }}\n"
+    gate.hub.commit({"ci/run-tests.sh": RUNNER, "tests/a.sh": shaky, "tests/b.sh": 'test "$(cat b)" -lt 5\n'})
+    found = asked(gate, {"shaky": "x\n", "b": "9\n"})
+    assert (found.verdict, found.failures[0].tests) == ("red", (B,))
+    assert found.flaky == (Flake(check="test", tests=(A,)),)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"ci/run-tests.sh": "exit 0\n"}, "left no report"),
+        ({"ci/run-tests.sh": RUNNER.replace("tests/*.sh", "tests/b.sh")}, A),
+        ({"ci/run-tests.sh": "mkdir -p out; echo '<testsuite/>' > out/report.xml\n"}, "ran no test"),
+        ({"ci/run-tests.sh": "mkdir -p out; echo '<testsuite' > out/report.xml\n"}, "left no report"),
+    ],
+)
+def test_green_that_shows_less_than_the_target_does_is_not_believed(
+    tested: Gate, files: dict[str, str | None], said: str
+) -> None:
+    found = asked(tested, files)
+    assert (found.verdict, found.failures[0].how) == ("red", "no_evidence")
+    assert said in found.failures[0].reason and "is not taken for green" in found.detail
+
+
+def test_a_test_that_is_gone_is_missed_and_one_that_a_person_lets_go_is_not(tested: Gate) -> None:
+    gone: dict[str, str | None] = {"tests/a.sh": None}
+    found = asked(tested, gone, said={"holds": ("b",)})
+    assert found.verdict in ("red", "findings")
+    assert asked(tested, gone, said={"grants": ("tests/a.sh",)}).verdict == "green"
+
+
+def test_a_renamed_test_is_not_missed_and_one_under_a_name_that_no_runner_takes_is(tested: Gate) -> None:
+    """Nobody has to look at it, though the task declared another file; must fail: the runner takes `*.sh` alone."""
+    renamed: dict[str, str | None] = {"tests/a.sh": None, "tests/core.sh": 'test "$(cat a)" -lt 5\n'}
+    assert asked(tested, renamed, said={"holds": ("b",)}).verdict == "green"
+    lost: dict[str, str | None] = {"tests/a.sh": None, "tests/core.bak": 'test "$(cat a)" -lt 5\n'}
+    found = asked(tested, lost, said={"holds": ("b",)})
+    assert (found.verdict, found.failures[0].how) == ("red", "no_evidence") and A in found.failures[0].reason
+
+
+def test_a_check_that_runs_no_test_anywhere_proves_nothing(gate: Gate) -> None:
+    empty = "mkdir -p out; echo '<testsuite/>' > out/report.xml\n"
+    gate.hub.commit({"ci/run-tests.sh": empty})
+    found = asked(gate, {"a": "2\n"})
+    assert found.verdict == "not_configured" and "ran no test" in found.detail
+    waived = TEST.model_copy(update={"waive": ("no_tests",)})
+    assert gate.examine(gate.request(gate.entry("two", {"a": "2\n"}), waived)).verdict == "green"
+
+
+EDITED: dict[str, str | None] = {"a": "9\n", "tests/a.sh": "test -e a\n"}
+
+
+def test_an_expectation_that_is_edited_with_the_code_is_tried_as_it_was(tested: Gate) -> None:
+    found = asked(tested, EDITED, said={"holds": ("a",)})
+    assert (found.verdict, found.failures[0].tests, found.failures[0].protected) == ("red", (A,), True)
+    assert "with the tests and settings of main" in found.detail and found.partner is None
+
+
+def test_who_may_change_what_is_expected_by_a_persons_leave_may(tested: Gate) -> None:
+    assert asked(tested, EDITED, said={"grants": ("tests/a.sh",)}).verdict == "green"
+
+
+def test_what_a_task_declared_it_would_edit_wants_somebody_to_look(tested: Gate) -> None:
+    declared = {"holds": ("a", "tests/a.sh")}
+    found = asked(tested, EDITED, said=declared)
+    assert (found.verdict, found.failures, found.certificates) == ("findings", (), ())
+    assert "tests-changed" in {each.rule for each in found.findings} and A in found.detail
+    found = asked(tested, EDITED, said=declared, reviewed=True)
+    assert found.verdict == "green"
+    assert {each.weight for each in found.findings if each.rule == "tests-changed"} == {"attention"}
+
+
+def test_a_runner_that_is_swapped_is_not_what_it_is_tried_with(tested: Gate) -> None:
+    """It writes the report that is expected, and runs nothing."""
+    forged = "mkdir -p out; " + "; ".join(
+        [
+            "echo '<testsuite>' > out/report.xml",
+            *(f'echo \'<testcase classname="tests/{name}.sh" name="it"/>\' >> out/report.xml' for name in "ab"),
+            "echo '</testsuite>' >> out/report.xml\n",
+        ]
+    )
+    found = asked(tested, {"ci/run-tests.sh": forged, "a": "9\n"})
+    assert found.verdict in ("red", "findings")
+    assert asked(tested, {"ci/run-tests.sh": RUNNER + "# more\n"}).verdict in ("green", "findings")
+
+
+def test_an_entry_that_adds_a_test_is_green_with_one_more(tested: Gate) -> None:
+    found = asked(tested, {"tests/c.sh": "test -e c\n", "c": "1\n"}, reviewed=True)
+    assert (found.verdict, found.certificates[0].tests) == ("green", 3)
+
+
+def test_of_three_landings_the_one_with_which_the_test_breaks_is_named(tested: Gate) -> None:
+    both = 'test "$(cat p q | wc -c)" -lt 4\n'
+    tested.hub.commit({"tests/c.sh": both})
+    start = tested.hub.tip()
+    younger = tested.entry("younger", {"p": "1\n"}, on=start)
+    for task, path in (("before", "x"), ("partner", "q"), ("behind", "y")):
+        tested.let_in(tested.entry(task, {path: "1\n"}, on=start), TEST)
+    found = tested.examine(tested.request(younger, TEST))
+    assert (found.verdict, found.partner) == ("red", "partner")
+
+
+def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) -> None:
+    """The same tree on a target that has come to run more tests meanwhile."""
+    listed = RUNNER.replace("tests/*.sh", "$(cat suite)")
+    tests = {f"tests/{name}.sh": f"test -e {name}\n" for name in "ab"}
+    gate.hub.commit({"ci/run-tests.sh": listed, "suite": "tests/a.sh\n", **tests})
+    first = asked(gate, {"x": "1\n"})
+    assert first.verdict == "green"
+    gate.hub.commit({"suite": "tests/a.sh tests/b.sh\n"})
+    found = asked(gate, {"x": "1\n", "suite": "tests/a.sh\n"})
+    assert (found.verdict, found.tree) == ("red", first.tree)
+    assert found.failures[0].how == "no_evidence" and B in found.failures[0].reason

@@ -1,0 +1,138 @@
+"""Whether a conversation gets anywhere: what counts as circling, and what does not."""
+
+import time
+
+import pytest
+from premade import Call, conversation, read
+
+from forgepool.workers.context.transcript.entries import Started
+from forgepool.workers.context.transcript.loop_detection import explored_enough, stuck, warned, warning
+
+GREP: Call = ("grep", {"pattern": "x"}, "a.py:1: x")
+WRITE: Call = ("write_file", {"path": "a.py", "content": "x"}, "OK: wrote 1 bytes to a.py (iter 1)")
+
+
+def run_of_tests(left: int, seconds: str) -> Call:
+    return "bash", {"command": "pytest -q"}, f"![exit status 1, {seconds} s]\n{left} failed in {seconds}s"
+
+
+def failing(path: str, line: int) -> Call:
+    said = f"!{path}: the old text is not in it; the nearest line is {line}: 'y'"
+    return "edit_file", {"path": path, "old": f"{line}"}, said
+
+
+def test_the_same_call_with_the_same_answer_three_times_is_a_circle() -> None:
+    """Also with others between, and however long a command took."""
+    assert stuck(conversation([GREP], [GREP]), "plan") is None
+    assert stuck(conversation([GREP], [read("b.py")], [GREP], [GREP]), "plan") == (
+        'the same call of grep gave the same answer 3 times: {"pattern": "x"}'
+    )
+    assert (
+        stuck(conversation([run_of_tests(2, "0.12")], [run_of_tests(2, "0.31")], [run_of_tests(2, "1.25")]), "execute")
+        is not None
+    )
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [[GREP], [GREP], [WRITE], [GREP]],
+        [[run_of_tests(3, "0.1")], [run_of_tests(2, "0.1")], [run_of_tests(1, "0.1")]],
+        [[("check_background", {"id": "1"}, "still running")]] * 9,
+        [[read("a.py", 1, 3)], [read("a.py", 4, 6)], [read("a.py", 7, 9)]],
+    ],
+)
+def test_headway_is_no_circle(turns: list[list[Call]]) -> None:
+    """Something was written between, the answer changed, or one waits."""
+    assert stuck(conversation(*turns), "execute") is None
+
+
+def test_what_is_long_ago_is_no_circle() -> None:
+    """A look at the same thing after many others is a look, not a circle."""
+    others = [[read(f"{n}.py")] for n in range(150)]
+    assert stuck(conversation([GREP], [GREP], *others[:50], [GREP]), "plan") is not None
+    assert stuck(conversation([GREP], [GREP], *others, [GREP]), "plan") is None
+
+
+def test_five_failures_of_one_kind_in_a_row_are_a_circle() -> None:
+    """Of one tool, whichever file and line they are about; one success or another kind begins anew."""
+    same = [[failing(f"{name}.py", line)] for line, name in enumerate("abcde")]
+    reason = stuck(conversation(*same), "execute")
+    assert reason == "edit_file failed 5 times in a row in the same way: e.py: the old text is not in it"
+    between = [*same[:3], [GREP], *same[3:]]
+    assert stuck(conversation(*between), "execute") == reason
+    assert stuck(conversation(*same[:4]), "execute") is None
+    worked: Call = ("edit_file", {"path": "a.py"}, "OK: replaced 1 place in a.py")
+    assert stuck(conversation(*same[:4], [worked], *same[:3]), "execute") is None
+    other: Call = ("edit_file", {"path": "a.py"}, "!a.py: no such file")
+    assert stuck(conversation(*same[:3], [other], *same[3:]), "execute") is None
+
+
+def test_fewer_failing_tests_are_headway() -> None:
+    runs = [[run_of_tests(left, "0.1"), (*WRITE[:2], WRITE[2])] for left in (6, 5, 4, 3, 2, 1)]
+    assert stuck(conversation(*runs), "execute") is None
+    level = [[WRITE, run_of_tests(2, f"0.{n}")] for n in range(5)]
+    assert stuck(conversation(*level), "execute") is not None
+
+
+def test_an_execution_that_only_reads_is_a_circle() -> None:
+    """Fifteen turns, with whatever tool; planning may. One write, one run or one answer without a call begins anew."""
+    reading = [[read(f"{n}.py")] if n % 2 else [("bash", {"command": f"cat {n}.py"}, f"{n}")] for n in range(15)]
+    assert stuck(conversation(*reading), "execute") == "15 turns in a row only read, and nothing was written"
+    assert stuck(conversation(*reading), "plan") is None
+    assert stuck(conversation(*reading[:14]), "execute") is None
+    for done in (WRITE, ("bash", {"command": "python fix.py"}, "ok")):
+        assert stuck(conversation(*reading[:7], [done], *reading[7:]), "execute") is None
+
+
+def test_it_is_said_once_and_what_was_before_does_not_count_again() -> None:
+    """The next circle after the warning is a new one; the one who knows of it ends the attempt."""
+    circle = [[GREP], [GREP], [GREP]]
+    first = conversation(*circle)
+    assert not warned(first)
+    told = conversation(*circle, f"> {warning(stuck(first, 'plan') or '')}", [GREP], [GREP])
+    assert warned(told)
+    assert stuck(told, "plan") is None
+    again = conversation(*circle, f"> {warning('x')}", *circle)
+    assert stuck(again, "plan") is not None and warned(again)
+
+
+def test_another_conversation_is_another_matter() -> None:
+    """PLAN's circles are not EXECUTE's."""
+    fresh = Started(at=0, order_id="o", model="m", system=(), tools=())
+    entries = conversation([GREP], [GREP], [GREP], f"> {warning('x')}", [GREP], [GREP], [GREP])
+    assert stuck([*entries, fresh], "execute") is None
+    assert not warned([*entries, fresh])
+    assert explored_enough([*conversation(*[[read(f"{n}.py")] for n in range(20)]), fresh]) is None
+
+
+def test_a_long_exploration_is_enough() -> None:
+    """P-080: twenty turns, whatever they found."""
+    turns = [[read(f"{n}.py")] for n in range(20)]
+    assert explored_enough(conversation(*turns[:19])) is None
+    said = "exploration took 20 turns without a plan; 20 are allowed"
+    assert explored_enough(conversation(*turns)) == said
+    assert explored_enough(conversation(*turns[:3]), most=3) is not None
+
+
+def test_an_exploration_that_finds_nothing_new_is_enough() -> None:
+    """P-081: no new file in five turns, and at least half of the calls asked before."""
+    files = [[read(f"{n}.py")] for n in range(4)]
+    again = [[read("0.py")], [GREP], [read("./0.py")], [GREP], [read("1.py")]]
+    assert explored_enough(conversation(*files, *again)) == (
+        "5 turns in a row read no new file and repeated 4 of 5 calls"
+    )
+    assert explored_enough(conversation(*again)) is None
+    assert explored_enough(conversation(*[[GREP]] * 4)) is None
+    assert explored_enough(conversation(*[[GREP]] * 5)) is not None
+    assert explored_enough(conversation(*files, *again[:4], [read("new.py")])) is None
+    searching: list[list[Call]] = [[("grep", {"pattern": str(n)}, "none")] for n in range(5)]
+    assert explored_enough(conversation(*files, *searching)) is None
+
+
+def test_a_long_failure_is_known_by_its_beginning() -> None:
+    """Five failures of a megabyte each are judged at once."""
+    sentence = "!no: " + "a." * 500_000
+    began = time.process_time()
+    assert stuck(conversation(*[[("edit_file", {"path": f"{number}"}, sentence)] for number in range(5)]), "plan")
+    assert time.process_time() - began < 4

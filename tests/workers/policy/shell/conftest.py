@@ -1,5 +1,0 @@
-import sys
-from pathlib import Path
-
-# Pytest imports tests by file and puts no folder on the path; what stands beside them must still be found.
-sys.path.append(str(Path(__file__).parent))
