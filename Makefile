@@ -54,8 +54,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/context.py day23
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/review.py
-	$(BIN)/python benchmarks/merge_queue.py --seeds 101-103
-	$(BIN)/python benchmarks/landing.py
+	$(BIN)/python benchmarks/queue/merge_queue.py --seeds 101-103
+	$(BIN)/python benchmarks/queue/landing.py
 
 install: $(READY)
 

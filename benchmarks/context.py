@@ -15,9 +15,7 @@ import argparse
 import sys
 from pathlib import Path
 
-import context_building
-import context_families
-import context_why
+from helpers import context_building, context_families, context_why
 
 from forgepool.orchestrator.cli.tools.context import replay
 from forgepool.workers.context.replay.comparison import Case, cases

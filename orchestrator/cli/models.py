@@ -61,7 +61,7 @@ def _tell(known: Table, rows: list[dict[str, object]], own: str) -> None:
     say("\nWho is asked for which type of task; any other type goes as code")
     print_table(("type", "model", "then", "why"), [_route(kind, one) for kind, one in known.routes.items()])
     say(f"\nWhen all of these have failed: {known.budget}")
-    say(f"{own} is laid over what is shipped" if own else "As shipped; docs/models.md says how to have your own")
+    say(f"{own} is laid over what is shipped" if own else "As shipped; docs/how-to/models.md says how to have your own")
 
 
 def _account(name: str, account: Account) -> tuple[str, ...]:

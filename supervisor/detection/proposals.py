@@ -133,7 +133,7 @@ def gate_file(detected: Detected) -> str:
     """The text of a `forgepool.yaml` with every proposal, and why it is there; at least one is needed."""
     head = (
         "Proposed by `forgepool init` from what is committed here: a guess, which counts for nothing until a person "
-        "has read, corrected, tried and committed it. docs/gate.md has every key."
+        "has read, corrected, tried and committed it. docs/how-to/gate.md has every key."
     )
     lines = [*_comment(head)]
     for note in detected.notes:
@@ -165,7 +165,9 @@ def _check(one: Proposal) -> Iterator[str]:
         yield "    cache:"
         yield from (f"      - {_folder(each)}" for each in folders)
     if hosts := _hosts(one):
-        yield from _comment("reached only where your own policy allows it too (docs/policy.md)", indent="    ")
+        yield from _comment(
+            "reached only where your own policy allows it too (docs/reference/policy.md)", indent="    "
+        )
         yield f"    network: {_list(hosts)}"
 
 

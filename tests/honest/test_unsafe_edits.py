@@ -1,6 +1,6 @@
 """
 Edits that a linter itself calls unsafe, and the scans refuse. Each refusal is right: a wrong program passes the edited
-test and failed the one before. docs/honest.md says how often each kind occurs.
+test and failed the one before. docs/explanation/honest.md says how often each kind occurs.
 """
 
 from pathlib import Path

@@ -69,7 +69,7 @@ def test_every_queue_that_carries_messages_has_somebody_who_listens() -> None:
     assert listened | {"checks", "landings", "reviews"} == set(QUEUES), "the supervisor listens to the last three"
 
 
-@pytest.mark.parametrize("document", ["docker-compose.yml", "README.md", "docs/hosts.md"])
+@pytest.mark.parametrize("document", ["docker-compose.yml", "README.md", "docs/how-to/hosts.md"])
 def test_a_command_shown_to_people_exists(document: str) -> None:
     text = (ROOT / document).read_text()
     shown = re.findall(r"docker compose run --rm orchestrator (.+)", text)

@@ -13,5 +13,5 @@ shown, and `view` shows it. `gauge` counts tokens. `replay/` puts recorded runs 
 
 Nothing a view leaves out is lost: the transcript has all of it, and what an edit drops is written to files the agent
 can read (`archive`). Sent bytes are rewritten rarely and wholesale, since a provider's cache charges for what is
-rewritten, not for what is removed: docs/context.md has the arithmetic.
+rewritten, not for what is removed: docs/explanation/context.md has the arithmetic.
 """

@@ -4,7 +4,7 @@ Where other people's commands run: agents' tools, command agents, acceptance com
 A command carries what it is held by (`confinement`): bubblewrap in a root where little exists, or the fallback of
 Landlock and seccomp. It sees a built-up environment, stays within its time and output, and leaves no process behind.
 `layers` finds out what holds on a host, `shelter` and `private` make the confinement of one order or check, `confined`
-starts a command in it through the `launcher`. docs/sandbox.md says what is held and what is not.
+starts a command in it through the `launcher`. docs/reference/sandbox.md says what is held and what is not.
 
 `process.run` starts one command and answers how it ended; when it has answered, nothing of the command is
 alive. `tree` knows processes and their descendants, `kin` which of them belong to a command, `output` keeps

@@ -19,7 +19,7 @@ def register(context: typer.Typer) -> None:
 
 
 def use(
-    profile: Annotated[str, typer.Argument(help="A context profile; docs/context.md has them.")],
+    profile: Annotated[str, typer.Argument(help="A context profile; docs/explanation/context.md has them.")],
     run: Run,
     task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
 ) -> None:

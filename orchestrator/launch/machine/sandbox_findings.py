@@ -58,7 +58,7 @@ def _bubblewrap(tried: Layers) -> Finding:
         return Finding(what=what, verdict="note", found=tried.bubblewrap, mend=mend)
     against = obstacle()
     if against is None:
-        mend = "run as an ordinary user where user namespaces are allowed; docs/sandbox.md says more"
+        mend = "run as an ordinary user where user namespaces are allowed; docs/reference/sandbox.md says more"
         return Finding(what=what, verdict="note", found=tried.bubblewrap, mend=mend)
     return Finding(what=what, verdict="note", found=f"{tried.bubblewrap}: {against.found}", mend=against.mend)
 

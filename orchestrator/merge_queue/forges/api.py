@@ -174,7 +174,7 @@ class Api:
             case 401:
                 text = f"{forge} does not take the token{because}; give one that is valid in {self.account.variable}"
             case 403:
-                text = f"{forge} does not let this token do {asked}{because}; docs/forges.md has the rights it needs"
+                text = f"{forge} does not let this token do {asked}{because}; see docs/how-to/forges.md for its rights"
             case 404:
                 text = f"{forge} knows nothing at {asked}: the name is wrong, or the token may not see it"
             case _ if response.is_redirect:

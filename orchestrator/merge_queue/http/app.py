@@ -160,8 +160,8 @@ async def _elsewhere(request: "Request", wrong: Exception) -> "Response":
     status = getattr(wrong, "status_code", 404)
     asked = f"{request.method} {request.url.path[:100]}"
     if status == 405:
-        return _said(405, f"{asked} is not done here; docs/gate_api.md has what is")
-    return _said(status, f"there is nothing at {asked}; docs/gate_api.md has what there is")
+        return _said(405, f"{asked} is not done here; docs/reference/gate_api.md has what is")
+    return _said(status, f"there is nothing at {asked}; docs/reference/gate_api.md has what there is")
 
 
 async def _broken(request: "Request", trouble: Exception) -> "Response":

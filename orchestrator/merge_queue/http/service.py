@@ -84,7 +84,7 @@ def api_beside(
     where = Address(host=where.host, port=listening.getsockname()[1])
     if not where.is_loopback:
         tell(f"the API at {where} is plain HTTP that others can reach, token and all: put a proxy with TLS before it")
-    tell(f"the API is at http://{where}; docs/gate_api.md has its words")
+    tell(f"the API is at http://{where}; docs/reference/gate_api.md has its words")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
         return serving(Desk(view=View(kept.folder), mirror=mirror, target=target), token, listening)

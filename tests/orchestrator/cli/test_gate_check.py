@@ -402,7 +402,7 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
     assert not Path(f"/proc/{child}").exists()
 
 
-DOCS = (ROOT / "docs" / "gate.md").read_text()
+DOCS = (ROOT / "docs" / "how-to" / "gate.md").read_text()
 KEY = "AKIA" + "QWERTZUIOPASDFGH"
 BEFORE = {
     **{f"part{number}.txt": f"{number}\n" for number in range(12)},

@@ -181,7 +181,9 @@ def _nobody(passed: list[_Passed]) -> ModelFailed:
         f"{one.contender.candidate.model} ({one.contender.candidate.account}): {_told(one)}" for one in passed
     )
     return ModelFailed(
-        f"no model can be asked: {said}" if said else "no model can be asked: none is configured; see docs/models.md",
+        f"no model can be asked: {said}"
+        if said
+        else "no model can be asked: none is configured; see docs/how-to/models.md",
         trouble=_trouble_of_all(passed),
         resets_at=min((one.until for one in passed if one.until is not None), default=None),
     )

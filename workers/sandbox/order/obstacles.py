@@ -7,7 +7,7 @@ None of it decides anything: whether a level holds is tried (`layers`). This is 
 from dataclasses import dataclass
 from pathlib import Path
 
-_OUTSIDE = "docs/sandbox.md says how"
+_OUTSIDE = "docs/reference/sandbox.md says how"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

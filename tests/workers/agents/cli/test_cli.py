@@ -1,4 +1,4 @@
-"""Stand-ins that print what the real programs printed (see docs/agents.md), and other things they may do."""
+"""Stand-ins that print what the real programs printed (see docs/how-to/agents.md), and other things they may do."""
 
 import json
 import os

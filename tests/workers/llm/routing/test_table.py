@@ -132,7 +132,7 @@ def test_a_file_that_is_named_and_is_not_there_is_refused(tmp_path: Path) -> Non
 
 
 def test_the_example_in_the_documentation_is_a_table(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[4] / "docs" / "models.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "how-to" / "models.md").read_text()
     lines = text.partition("A table of your own")[2].partition("\n|")[0].splitlines()
     table = read_table(own(tmp_path, "\n".join(line[4:] for line in lines if line.startswith("    "))))
     assert table.budget == "coder" and table.models["coder"].price is not None

@@ -1,7 +1,7 @@
 """
 How long a gate takes to go on after a crash: what is in its journal is read, and the first plan is made.
 
-    python benchmarks/gate_restart.py [--daemon] [ENTRIES ...]
+    python benchmarks/queue/gate_restart.py [--daemon] [ENTRIES ...]
 
 Two journals of each length: one in which nobody has been tried yet, and one of a long life, in which all but the last
 200 have been tried, ten to a landing, and have landed.
@@ -83,7 +83,7 @@ def _row(size: int, left: int) -> str:
 
 
 def _daemon_row(size: int) -> str:
-    sys.path.append(str(Path(__file__).parent.parent / "tests"))
+    sys.path.append(str(Path(__file__).parents[2] / "tests"))
     import find_helpers  # noqa: F401  # before any helper
     from gate_kit import GateOf, kept_gate
 

@@ -1,7 +1,7 @@
 """
 How long a landing holds the target: from the request to land to its answer, by the number of files and of entries.
 
-    python benchmarks/landing.py [--files 5000 50000] [--entries 1 8] [--rounds 5]
+    python benchmarks/queue/landing.py [--files 5000 50000] [--entries 1 8] [--rounds 5]
 
 Real git, a bare hub on this disk, the real gate and the real lander, with one check that costs nothing. Beside it, in
 the same round and on the same disk, what plain git takes to merge the same branches in a worktree and push them: with

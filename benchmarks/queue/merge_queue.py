@@ -1,7 +1,7 @@
 """
 How soon do changes land? The merge train against others, cell by cell, and how long its plan takes.
 
-    python benchmarks/merge_queue.py [--seeds 101-110] [--cell NAME ...] [--policy NAME ...] [--plans-only]
+    python benchmarks/queue/merge_queue.py [--seeds 101-110] [--cell NAME ...] [--policy NAME ...] [--plans-only]
 
 Each cell is a world of `orchestrator.simulate`, and each figure the mean over the seeds. `of oracle` is the P95 over
 that of the strict-order oracle, which knows what is good, and runs each change once; `of bors`, over that of batches

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 Kind = Literal["good", "bad", "flaky", "textual", "semantic"]
-PROJECT = Path(__file__).parent.parent / "examples" / "inventory"
+PROJECT = Path(__file__).parents[2] / "examples" / "inventory"
 CONFTEST = '''"""Tells the shop of every run of the tests, and asks it whether it is open."""
 
 import hashlib

@@ -1,7 +1,8 @@
 """
 Sixty branches of a real repository, planted ones among them, through a real gate and through other queues.
 
-    python benchmarks/branches.py [--branches 60] [--seed 7] [--queue NAME ...] [--sandbox off] [--mergetrain PATH]
+    python benchmarks/queue/branches.py [--branches 60] [--seed 7] [--queue NAME ...] [--sandbox off]
+                                        [--mergetrain PATH]
 
 Of every seven one is bad (its own test fails), of every ten one is flaky; of every fifteen, two conflict in the text,
 and two are green alone and red together. All are submitted at once, and a queue ends when nothing is in line. Then the
