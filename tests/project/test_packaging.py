@@ -150,7 +150,7 @@ def imports_hold(place: Path, contract: Mapping[str, Any], importer: str, import
     roots = [f"forgepool.{package}" for package in PACKAGES]
     lines = ["[tool.importlinter]", f"root_packages = {json.dumps(roots)}", "[[tool.importlinter.contracts]]", *options]
     (place / "pyproject.toml").write_text("\n".join(lines))
-    command = (str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--config", "pyproject.toml")
+    command = (str(Path(sys.executable).parent / "lint-imports"), "--no-cache")
     said = run(*command, cwd=place, PYTHONPATH=str(place))
     assert contract["name"] in said.stdout, said.stdout + said.stderr
     return said.returncode == 0

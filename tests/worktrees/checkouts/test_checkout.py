@@ -131,7 +131,7 @@ def test_a_commit_that_is_not_here_is_missing_and_costs_no_slot(mirror: Mirror, 
 
 HOLD = """
 import sys; from pathlib import Path
-from forgepool.worktrees.checkouts.checkout import lease_checkout; from worktrees.mirror import Mirror
+from forgepool.worktrees.checkouts.checkout import lease_checkout; from forgepool.worktrees.hub.mirror import Mirror
 mirror = Mirror(path=Path(sys.argv[1]), hub=sys.argv[2])
 with lease_checkout(mirror, sys.argv[3], Path(sys.argv[4])) as checkout:
     (checkout.path / "half-done").write_text("x")

@@ -146,6 +146,7 @@ _SYNTAX = (
     ("unexpected end of stream", "a quote is not closed"),
     ("undefined alias", "an alias (*name) is used that no anchor (&name) defines"),
     ("expected a single document", "holds a second document after '---'; keep one"),
+    ("exceeded maximum nesting depth", "is nested too deeply"),
     ("but found another document", "holds a second document after '---'; keep one"),
 )
 
