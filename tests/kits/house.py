@@ -7,5 +7,5 @@ from pathlib import Path
 
 TREE = Path(tempfile.mkdtemp(prefix="forgepool-house-"))
 TREE.chmod(0o755)
-(TREE / "forgepool").symlink_to(Path(__file__).resolve().parents[1])
+(TREE / "forgepool").symlink_to(Path(__file__).resolve().parents[2])
 atexit.register(shutil.rmtree, TREE, ignore_errors=True)
