@@ -18,19 +18,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from forgepool.workers.agents.builtin.loop import Brief, Talk
+from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk
 from forgepool.workers.context.transcript.entries import (
     Answered,
     Entry,
     Finished,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Transcript,
     read_transcript,
 )
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.order.run_order import carry_out
 from forgepool.workers.sandbox.run.background import Background
@@ -94,7 +94,7 @@ def bare(folder: Path, hub: Path, text: str) -> tuple[float, float]:
         finished = False
         while not finished:
             offers = tuple(tool.offer for tool in tools)
-            turn = model.ask(Request(system=(), tools=offers, turns=tuple(turns)), stop=lambda: False)
+            turn = model.ask(ModelRequest(system=(), tools=offers, turns=tuple(turns)), stop=lambda: False)
             turns.append(turn)
             results, spent_s, finished = carried_out(turn, tools, place)
             tools_s += spent_s
@@ -115,9 +115,9 @@ def looped(folder: Path, hub: Path, text: str) -> tuple[float, float]:
     place = place_in(folder, hub)
     with Transcript(folder / "transcript.jsonl") as transcript, Background() as background:
         tools = working("scripted", background, ending=(finish_tool(lambda: None),))
-        transcript.append(Started(at=time.time(), order_id="b.b.1", model="scripted", system=(), tools=()))
-        transcript.append(Said(at=time.time(), turn=user(Text(text="go"))))
-        brief = Brief(phase="execute", system=(), tools=tools, price=lambda given, answered: 0.0)
+        transcript.append(ConversationStarted(at=time.time(), order_id="b.b.1", model="scripted", system=(), tools=()))
+        transcript.append(TurnSaid(at=time.time(), turn=user(Text(text="go"))))
+        brief = ConversationBrief(phase="execute", system=(), tools=tools, price=lambda given, answered: 0.0)
         talk = Talk(
             provider=ScriptedModel(text, attempt=1),
             brief=brief,
@@ -155,7 +155,7 @@ def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float
     if result.outcome != "candidate":
         sys.exit(f"the order ended otherwise: {result.outcome}: {result.detail}")
     entries = read_transcript(settings.home / "runs" / run / "logs/orders/b/1/transcript.jsonl")
-    started = next(entry.at for entry in entries if isinstance(entry, Started))
+    started = next(entry.at for entry in entries if isinstance(entry, ConversationStarted))
     finished = next(entry.at for entry in entries if isinstance(entry, Finished))
     return finished - started, tools_of(entries)
 

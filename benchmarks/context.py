@@ -18,11 +18,11 @@ from pathlib import Path
 from helpers import context_building, context_families, context_why
 
 from forgepool.orchestrator.cli.tools.context import replay
-from forgepool.workers.context.replay.comparison import Case, cases
+from forgepool.workers.context.replay.comparison import ReplayCase, cases
 from forgepool.workers.context.replay.formats import read_recordings
 
 
-def found_in(paths: list[str]) -> list[Case]:
+def found_in(paths: list[str]) -> list[ReplayCase]:
     files = [file for path in map(Path, paths) for file in (sorted(path.rglob("*.json*")) if path.is_dir() else [path])]
     return cases([recording for file in files for recording in read_recordings(file)])
 

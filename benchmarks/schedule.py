@@ -140,14 +140,14 @@ class Ours:
 
 def compatible(graph: Graph, now: Now, most: int) -> list[str]:
     """Of the tasks that may start together, the first of the plan."""
-    refused = set().union(*(graph.locked_out(task, lock) for task, lock in now.in_flight.items()))
+    refused = set().union(*(graph.find_locked_out(task, lock) for task, lock in now.in_flight.items()))
     chosen: list[str] = []
     for task in sorted(now.able - refused, key=lambda name: graph.tasks[name].position):
         if len(chosen) == most:
             break
         if task not in refused:
             chosen.append(task)
-            refused |= graph.locked_out(task, graph.tasks[task].writes)
+            refused |= graph.find_locked_out(task, graph.tasks[task].writes)
     return chosen
 
 

@@ -15,7 +15,7 @@ from forgepool.supervisor.messages import (
     LandRequest,
     Review,
     ReviewRequest,
-    Train,
+    TrainRequest,
 )
 from forgepool.workers.queue.broker import BrokerAway, app, connect
 from forgepool.workers.queue.consumer import Delivery, Failed, deliver
@@ -33,7 +33,7 @@ def check(encoded: str) -> None:
 
         return examine(request, Settings(), stop=stop, doubt=lambda: _tell_doubt(request))
 
-    def failed(why: str) -> Message:
+    def make_failure(why: str) -> Message:
         return CheckResult(
             request_id=request.request_id,
             token=request.token,
@@ -42,7 +42,7 @@ def check(encoded: str) -> None:
             host=Settings().host,
         )
 
-    deliver(_delivery(request, failed), work, apart=False)
+    deliver(_delivery(request, make_failure), work, apart=False)
 
 
 def _tell_doubt(request: CheckRequest) -> None:
@@ -62,22 +62,22 @@ def review(encoded: str) -> None:
 
         return conduct(request, Settings(), stop=stop)
 
-    def failed(why: str) -> Message:
+    def make_failure(why: str) -> Message:
         return unforeseen(request, Settings(), why)
 
-    deliver(_delivery(request, failed), work, apart=True)
+    deliver(_delivery(request, make_failure), work, apart=True)
 
 
 def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
     """The answer where a review broke off for a reason that nobody has thought of; what it has used is told still."""
-    from forgepool.supervisor.review.run_review import spent_on
+    from forgepool.supervisor.review.run_review import sum_spent
 
     return Review(
         request_id=request.request_id,
         token=request.token,
         outcome="infrastructure",
         detail=why,
-        spent=spent_on(request, settings),
+        spent=sum_spent(request, settings),
         host=settings.host,
     )
 
@@ -91,7 +91,7 @@ def land(encoded: str) -> None:
 
         return move(request, Settings(), stop=stop)
 
-    def failed(why: str) -> Message:
+    def make_failure(why: str) -> Message:
         return Landing(
             request_id=request.request_id,
             token=request.token,
@@ -100,10 +100,10 @@ def land(encoded: str) -> None:
             host=Settings().host,
         )
 
-    deliver(_delivery(request, failed), work, apart=False)
+    deliver(_delivery(request, make_failure), work, apart=False)
 
 
-def _delivery(request: Train, failed: Failed) -> Delivery:
+def _delivery(request: TrainRequest, failed: Failed) -> Delivery:
     return Delivery(
         message_id=request.request_id, token=request.token, run=request.run, start_by=request.start_by, failed=failed
     )

@@ -148,7 +148,7 @@ class Advice(Message):
         return f"'{self.check}', which has no vote, {self.said}"
 
 
-class Train(Message):
+class TrainRequest(Message):
     """What all requests say of the entries to be let in."""
 
     request_id: str
@@ -195,7 +195,7 @@ class Train(Message):
         return self
 
 
-class CheckRequest(Train):
+class CheckRequest(TrainRequest):
     """
     Compose these entries on this tip, and run the target's checks on exactly that tree.
 
@@ -269,7 +269,7 @@ class CheckResult(Message):
     """What held the commands; None where none was run."""
 
 
-def named_partner(partner: str) -> str:
+def name_partner(partner: str) -> str:
     """A landed branch by its name; a commit that did not land through a gate as a commit."""
     return f"commit {partner}" if _COMMIT.fullmatch(partner) else f"'{partner}'"
 
@@ -326,7 +326,7 @@ class WaveOf(Message):
     """Rules of scans that a person waived for any of them."""
 
 
-class ReviewRequest(Train):
+class ReviewRequest(TrainRequest):
     """
     Compose these entries on this tip, and have the diff reviewed by another family than the author's.
 
@@ -426,7 +426,7 @@ class PersonApproval(Message):
 Approval = Annotated[ReviewApproval | PersonApproval, Field(discriminator="kind")]
 
 
-class LandRequest(Train):
+class LandRequest(TrainRequest):
     """Move the target to this commit, on the evidence of these certificates."""
 
     entries: tuple[EntryRef, ...] = Field(min_length=1)

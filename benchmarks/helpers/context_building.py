@@ -11,14 +11,14 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Moment, Profile, Question, Reply
-from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.edits.state import Moment, Profile, SummaryQuestion, SummaryReply
+from forgepool.workers.context.history.calls import read_command
 from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles import registry
-from forgepool.workers.context.replay.simulation import shown_from
+from forgepool.workers.context.replay.simulation import find_shown_from
 from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.context.shorten.new_results import Births, Entering
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 FILES = 40
@@ -57,7 +57,7 @@ def conversation(calls: int) -> list[Turn]:
 class Lead:
     profile: Profile
     births: Births | None
-    view: View = field(default_factory=lambda: View(gauge=Gauge(window_tokens=200_000, fixed_characters=10_000)))
+    view: ContextView = field(default_factory=lambda: ContextView(gauge=Gauge(window_tokens=200_000, fixed_characters=10_000)))
     asked_s: float = 0.0
     fired: set[str] = field(default_factory=set)
 
@@ -72,19 +72,19 @@ class Lead:
         if self.births is None:
             return result.text
         (call,) = self.view.turns[-1].calls
-        told = asked(call)
+        told = read_command(call)
         entering = Entering(
             call=call,
             text=result.text,
             action=told.action,
             reads=told.reads,
             writes=told.writes,
-            shown_from=shown_from(self.view.edit, self.view.deeds),
+            shown_from=find_shown_from(self.view.edit, self.view.deeds),
             spill=lambda text: "/tmp/outputs/result.txt",
         )
-        return self.births.born(entering).text
+        return self.births.shorten_result(entering).text
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: SummaryQuestion) -> SummaryReply:
         began = time.perf_counter()
         reply = summary(question, self.view.turns, self.view.deeds)
         self.asked_s += time.perf_counter() - began
@@ -104,7 +104,7 @@ class Lead:
 
 def times_ms(name: str, turns: list[Turn]) -> tuple[list[float], int]:
     """Of each view, and how often it was rebuilt."""
-    entry = registry.registered(name)
+    entry = registry.find_profile(name)
     lead = Lead(profile=entry.make(), births=Births(entry.birth) if entry.birth else None)
     lead.view.say(turns[0])
     found = []

@@ -16,15 +16,15 @@ from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.profiles.comparators.clear import Clear
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.comparators.condenser import Condenser
-from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger.ledger import Ledger
+from forgepool.workers.context.profiles.ledger.ledger import LedgerProfile
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
-from forgepool.workers.context.replay.comparison import Case
+from forgepool.workers.context.replay.comparison import ReplayCase
 from forgepool.workers.context.replay.cost import ANTHROPIC
-from forgepool.workers.context.replay.simulation import WINDOW_TOKENS, Outcome, Terms, simulate
+from forgepool.workers.context.replay.simulation import WINDOW_TOKENS, ReplayOutcome, ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 
 CAPS = (2.0, 3.5, 6.0, 9.0)
@@ -66,7 +66,7 @@ def families(*, births: bool) -> dict[str, list[Setting]]:
             for over, asks in product((None, 10_000, 20_000, 30_000, 40_000), (False, True))
         ],
         "forge": [
-            Setting(f"window {window}, keep {keep}", lambda k=keep: Forge(keep=k), window)
+            Setting(f"window {window}, keep {keep}", lambda k=keep: ForgeProfile(keep=k), window)
             for window, keep in product((12_000, 16_000, 24_000, 32_000, 48_000, 64_000), (3, 5, 10))
         ],
     }
@@ -79,7 +79,7 @@ def ledgers() -> Iterator[Setting]:
     for lost, first in product((0.02, 0.045, 0.08, 0.13, 0.3, 1.0), (1, 3, 5)):
         yield Setting(
             f"most lost {lost}, first {first}",
-            lambda lost=lost, first=first: Ledger(most_lost=lost, first=first),
+            lambda lost=lost, first=first: LedgerProfile(most_lost=lost, first=first),
             birth=Birth(),
         )
 
@@ -100,7 +100,7 @@ class Score:
     hit: int = 0
     calls: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReplayOutcome) -> None:
         self.cost += outcome.bill.cost_usd(ANTHROPIC)
         self.refetch += outcome.refetch_usd
         self.hit += outcome.calls_hit
@@ -111,28 +111,28 @@ class Score:
         return 100 * self.hit / self.calls if self.calls else 0.0
 
 
-def scored(outcomes: Sequence[Outcome], places: Sequence[int], into: Score | None = None) -> Score:
+def scored(outcomes: Sequence[ReplayOutcome], places: Sequence[int], into: Score | None = None) -> Score:
     score = into or Score()
     for place in places:
         score.add(outcomes[place])
     return score
 
 
-def run(found: Sequence[Case], setting: Setting) -> list[Outcome]:
-    terms = Terms(prices=ANTHROPIC, window_tokens=setting.window)
+def run(found: Sequence[ReplayCase], setting: Setting) -> list[ReplayOutcome]:
+    terms = ReplayTerms(prices=ANTHROPIC, window_tokens=setting.window)
     return [simulate(case.recording, case.needs, setting.make(), terms, birth=setting.birth) for case in found]
 
 
-_cases: Sequence[Case] = ()
+_cases: Sequence[ReplayCase] = ()
 _grids: dict[str, list[Setting]] = {}
 
 
-def _one(family: str, number: int) -> list[Outcome]:
+def _one(family: str, number: int) -> list[ReplayOutcome]:
     """In a process that was forked from this one: recordings and settings are there already."""
     return run(_cases, _grids[family][number])
 
 
-def halves(found: Sequence[Case], costs: Sequence[float]) -> tuple[list[int], list[int]]:
+def halves(found: Sequence[ReplayCase], costs: Sequence[float]) -> tuple[list[int], list[int]]:
     """Whole projects, the dearest first, each into the half that has cost less."""
     projects: dict[str, list[int]] = defaultdict(list)
     for place, case in enumerate(found):
@@ -143,7 +143,7 @@ def halves(found: Sequence[Case], costs: Sequence[float]) -> tuple[list[int], li
     return sides
 
 
-def show(found: Sequence[Case], *, births: bool) -> None:
+def show(found: Sequence[ReplayCase], *, births: bool) -> None:
     global _cases, _grids
     _cases, _grids = found, families(births=births)
     nothing = run(found, Setting(NOTHING, Off))
@@ -182,7 +182,7 @@ def _head(first: str) -> None:
     print("|:---|" + ":---|" * len(CAPS))
 
 
-def in_sample(outcomes: dict[int, list[Outcome]], nothing: Sequence[Outcome], cap: float) -> str:
+def in_sample(outcomes: dict[int, list[ReplayOutcome]], nothing: Sequence[ReplayOutcome], cap: float) -> str:
     places = range(len(nothing))
     scores = [score for each in outcomes.values() if (score := scored(each, places)).hit_pct <= cap]
     return told(min(scores, key=lambda score: score.cost + score.refetch), scored(nothing, places))
@@ -194,7 +194,7 @@ def told(score: Score, base: Score) -> str:
 
 
 def held_out(
-    outcomes: dict[int, list[Outcome]], nothing: Sequence[Outcome], sides: tuple[list[int], list[int]], cap: float
+    outcomes: dict[int, list[ReplayOutcome]], nothing: Sequence[ReplayOutcome], sides: tuple[list[int], list[int]], cap: float
 ) -> tuple[str, list[int]]:
     total, base, picked = Score(), Score(), []
     for tuned, tried in (sides, sides[::-1]):

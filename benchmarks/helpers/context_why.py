@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.context.edits.masks import masked, seen, text_of
-from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.edits.masks import mask_steps, find_seen, text_of
+from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
 from forgepool.workers.context.profiles.ledger.ledger import variant
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.replay.comparison import Case, Row
+from forgepool.workers.context.replay.comparison import ReplayCase, Row
 from forgepool.workers.context.replay.cost import ANTHROPIC
-from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 
 PLOTTED = {
@@ -35,16 +35,16 @@ class Mask:
     def name(self) -> str:
         return "mask"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         line = "[earlier output omitted]"
-        texts = {deed.step: line for deed in seen(state, keep=self.keep) if len(text_of(state, deed)) > len(line)}
-        return Proposal(edit=masked(state, texts), why="old") if texts else None
+        texts = {deed.step: line for deed in find_seen(state, keep=self.keep) if len(text_of(state, deed)) > len(line)}
+        return EditProposal(edit=mask_steps(state, texts), why="old") if texts else None
 
 
-def show(found: Sequence[Case], svg: Path | None) -> None:
-    terms = Terms(prices=ANTHROPIC)
+def show(found: Sequence[ReplayCase], svg: Path | None) -> None:
+    terms = ReplayTerms(prices=ANTHROPIC)
 
-    def outcomes(make: type, birth: Birth | None = None, *, cached: bool = True) -> list[Outcome]:
+    def outcomes(make: type, birth: Birth | None = None, *, cached: bool = True) -> list[ReplayOutcome]:
         return [
             simulate(case.recording, case.needs, make(), terms, birth=birth, messages_cached=cached) for case in found
         ]
@@ -75,7 +75,7 @@ def show(found: Sequence[Case], svg: Path | None) -> None:
         svg.write_text(drawn(lines, len(found)))
 
 
-def summed(outcomes: Sequence[Outcome]) -> list[float]:
+def summed(outcomes: Sequence[ReplayOutcome]) -> list[float]:
     """USD of all runs together after so many calls of each; a run that has ended costs no more."""
     calls = max(len(each.spent_usd) for each in outcomes)
     return [sum(each.spent_usd[min(call, len(each.spent_usd) - 1)] for each in outcomes) for call in range(calls)]

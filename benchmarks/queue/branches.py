@@ -50,7 +50,7 @@ from branches_kit import (
 from forgepool.orchestrator.cli.output.terminal import out
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standings
 
 Queue = Callable[[Ground, Path], Ended]
@@ -80,7 +80,7 @@ def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
     )
     refs = [f"{one.commit}:refs/forgepool/for/main/{one.name}" for one in ground.branches]
     with served(home, hub, env, sandbox):
-        view = View(home / "home" / "runs" / gate_name(str(hub.resolve()), "main"))
+        view = QueueView(home / "home" / "runs" / gate_name(str(hub.resolve()), "main"))
         wait(lambda: looked(view) is not None, "the gate to open")
         began = time.monotonic()
         git(ground.seed, "push", "-q", str(hub), *refs)
@@ -128,7 +128,7 @@ def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator
             os.killpg(daemon.pid, signal.SIGKILL)
 
 
-def looked(view: View) -> list[EntryStanding] | None:
+def looked(view: QueueView) -> list[EntryStanding] | None:
     """As `gate status` has it; None as long as there is no gate."""
     try:
         return view.look(lambda state: standings(state, time.time()))
@@ -141,7 +141,7 @@ def has_ended(found: Sequence[EntryStanding] | None, count: int) -> bool:
     return len(ended) == count
 
 
-def told(view: View) -> str:
+def told(view: QueueView) -> str:
     return "\n".join(f"{one.entry} {one.state}: {one.why}" for one in looked(view) or () if one.state != "landed")
 
 

@@ -32,7 +32,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.run_folder import Options
+from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.supervisor.messages import Certificate, CheckResult, Landing
 from forgepool.workers.schema.settings import Settings
 
@@ -60,7 +60,7 @@ def main() -> None:
 def _row(size: int, left: int) -> str:
     with tempfile.TemporaryDirectory(prefix="gate-restart-") as folder:
         settings = Settings(home=Path(folder))
-        options = Options(
+        options = RunOptions(
             run=_RUN, hub="/hub.git", target="main", workers=0, plan_file="", plan_file_digest="", gate=True
         )
         kept = run_folder.keep(settings, options, gate_plan(_RUN, "main"))

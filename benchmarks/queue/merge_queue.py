@@ -15,29 +15,29 @@ from collections.abc import Sequence
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.simulate.queue.numbers import Numbers, play
 from forgepool.orchestrator.simulate.queue.policies import POLICIES
-from forgepool.orchestrator.simulate.queue.world import Terms, World
-from forgepool.supervisor.train.model import Cancel, Couple, Entry, Policy, Scopes, Snapshot, Start, Trial
+from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
+from forgepool.supervisor.train.model import Cancel, Couple, TrainEntry, TrainPolicy, Scopes, Snapshot, StartTrial, Trial
 from forgepool.supervisor.train.plan import plan
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.queue import TrainQueue
 
 CELLS = {
-    "1 worker, 3/h": Terms(workers=1, rate_h=3, changes=300),
-    "1 worker, 6/h": Terms(workers=1, rate_h=6, changes=300),
-    "1 worker, 9/h": Terms(workers=1, rate_h=9, changes=300),
-    "2 workers, 12/h": Terms(workers=2, rate_h=12, changes=400),
-    "8 workers, 28/h": Terms(),
-    "8, 28/h, 2% bad": Terms(bad=0.02),
-    "8, 28/h, 20% bad": Terms(bad=0.2),
-    "8, 28/h, blind labels": Terms(label=0.55),
-    "8, 28/h, heavy tails": Terms(spread=1.0),
-    "8, 28/h, 3% flakes": Terms(flake=0.03),
-    "8, 28/h, 3% flakes, 1 retry": Terms(flake=0.03, retries=1),
-    "8, 28/h, scopes": Terms(scopes=True),
-    "16, 56/h, scopes": Terms(workers=16, rate_h=56, scopes=True),
-    "16 workers, 28/h": Terms(workers=16),
-    "16 workers, 56/h": Terms(workers=16, rate_h=56),
-    "16, 56/h, blind labels": Terms(workers=16, rate_h=56, label=0.55),
-    "burst of 30, 8 workers": Terms(burst=30, changes=30),
+    "1 worker, 3/h": QueueTerms(workers=1, rate_h=3, changes=300),
+    "1 worker, 6/h": QueueTerms(workers=1, rate_h=6, changes=300),
+    "1 worker, 9/h": QueueTerms(workers=1, rate_h=9, changes=300),
+    "2 workers, 12/h": QueueTerms(workers=2, rate_h=12, changes=400),
+    "8 workers, 28/h": QueueTerms(),
+    "8, 28/h, 2% bad": QueueTerms(bad=0.02),
+    "8, 28/h, 20% bad": QueueTerms(bad=0.2),
+    "8, 28/h, blind labels": QueueTerms(label=0.55),
+    "8, 28/h, heavy tails": QueueTerms(spread=1.0),
+    "8, 28/h, 3% flakes": QueueTerms(flake=0.03),
+    "8, 28/h, 3% flakes, 1 retry": QueueTerms(flake=0.03, retries=1),
+    "8, 28/h, scopes": QueueTerms(scopes=True),
+    "16, 56/h, scopes": QueueTerms(workers=16, rate_h=56, scopes=True),
+    "16 workers, 28/h": QueueTerms(workers=16),
+    "16 workers, 56/h": QueueTerms(workers=16, rate_h=56),
+    "16, 56/h, blind labels": QueueTerms(workers=16, rate_h=56, label=0.55),
+    "burst of 30, 8 workers": QueueTerms(burst=30, changes=30),
 }
 COLUMNS = (
     "policy",
@@ -77,7 +77,7 @@ def row(one: Numbers, by: dict[str, Numbers]) -> tuple[str, ...]:
     )
 
 
-def tell_cell(name: str, terms: Terms, policies: Sequence[str], seeds: range) -> None:
+def tell_cell(name: str, terms: QueueTerms, policies: Sequence[str], seeds: range) -> None:
     found = {policy: play(policy, POLICIES[policy], terms, seeds) for policy in policies}
     out().print(f"\n{name}", style="bold")
     out().print(table(COLUMNS, [row(one, found) for one in found.values()]))
@@ -85,15 +85,15 @@ def tell_cell(name: str, terms: Terms, policies: Sequence[str], seeds: range) ->
 
 def standing(entries: int, slots: int) -> Snapshot:
     """A line of so many, of which as many are on trial as there are slots."""
-    line, policy = Line(), Policy()
+    line, policy = TrainQueue(), TrainPolicy()
     for at in range(entries):
-        line.enter(Entry(id=f"e{at}", accepted=at, risk=(0.01, 0.08, 0.4)[at % 3], submitter=f"s{at % 9}"))
+        line.enter(TrainEntry(id=f"e{at}", accepted=at, risk=(0.01, 0.08, 0.4)[at % 3], submitter=f"s{at % 9}"))
     while actions := plan(line.snapshot(slots=slots, policy=policy, surprise=0.0)):
         for action in actions:
             match action:
                 case Couple(entries=ids, at=place):
                     line.couple(ids, place)
-                case Start(ahead=ahead, car=car, decisive=decisive):
+                case StartTrial(ahead=ahead, car=car, decisive=decisive):
                     line.start(Trial(id=f"t{len(line.trials)}", ahead=ahead, car=car, decisive=decisive))
                 case Cancel(trial=trial):
                     line.forget(trial)
@@ -110,7 +110,7 @@ def dissolved(entries: int, slots: int, scopes: Sequence[Scopes] = (None,)) -> S
         for at in range(min(entries, slots))
     )
     cars = tuple(
-        (Entry(id=name, accepted=at, risk=0.05, single=True, scopes=scopes[at % len(scopes)]),)
+        (TrainEntry(id=name, accepted=at, risk=0.05, single=True, scopes=scopes[at % len(scopes)]),)
         for at, name in enumerate(names)
     )
     return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots)
@@ -118,7 +118,7 @@ def dissolved(entries: int, slots: int, scopes: Sequence[Scopes] = (None,)) -> S
 
 def in_scopes(entries: int, slots: int) -> Snapshot:
     """The same, each with the modules of a change of the simulated world for its scopes."""
-    changes = World(terms=Terms(changes=entries), seed=1).changes
+    changes = World(terms=QueueTerms(changes=entries), seed=1).changes
     return dissolved(entries, slots, [frozenset(map(str, change.modules)) for change in changes])
 
 

@@ -23,12 +23,12 @@ from forgepool import orchestrator
 from forgepool.orchestrator.cli.output.live import Display, display
 from forgepool.orchestrator.cli.output.outcome import exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, say
-from forgepool.orchestrator.cli.run.running import heard, listen_to_ctrl_c
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.cli.run.running import listen_to_run, listen_to_ctrl_c
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.launch.session import start_run
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.settings import Settings, programs_folder, put_first_on_path, whole_environment
@@ -89,7 +89,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
     hub = open_hub(str(repository), settings)
     plan = read_plan(plan_file, hub)
     wishes = listen_to_ctrl_c()
-    with display(Course(plan, {}), as_json=False) as shown:
+    with display(PlanIndex(plan, {}), as_json=False) as shown:
         killer = _Killer(shown, settings.host)
         kept, ending = start_run(
             plan,
@@ -98,7 +98,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
             settings,
             workers=workers,
             wishes=wishes,
-            listener=heard(killer.listen, wishes, settings),
+            listener=listen_to_run(killer.listen, wishes, settings),
             programs=programs_folder(),
         )
     state = kept.state()
@@ -171,7 +171,7 @@ class _Killer:
     taken_up_again: bool = False
     _pid: int = field(default=0)
 
-    def listen(self, state: State, recorded: Sequence[Recorded]) -> None:
+    def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         self.shown.listen(state, recorded)
         victim = state.tasks[_VICTIM]
         if self.killed:
@@ -213,7 +213,7 @@ def _examples() -> Path:
     return inside if inside.is_dir() else Path(orchestrator.__file__).parents[1] / "examples"
 
 
-def _verdict(state: State, killer: _Killer, green: bool) -> int:
+def _verdict(state: RunState, killer: _Killer, green: bool) -> int:
     """Return 0 if everything the demo is there to show was seen."""
     not_landed = [task.id for task in state.tasks.values() if task.phase != "landed"]
     unseen = [
@@ -237,6 +237,6 @@ def _verdict(state: State, killer: _Killer, green: bool) -> int:
     return 1 if unseen else 0
 
 
-def _came_back(state: State) -> bool:
+def _came_back(state: RunState) -> bool:
     task = state.tasks[_REVIEWED]
     return any(reason.kind == "review_failed" for reason in task.reasons) and task.phase == "landed"

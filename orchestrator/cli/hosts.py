@@ -11,8 +11,8 @@ from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.run.running import Sandbox, settings_with
 from forgepool.orchestrator.launch.machine.doctor import examine
 from forgepool.workers.queue import broker as wire
-from forgepool.workers.queue.host import Post, serve
-from forgepool.workers.sandbox.order.layers import chosen
+from forgepool.workers.queue.host import WorkerPost, serve
+from forgepool.workers.sandbox.order.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.worktrees.git.git import MINIMUM, git_version
 
@@ -55,13 +55,13 @@ def worker(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
         )
     wire.ping(wire.connect(settings.broker_url), settings.broker_url)
-    level = chosen(settings.sandbox)
+    level = choose_level(settings.sandbox)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     slots = concurrency or os.cpu_count() or 1
     if not quiet:
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
         say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C lets running work finish")
-    return serve([Post(queues=named, concurrency=slots, log=path)], settings)
+    return serve([WorkerPost(queues=named, concurrency=slots, log=path)], settings)
 
 
 def supervisor(

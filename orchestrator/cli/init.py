@@ -8,12 +8,12 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.run.target_check import exit_status_of_base, interruptible, tell_base
-from forgepool.orchestrator.launch.commits import Repository, brought, open_both, open_repository
+from forgepool.orchestrator.launch.commits import Repository, fetch_commit, open_both, open_repository
 from forgepool.orchestrator.launch.preflight import check_tip, lacking_tools
 from forgepool.orchestrator.launch.prerequisites import only_family
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
-from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, committed, gate_file
+from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, read_committed, gate_file
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import ReviewWord, read_gate_file
 from forgepool.supervisor.messages import CheckResult
@@ -43,7 +43,7 @@ def init(
 ) -> int:
     """Propose a forgepool.yaml by what is committed: checks, with reasons, for a person to correct and commit."""
     repository = open_repository(repo)
-    files = committed(repository.git, repository.commit("HEAD"))
+    files = read_committed(repository.git, repository.commit("HEAD"))
     detected = detect(files)
     text = gate_file(detected) if detected.proposals else ""
     text += _review(as_json=as_json) if text else ""
@@ -108,7 +108,7 @@ def _tried(repository: Repository, repo: str, proposal: str) -> CheckResult:
     text = own.read_text(encoding="utf-8") if own is not None and own.is_file() else proposal
     settings, checks = Settings(), read_gate_file(text, GATE_FILE).checks
     hub, here = open_both(repo, settings)
-    tip = brought(hub, here, "HEAD")
+    tip = fetch_commit(hub, here, "HEAD")
     if lacking := lacking_tools(checks, (), hub, tip, settings):
         raise CannotRun("; ".join(lacking))
     with interruptible() as stop:

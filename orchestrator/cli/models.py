@@ -8,8 +8,8 @@ from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.prices import tariff
-from forgepool.workers.llm.routing.router import Candidate, candidates
-from forgepool.workers.llm.routing.table import Account, Route, Table, read_table
+from forgepool.workers.llm.routing.router import ModelChoice, candidates
+from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.schema.settings import Settings, secret
 
 
@@ -33,7 +33,7 @@ def models(
     return 0
 
 
-def _row(known: Table, candidate: Candidate) -> dict[str, object]:
+def _row(known: Table, candidate: ModelChoice) -> dict[str, object]:
     model, account = known.models[candidate.model], known.accounts[candidate.account]
     price = tariff(known, candidate).per_million_usd()
     return {
@@ -64,7 +64,7 @@ def _tell(known: Table, rows: list[dict[str, object]], own: str) -> None:
     say(f"{own} is laid over what is shipped" if own else "As shipped; docs/how-to/models.md says how to have your own")
 
 
-def _account(name: str, account: Account) -> tuple[str, ...]:
+def _account(name: str, account: ModelAccount) -> tuple[str, ...]:
     if account.key is None:
         return name, account.wire, "none needed"
     return name, account.wire, f"{account.key} {'is set' if secret(account.key) else 'is not set'}"

@@ -5,26 +5,26 @@ An approval takes the place of a reviewer's word, never of checks. It is one can
 """
 
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_rejection
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
 from forgepool.orchestrator.journal.delegation import Asks
 from forgepool.orchestrator.journal.events import CandidateRestored, Event, TaskApproved, TaskRejected
 from forgepool.orchestrator.plan.readiness import ready
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 
 _SPOKEN = ("review_failed", "rejected")
 """Reasons that a person may overrule; no word makes up for a red check."""
 
 
-def approve(course: Course, state: State, task_id: str, *, by: str) -> list[Event]:
+def approve(course: PlanIndex, state: RunState, task_id: str, *, by: str) -> list[Event]:
     """Empty where there is nothing to approve, as `why_not_approve` says."""
     if why_not_approve(course, state, task_id) is not None:
         return []
     return [TaskApproved(task=task_id, by=by, commit=state.tasks[task_id].candidate)]
 
 
-def reject(course: Course, state: State, task_id: str, *, by: str, why: str) -> list[Event]:
+def reject(course: PlanIndex, state: RunState, task_id: str, *, by: str, why: str) -> list[Event]:
     if why_not_reject(state, task_id) is not None:
         return []
     task = state.tasks[task_id]
@@ -33,7 +33,7 @@ def reject(course: Course, state: State, task_id: str, *, by: str, why: str) -> 
     return [TaskRejected(task=task_id, by=by, reason=reason, again=again)]
 
 
-def why_not_approve(course: Course, state: State, task_id: str) -> str | None:
+def why_not_approve(course: PlanIndex, state: RunState, task_id: str) -> str | None:
     """What stands against approving it, to be read after its name; None where nothing does."""
     task = state.tasks[task_id]
     if task.phase == "landed":
@@ -53,7 +53,7 @@ def why_not_approve(course: Course, state: State, task_id: str) -> str | None:
     return f"is {task.phase} for another reason than its review: {task.detail}; begin it anew with `forgepool retry`"
 
 
-def why_not_reject(state: State, task_id: str) -> str | None:
+def why_not_reject(state: RunState, task_id: str) -> str | None:
     task = state.tasks[task_id]
     if task.phase == "landed":
         return f"has landed already, as {task.commit[:12]}; a landing is not taken back"
@@ -67,17 +67,17 @@ def why_not_reject(state: State, task_id: str) -> str | None:
     return None
 
 
-def _at_gate(state: State, task: TaskState, word: str) -> str:
+def _at_gate(state: RunState, task: TaskState, word: str) -> str:
     entry = entry_of(Asks(run=state.run, task=task.id, number=task.given))
     return f"is in the hands of a gate; say it there: forgepool {word} {state.gate} {entry}"
 
 
-def restored(course: Course, state: State) -> list[Event]:
+def restore_approved(course: PlanIndex, state: RunState) -> list[Event]:
     """An approved candidate whose lock is free, and with it all it may not stand beside; one at a time."""
     waiting = [task.id for task in state.in_phase("pending") if task.restorable]
     if not waiting:
         return []
-    done = state.done()
+    done = state.find_done()
     free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=waiting, slots=1)
     return [CandidateRestored(task=one) for one in free]
 

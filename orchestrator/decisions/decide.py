@@ -7,16 +7,16 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.approvals import restored
-from forgepool.orchestrator.decisions.orders.locks import admitted, answered_asks
+from forgepool.orchestrator.decisions.approvals import restore_approved
+from forgepool.orchestrator.decisions.orders.locks import admit_candidates, answer_ask
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_work
-from forgepool.orchestrator.decisions.orders.start_orders import next_orders, out_of_budget, stopped_by_budget
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.queue.delegation import given_away, settled_by_gate
+from forgepool.orchestrator.decisions.orders.start_orders import next_orders, out_of_budget, park_for_budget
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
 from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews, task_reviews
 from forgepool.orchestrator.decisions.train.landing import next_at_gate
-from forgepool.orchestrator.decisions.train.target_check import stopped_by_base
+from forgepool.orchestrator.decisions.train.target_check import halt_for_base
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -26,14 +26,14 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskUnchanged,
 )
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, MOST_TROUBLES, TERMINAL, TaskState
 from forgepool.workers.schema.orders import CommandAgent, WorkResult
 
 
 def decide(
-    course: Course,
-    state: State,
+    course: PlanIndex,
+    state: RunState,
     *,
     now: float,
     order_slots: int,
@@ -49,7 +49,7 @@ def decide(
     """
     if state.finished:
         return []
-    if not draining and (given := given_away(state)):
+    if not draining and (given := delegate_queued(state)):
         return [*given]
     if course.serving:
         decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
@@ -67,10 +67,10 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
         if started:
             return started
-    return _ended(course, state) or [*stopped_by_base(course, state)]
+    return _ended(course, state) or [*halt_for_base(course, state)]
 
 
-def _ended(course: Course, state: State) -> list[Event]:
+def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
         return []
     if post_merge.is_due(course, state) or post_merge_reviews.is_due(course, state):
@@ -80,26 +80,26 @@ def _ended(course: Course, state: State) -> list[Event]:
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
 
-def _orders(course: Course, state: State, now: float, slots: int) -> Sequence[Event]:
+def _orders(course: PlanIndex, state: RunState, now: float, slots: int) -> Sequence[Event]:
     return [] if course.serving else next_orders(course, state, now, slots)
 
 
-def _decided(course: Course, state: State) -> Sequence[Event]:
+def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
     return (
         _settled(course, state)
-        or settled_by_gate(course, state)
-        or restored(course, state)
-        or admitted(course, state)
-        or answered_asks(course, state)
+        or settle_replies(course, state)
+        or restore_approved(course, state)
+        or admit_candidates(course, state)
+        or answer_ask(course, state)
         or _blocked(course, state)
         or out_of_budget(course, state)
         or task_reviews.out_of_budget_for_review(course, state)
-        or post_merge.given_up(state)
-        or post_merge_reviews.given_up(course, state)
+        or post_merge.give_up_check(state)
+        or post_merge_reviews.give_up_review(course, state)
     )
 
 
-def _settled(course: Course, state: State) -> list[Event]:
+def _settled(course: PlanIndex, state: RunState) -> list[Event]:
     """What follows from answers: once more, failed, to a person, or on to the landing."""
     events: list[Event] = []
     for task in state.tasks.values():
@@ -111,7 +111,7 @@ def _settled(course: Course, state: State) -> list[Event]:
             case "answered" if task.result is not None:
                 events.append(_after_work(course, state, task, task.result))
             case "reviewing":
-                events += task_reviews.given_up(course, state, task)
+                events += task_reviews.give_up_review(course, state, task)
             case "reviewed" if task.review.answer is not None:
                 events.append(task_reviews.after_review(course, state, task, task.review.answer))
             case _:
@@ -119,14 +119,14 @@ def _settled(course: Course, state: State) -> list[Event]:
     return events
 
 
-def _after_work(course: Course, state: State, task: TaskState, result: WorkResult) -> Event:
+def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":
         # Nobody asks: something of the host's is wrong, and no answer would mend it.
         wrong = result.detail or "the agent cannot go on, and does not say why"
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
-    if (parked := stopped_by_budget(course, state, task, result)) is not None:
+    if (parked := park_for_budget(course, state, task, result)) is not None:
         return parked
     if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
         # After an attempt that was refused, changing nothing is no way of doing what was asked.
@@ -135,7 +135,7 @@ def _after_work(course: Course, state: State, task: TaskState, result: WorkResul
     return again_or_stop(course, task, reason)
 
 
-def _unchanged_words(course: Course, task: TaskState, result: WorkResult) -> str:
+def _unchanged_words(course: PlanIndex, task: TaskState, result: WorkResult) -> str:
     by_command = isinstance(course.tasks[task.id].agent, CommandAgent)
     return "command exited 0" if by_command else result.detail
 
@@ -144,7 +144,7 @@ def _trouble_question(task: TaskState) -> str:
     return f"infrastructure failed it {task.troubles} times in a row, lastly: {task.detail}; mend it, then retry"
 
 
-def _blocked(course: Course, state: State) -> list[Event]:
+def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
     """Pending tasks that need what will not be done, and at once all that need them."""
     hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]

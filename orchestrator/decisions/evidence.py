@@ -5,9 +5,9 @@ What is known of a candidate, as sentences: who made it, what its checks said, w
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.orders.retries import review_finding_words
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Task
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages import Author, Certificate, CheckResult, Review
@@ -22,7 +22,7 @@ def author_words(author: Author) -> str:
     return f"{author.agent}{by}" + (f" ({families})" if families else "")
 
 
-def checked_words(result: CheckResult) -> tuple[str, ...]:
+def describe_checks(result: CheckResult) -> tuple[str, ...]:
     """What the checks said, a sentence each."""
     said = [_certified(one) for one in result.certificates]
     said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
@@ -74,7 +74,7 @@ def _listed(tests: tuple[str, ...]) -> str:
     return ", ".join(tests[:10]) + (f" and {len(tests) - 10} more" if len(tests) > 10 else "")
 
 
-def author_in(course: Course, state: State, task: TaskState) -> Author:
+def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     """Of its candidate: as it was submitted to a gate, else as a worker has told."""
     entry = state.submitted.get(task.id)
     if entry is not None:
@@ -90,6 +90,6 @@ def author_of(planned: Task, result: WorkResult) -> Author:
     return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """`1 path`, `2 paths`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from forgepool.orchestrator.plan.budget import Budget, Ledger
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.readiness import Graph, TaskNeeds
 from forgepool.orchestrator.plan.review_options import PlanReview
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages import Independence, ReviewPolicy
@@ -20,7 +20,7 @@ from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent
 
 
 @dataclass(frozen=True)
-class Course:
+class PlanIndex:
     """A plan, indexed for decisions. Built once a run."""
 
     serving: ClassVar[bool] = False
@@ -123,16 +123,16 @@ class Course:
         declared = self.declared[task.id]
         return known if declared is None else declared | known
 
-    def in_flight(self, state: State) -> dict[str, Globs | None]:
+    def in_flight(self, state: RunState) -> dict[str, Globs | None]:
         return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
 
-    def wanted(self, state: State) -> dict[str, Globs]:
+    def find_wanted_locks(self, state: RunState) -> dict[str, Globs]:
         """What waiting tasks are to hold from their start besides what they declare."""
         return {task.id: Globs.exactly(task.wanted) for task in state.in_phase("pending") if task.wanted}
 
-    def budget(self, state: State) -> Budget:
+    def budget(self, state: RunState) -> Budget:
         """The run's: the plan's, unless a person has set another since."""
         return self.plan.budget if state.budget is None else state.budget
 
-    def ledger(self, state: State) -> Ledger:
-        return Ledger.of(self.budget(state), state.uses())
+    def ledger(self, state: RunState) -> BudgetLedger:
+        return BudgetLedger.of(self.budget(state), state.uses())

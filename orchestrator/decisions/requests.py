@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.approvals import approve, reject
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
@@ -15,9 +15,9 @@ from forgepool.orchestrator.journal.events import (
     TaskReplied,
     TaskRetried,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, RETRIABLE, TERMINAL
 from forgepool.workers.schema.orders import Reply
 
@@ -25,7 +25,7 @@ CONVERSING = ("builtin", "scripted")
 """Agents whose conversation the harness leads."""
 
 
-def granted(course: Course, state: State, request: Request) -> list[Event]:
+def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) -> list[Event]:
     """The events of a request; empty where there is nothing it could change."""
     match request.do:
         case "cancel":
@@ -46,7 +46,7 @@ def granted(course: Course, state: State, request: Request) -> list[Event]:
             return []  # Of a gate alone, where `orchestrator.decisions.queue.intake` grants them.
 
 
-def overtaken(state: State, request: Request) -> str | None:
+def overtaken(state: RunState, request: PersonRequest) -> str | None:
     """Why a person's word holds no more: there is another candidate than the one it was said of. None where it does."""
     if request.wave and request.candidate != state.tip:
         return f"the wave up to {request.candidate[:12]} was approved, and {state.target} is at {state.tip[:12]} now"
@@ -57,13 +57,13 @@ def overtaken(state: State, request: Request) -> str | None:
     return f"'{request.do}' was said of candidate {request.candidate[:12]} of '{task.id}', and {now} there now"
 
 
-def may_choose_profile(course: Course, state: State, task_id: str) -> bool:
+def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool:
     """Where a conversation is shown to a model, or will be; one that waits for a person goes on some time."""
     phase = state.tasks[task_id].phase
     return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
 
 
-def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
+def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Event]:
     """Another budget for the run; what had stopped for want of one goes on where it was."""
     stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
     chosen = with_blocked(course, state, set(stopped))
@@ -71,7 +71,7 @@ def with_budget(course: Course, state: State, budget: Budget) -> list[Event]:
     return [BudgetSet(budget=budget), *reopened]
 
 
-def _answered(course: Course, state: State, request: Request) -> Iterator[Event]:
+def _answered(course: PlanIndex, state: RunState, request: PersonRequest) -> Iterator[Event]:
     """The task goes on, and what was blocked for want of it may, too."""
     task = state.tasks.get(request.task or "")
     if task is None or not task.question:
@@ -81,7 +81,7 @@ def _answered(course: Course, state: State, request: Request) -> Iterator[Event]
         yield TaskReplied(task=one, reply=reply) if one == task.id else TaskRetried(task=one, afresh=False)
 
 
-def _spoken(course: Course, state: State, request: Request) -> list[Event]:
+def _spoken(course: PlanIndex, state: RunState, request: PersonRequest) -> list[Event]:
     """A person's word about a candidate; what was blocked for want of it may go on where it does."""
     if request.task is None or request.task not in state.tasks or overtaken(state, request) is not None:
         return []
@@ -96,13 +96,13 @@ def _spoken(course: Course, state: State, request: Request) -> list[Event]:
     return [*said, *(TaskRetried(task=one.id, afresh=False) for one in course.plan.tasks if one.id in blocked)]
 
 
-def _named(state: State, request: Request) -> list[str]:
+def _named(state: RunState, request: PersonRequest) -> list[str]:
     if request.task is None:
         return list(state.tasks)
     return [request.task] if request.task in state.tasks else []
 
 
-def _may_cancel(state: State, task_id: str) -> bool:
+def _may_cancel(state: RunState, task_id: str) -> bool:
     """A landing under way, or in doubt, is not called back: the target may have moved."""
     task = state.tasks[task_id]
     if task.phase == "given":
@@ -110,18 +110,18 @@ def _may_cancel(state: State, task_id: str) -> bool:
     return task.phase not in TERMINAL and task.phase != "landing" and not task.landing_in_doubt
 
 
-def _called_off(state: State, task_id: str) -> TaskCancelled | EntryRecalled:
+def _called_off(state: RunState, task_id: str) -> TaskCancelled | EntryRecalled:
     """What a gate has is asked back: it may be landing it just now."""
     return EntryRecalled(task=task_id) if state.tasks[task_id].phase == "given" else TaskCancelled(task=task_id)
 
 
-def _together(course: Course, state: State, wanted: list[str]) -> list[str]:
+def _together(course: PlanIndex, state: RunState, wanted: list[str]) -> list[str]:
     """The tasks themselves, what they need and lack, and what was blocked for want of any of these; in plan order."""
     chosen = with_blocked(course, state, _with_needs(course, state, wanted))
     return [task.id for task in course.plan.tasks if task.id in chosen]
 
 
-def with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
+def with_blocked(course: PlanIndex, state: RunState, chosen: set[str]) -> set[str]:
     """These, and what was blocked for want of any of them."""
     chosen = set(chosen)
     blocked_before = {task.id for task in state.in_phase("blocked")}
@@ -137,7 +137,7 @@ def with_blocked(course: Course, state: State, chosen: set[str]) -> set[str]:
     return chosen
 
 
-def _with_needs(course: Course, state: State, wanted: list[str]) -> set[str]:
+def _with_needs(course: PlanIndex, state: RunState, wanted: list[str]) -> set[str]:
     """A task whose needs stay failed would be blocked again at once."""
     chosen: set[str] = set()
     left = list(wanted)

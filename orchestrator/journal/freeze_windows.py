@@ -30,7 +30,7 @@ class BadFreeze(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WeekSpan:
     """Of the wall's clock; the end is no part of it."""
 
     begin: datetime
@@ -45,12 +45,12 @@ class Weekly:
     at: time
     lasts: timedelta
 
-    def near(self, day: date) -> Iterator[Span]:
+    def near(self, day: date) -> Iterator[WeekSpan]:
         """Those that may have the day in them."""
         for back in range(8):
             if (day - back * _DAY).weekday() == self.day:
                 begin = datetime.combine(day - back * _DAY, self.at)
-                yield Span(begin, begin + self.lasts)
+                yield WeekSpan(begin, begin + self.lasts)
 
     def minutes(self) -> range:
         """Since the beginning of Monday."""
@@ -60,9 +60,9 @@ class Weekly:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    span: Span
+    span: WeekSpan
 
-    def near(self, day: date) -> Iterator[Span]:
+    def near(self, day: date) -> Iterator[WeekSpan]:
         yield self.span
 
 
@@ -171,7 +171,7 @@ def _once(text: str, begin: re.Match[str], end: re.Match[str]) -> Once:
     last = datetime.combine(_date(end), time()) + _end_of(end)
     if last <= first:
         raise BadFreeze(f"'{text}' ends before it begins; {_EXAMPLE}")
-    return Once(Span(first, last))
+    return Once(WeekSpan(first, last))
 
 
 def _date(side: re.Match[str]) -> date:
@@ -191,6 +191,6 @@ def _end_of(side: re.Match[str]) -> timedelta:
     return timedelta(hours=at.hour, minutes=at.minute) if side[2] else _DAY
 
 
-def told(texts: Sequence[str]) -> str:
+def describe_windows(texts: Sequence[str]) -> str:
     """`fri 16:00 - mon 08:00 and ...`, as it was written."""
     return " and ".join(" ".join(text.split()) for text in texts)

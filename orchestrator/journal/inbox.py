@@ -13,7 +13,7 @@ from typing import Literal
 from forgepool.workers.schema.orders import Message
 
 
-class Request(Message):
+class PersonRequest(Message):
     """What a person asks of a run; without a task, of all its tasks."""
 
     do: Literal[
@@ -48,7 +48,7 @@ class Request(Message):
     """Of `approve`: what has landed is meant, as a whole, and no task."""
 
 
-def leave(run_folder: Path, request: Request) -> None:
+def leave(run_folder: Path, request: PersonRequest) -> None:
     """Leaves a request; it is whole or not there."""
     inbox = run_folder / "inbox"
     inbox.mkdir(exist_ok=True)
@@ -71,10 +71,10 @@ def discard(run_folder: Path) -> int:
     return len(late)
 
 
-def waiting(run_folder: Path) -> Iterator[tuple[Path, Request]]:
+def waiting(run_folder: Path) -> Iterator[tuple[Path, PersonRequest]]:
     """Requests not taken in yet, oldest first. The caller unlinks each once its events are journaled."""
     inbox = run_folder / "inbox"
     if not inbox.is_dir():
         return
     for path in sorted(inbox.glob("*.json"), key=os.path.getmtime):
-        yield path, Request.model_validate_json(path.read_text())
+        yield path, PersonRequest.model_validate_json(path.read_text())

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from forgepool.orchestrator.plan.budget import Seen
+from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.workers.schema.orders import Message, WorkResult
 
 
@@ -42,7 +42,7 @@ class MessageLost(Message):
     kind: Literal["message.lost"] = "message.lost"
     message_id: str
     why: str
-    used: Seen | None = None
+    used: SeenUse | None = None
     """Of an order, what the hub knows of its use; None where that was not asked: then all that was reserved counts."""
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from forgepool.orchestrator.journal.freeze_windows import freezes, told
+from forgepool.orchestrator.journal.freeze_windows import freezes, describe_windows
 from forgepool.workers.schema.orders import Message
 
 
@@ -23,8 +23,8 @@ class GateRules(Message):
         shown = datetime.fromtimestamp(at, freezes((), self.zone).zone).strftime("%a %Y-%m-%d %H:%M")
         return f"{shown} {self.zone}".rstrip()
 
-    def told(self) -> list[str]:
+    def describe_rules(self) -> list[str]:
         """A sentence for each rule; none where nothing was set."""
-        said = [f"nothing but hotfixes lands {told(self.freezes)}"] if self.freezes else []
+        said = [f"nothing but hotfixes lands {describe_windows(self.freezes)}"] if self.freezes else []
         cap = self.most_of_one
         return said + ([f"of one submitter, {cap} at once are tested while others wait"] if cap is not None else [])

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from forgepool.orchestrator.plan.budget import Seen
+from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages import Review
 from forgepool.workers.schema.orders import Message, ReasonPack, Reply
 
@@ -93,7 +93,7 @@ class TaskParked(Message):
 class TaskCancelled(Message):
     kind: Literal["task.cancelled"] = "task.cancelled"
     task: str
-    used: Seen | None = None
+    used: SeenUse | None = None
     """Of the order under way; as for one that is lost."""
 
 

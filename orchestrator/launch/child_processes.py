@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from forgepool.worktrees.git.git import Git, Output
+from forgepool.worktrees.git.git import Git, GitOutput
 from forgepool.worktrees.hub.mirror import Mirror
 
 
-class Aside:
+class ChildProcesses:
     """Counts the processes that threads beside the loop have started and not yet seen the end of."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitAside(Git):
-    aside: Aside
+    aside: ChildProcesses
 
     def run(
         self,
@@ -51,7 +51,7 @@ class GitAside(Git):
         ok: Collection[int] = (0,),
         env: Mapping[str, str] | None = None,
         timeout_s: float = 600,
-    ) -> Output:
+    ) -> GitOutput:
         with self.aside.running():
             return Git.run(self, *argv, stdin=stdin, ok=ok, env=env, timeout_s=timeout_s)
 
@@ -60,14 +60,14 @@ class GitAside(Git):
 class MirrorAside(Mirror):
     """The same mirror, for a thread beside the loop."""
 
-    aside: Aside
+    aside: ChildProcesses
 
     @property
     def git(self) -> Git:
         return GitAside(git_dir=self.path, aside=self.aside)
 
 
-def mirror_aside(mirror: Mirror, aside: Aside) -> Mirror:
+def mirror_aside(mirror: Mirror, aside: ChildProcesses) -> Mirror:
     return MirrorAside(
         path=mirror.path,
         hub=mirror.hub,

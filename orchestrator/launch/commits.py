@@ -38,7 +38,7 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CommitChange:
     """What one commit has that another lacks, as one commit on what they have in common. All are in the mirror."""
 
     base: CommitId
@@ -71,7 +71,7 @@ def open_repository(where: str) -> Repository:
     return Repository(facts=facts, top=top, git=Git(git_dir=_git_dir(top / ".git")))
 
 
-def brought(hub: Hub, repository: Repository | None, name: str) -> CommitId:
+def fetch_commit(hub: Hub, repository: Repository | None, name: str) -> CommitId:
     """
     The commit of that name, in the mirror; of a repository that is elsewhere (None), by what its hub shows.
 
@@ -85,7 +85,7 @@ def brought(hub: Hub, repository: Repository | None, name: str) -> CommitId:
     return commit
 
 
-def change(hub: Hub, base: CommitId, head: CommitId) -> Change:
+def change(hub: Hub, base: CommitId, head: CommitId) -> CommitChange:
     """
     Raises:
         CannotRun: they have nothing in common.
@@ -100,7 +100,7 @@ def change(hub: Hub, base: CommitId, head: CommitId) -> Change:
     tree = tree_of(git, head)
     unchanged = tree == tree_of(git, fork)
     candidate = fork if unchanged else commit_candidate(git, base=fork, tree=tree, message=subject, at=int(date))
-    return Change(base=base, head=head, fork=fork, candidate=candidate, commits=commits, subject=subject)
+    return CommitChange(base=base, head=head, fork=fork, candidate=candidate, commits=commits, subject=subject)
 
 
 def open_both(where: str, settings: Settings) -> tuple[Hub, Repository | None]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.orchestrator.launch.child_processes import Aside
+from forgepool.orchestrator.launch.child_processes import ChildProcesses
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 from forgepool.workers.queue.host import PARENT_DIED
 from forgepool.workers.sandbox.processes import tree
@@ -46,7 +46,7 @@ class Embedded:
     """At once, in a process of their own, for they take long; without any, the gate's would do them."""
     redis: Service | None = None
     host: Service | None = None
-    aside: Aside = field(default_factory=Aside)
+    aside: ChildProcesses = field(default_factory=ChildProcesses)
     """What else this process has started, which is no orphan."""
 
     @property

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.orchestrator.launch.commits import Change, brought, change, open_both
+from forgepool.orchestrator.launch.commits import CommitChange, fetch_commit, change, open_both
 from forgepool.orchestrator.run.hub import Hub
-from forgepool.supervisor.checks.running import Progress
+from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, blocking
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
@@ -31,7 +31,7 @@ from forgepool.supervisor.messages import (
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import is_object_id, without_password
 
 Reviewing = Literal["auto", "none", "required"]
@@ -44,7 +44,7 @@ _PATIENCE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class GateCheckQuestion:
     """What is asked of the gate."""
 
     where: str
@@ -64,10 +64,10 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class GateCheckAnswer:
     """What the gate says, and what of it was not asked."""
 
-    change: Change
+    change: CommitChange
     result: CheckResult | None
     """None where there was nothing to look at."""
     review: Review | None = None
@@ -82,9 +82,9 @@ class Answer:
 class Ready:
     """A question whose commits are here."""
 
-    question: Question
+    question: GateCheckQuestion
     hub: Hub
-    change: Change
+    change: CommitChange
     local: bool
 
     @property
@@ -93,14 +93,14 @@ class Ready:
         return _short(self.question.base), _short(self.question.head)
 
 
-def prepare(question: Question, settings: Settings) -> Ready:
+def prepare(question: GateCheckQuestion, settings: Settings) -> Ready:
     """
     Raises:
         CannotRun: there are no such commits, or they have nothing to do with one another.
         HubUnusable, GitFailed: the repository cannot be read.
     """
     hub, repository = open_both(question.where, settings)
-    base, head = (brought(hub, repository, name) for name in (question.base, question.head))
+    base, head = (fetch_commit(hub, repository, name) for name in (question.base, question.head))
     return Ready(question=question, hub=hub, change=change(hub, base, head), local=repository is not None)
 
 
@@ -110,22 +110,22 @@ def ask(
     *,
     stop: Callable[[], bool],
     heard: Callable[[CheckResult], None],
-    hear: Callable[[Progress], None] = lambda progress: None,
-) -> Answer:
+    hear: Callable[[CheckProgress], None] = lambda progress: None,
+) -> GateCheckAnswer:
     """
     The gate's answer; `heard` is told what scans and checks said, before a review begins, and `hear` each step towards
     that.
     """
     question, found = ready.question, ready.change
     if found.empty:
-        return Answer(change=found, result=None, verdict="nothing")
+        return GateCheckAnswer(change=found, result=None, verdict="nothing")
     unasked = _unasked(ready)
     if unasked and _required(ready):
-        return Answer(change=found, result=None, verdict="refused", why=f"a review is required, but {unasked}")
+        return GateCheckAnswer(change=found, result=None, verdict="refused", why=f"a review is required, but {unasked}")
     request = _request(ready, reviewed=not unasked)
     result = _mended(ready, _examined(request, settings, stop, hear, scans_only=question.scans_only))
     heard(result)
-    answer = Answer(change=found, result=result, verdict="passes", unreviewed=unasked)
+    answer = GateCheckAnswer(change=found, result=result, verdict="passes", unreviewed=unasked)
     if result.verdict != "green":
         verdict: Verdict = "trouble" if result.verdict == "infrastructure" else "refused"
         why = _unchecked(ready) or result.detail or result.verdict
@@ -135,14 +135,14 @@ def ask(
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    return judged(answer, review, required=_required(ready), policy=question.policy)
+    return judge_answer(answer, review, required=_required(ready), policy=question.policy)
 
 
 def _examined(
     request: CheckRequest,
     settings: Settings,
     stop: Callable[[], bool],
-    hear: Callable[[Progress], None],
+    hear: Callable[[CheckProgress], None],
     *,
     scans_only: bool,
 ) -> CheckResult:
@@ -155,7 +155,7 @@ def _examined(
     return examine(request, settings, stop=stop, hear=hear)
 
 
-def _reported_for_people(question: Question, result: CheckResult) -> str:
+def _reported_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
     """The way out for a person who did not say that the change is their own, where scans keep it out."""
     from forgepool.supervisor.scans.scanning import LIMITS
 
@@ -165,7 +165,7 @@ def _reported_for_people(question: Question, result: CheckResult) -> str:
     return f"; for a change that a person made, say --author-family {NOBODY}, and scans only report"
 
 
-def _without_a_look(answer: Answer) -> Answer:
+def _without_a_look(answer: GateCheckAnswer) -> GateCheckAnswer:
     """Refuse what the base lets in only after a review, where there is none."""
     if not _wants_a_look(answer):
         return answer
@@ -174,11 +174,11 @@ def _without_a_look(answer: Answer) -> Answer:
     )
 
 
-def _wants_a_look(answer: Answer) -> bool:
+def _wants_a_look(answer: GateCheckAnswer) -> bool:
     return answer.result is not None and any(one.weight == "attention" for one in answer.result.findings)
 
 
-def judged(answer: Answer, review: Review, *, required: bool, policy: ReviewPolicy) -> Answer:
+def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, policy: ReviewPolicy) -> GateCheckAnswer:
     """The answer with what a review came to. Nobody of another family at hand is a refusal where one is demanded."""
     detail = review.detail
     told = replace(answer, review=review)
@@ -214,7 +214,7 @@ def _unasked(ready: Ready) -> str:
 def _unchecked(ready: Ready) -> str:
     """What to do where nobody has said yet how this repository is checked; empty where somebody has."""
     git, found = ready.hub.mirror.git, ready.change
-    if ready.question.scans_only or ready.question.plan_checks or GATE_FILE in found_at(git, found.base, GATE_FILE):
+    if ready.question.scans_only or ready.question.plan_checks or GATE_FILE in find_at(git, found.base, GATE_FILE):
         return ""
     base, _ = ready.named
     return (
@@ -270,7 +270,7 @@ def _request(ready: Ready, *, reviewed: bool) -> CheckRequest:
     )
 
 
-def _review_request(request: CheckRequest, result: CheckResult, question: Question) -> ReviewRequest:
+def _review_request(request: CheckRequest, result: CheckResult, question: GateCheckQuestion) -> ReviewRequest:
     said = request.model_dump(exclude={"request_id", "decisive"})
     (entry,) = request.entries
     subject, _, _ = entry.message.partition("\n")

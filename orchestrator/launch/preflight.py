@@ -15,12 +15,12 @@ from pathlib import Path
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.missing import missing
-from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
-from forgepool.workers.sandbox.processes.scratch import scratched
+from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.shell.requirements import Requirement, requirements_of
@@ -60,8 +60,8 @@ def lacking_tools(
     wanted: dict[Requirement, list[str]] = defaultdict(list)
     for who, requirement in (*_of_checks(checks), *_of_tasks(tasks)):
         wanted[requirement].append(who)
-    with scratched() as logs:
-        place = Place(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)
+    with make_scratch() as logs:
+        place = CheckPlace(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)
         return [_not_there(one, wanted[one]) for one in missing(tuple(wanted), tip, place)]
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.review_options import PlanReview
@@ -19,14 +19,14 @@ from forgepool.supervisor.gate.check_entry import GATE_FILE
 from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
-from forgepool.workers.llm.routing.router import Candidate, Question, choose
+from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
 from forgepool.workers.llm.routing.table import Table, read_table, unknown
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import require_hosts, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.queue.broker import connect, ping
-from forgepool.workers.sandbox.network.package_access import lent_by
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.sandbox.network.package_access import find_lent_access
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings
@@ -109,7 +109,7 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
                 for phase in _PHASES:
                     asked = (task.type, phase, agent.models.get(phase) or agent.model)
                     if asked not in proven:
-                        _prove_model(table, task.id, Question(task_type=task.type, phase=phase, model=asked[2]))
+                        _prove_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
                         proven.add(asked)
             case CliAgent(program=program) if shutil.which(program) is None:
                 raise CannotRun(
@@ -130,7 +130,7 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
     if settings.broker_url is not None:
         return None
     try:
-        level = chosen(settings.sandbox)
+        level = choose_level(settings.sandbox)
     except NoSandbox as trouble:
         raise CannotReach(str(trouble)) from trouble
     if level == "landlock":
@@ -144,7 +144,7 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
 
 
 def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
-    lent = lent_by(settings)
+    lent = find_lent_access(settings)
     checks = plan.checks if isinstance(plan.checks, tuple) else ()
     wanted = {f"check '{check.name}'": check.network for check in checks}
     require_hosts_of_all(policy, wanted, lent.stands_for if lent else ())
@@ -161,7 +161,7 @@ def _prove_reviewers(plan: Plan, table: Table) -> None:
             )
 
 
-def _prove_model(table: Table, task: str, question: Question) -> None:
+def _prove_model(table: Table, task: str, question: RoutingQuestion) -> None:
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
         raise CannotRun(f"task '{task}' asks for a model that is not known: {choice}")
@@ -202,7 +202,7 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
 
     Authors are known beforehand of the built-in agent alone; of others it is only asked whether there is a reviewer.
     """
-    course = Course(plan, {})
+    course = PlanIndex(plan, {})
     policy, whole = course.review_policy, course.integration_review != "never"
     if settings.broker_url is not None or policy.script is not None or not (course.reviewed or whole):
         return None
@@ -247,7 +247,7 @@ def only_family(settings: Settings) -> str | None:
     return families.pop() if len(families) == 1 else None
 
 
-def _has_reviewer(course: Course, askable: Sequence[Candidate], authors: Sequence[Candidate]) -> bool:
+def _has_reviewer(course: PlanIndex, askable: Sequence[ModelChoice], authors: Sequence[ModelChoice]) -> bool:
     families, models = {one.family for one in authors}, [one.model for one in authors]
     if course.independence == "other_family":
         return any(one.family not in families for one in askable)
@@ -258,7 +258,7 @@ def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
     return {one.family for one in _authors(table, agent, task_type)}
 
 
-def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[Candidate]:
+def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[ModelChoice]:
     """The models that an agent may be led by, as far as that is known here."""
     if not isinstance(agent, BuiltinAgent):
         return []
@@ -268,10 +268,10 @@ def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[Candidate]:
     return [one for one in first if one is not None]
 
 
-def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[str | None]) -> Iterator[Candidate]:
+def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[str | None]) -> Iterator[ModelChoice]:
     """Those with a key, in the order in which they would be asked."""
     keys = keys_present(table)
     for model in models:
-        choice = choose(table, Question(task_type=task_type, phase=phase, model=model), keys=keys)
+        choice = choose(table, RoutingQuestion(task_type=task_type, phase=phase, model=model), keys=keys)
         if not isinstance(choice, str):
             yield from (one for one in choice.candidates if one.wants_key is None)

@@ -7,7 +7,7 @@ The plan is kept in the run's folder beside the first one, and the event that na
 import os
 from pathlib import Path
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_blocked
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.launch.prerequisites import refuse_unready
@@ -16,7 +16,7 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
 from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.settings import Settings
 
@@ -39,7 +39,7 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
     _refuse_another(kept, written)
     refuse_unready(written, hub)
 
-    def decide(state: State) -> list[Event]:
+    def decide(state: RunState) -> list[Event]:
         plan = with_landed(kept.plan, written, state)
         if plan == kept.plan or not state.run:
             return []
@@ -58,7 +58,7 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
     return run_folder.open_run(settings, kept.options.run), changes
 
 
-def with_landed(old: Plan, new: Plan, state: State) -> Plan:
+def with_landed(old: Plan, new: Plan, state: RunState) -> Plan:
     """Return the plan with the tasks that it left out and that have landed: a landing is not taken back."""
     ids = {task.id for task in new.tasks}
     # What they needed was done before them, and may be gone from the plan as well.
@@ -70,7 +70,7 @@ def with_landed(old: Plan, new: Plan, state: State) -> Plan:
     return new.model_copy(update={"tasks": (*new.tasks, *stay)})
 
 
-def revise(old: Plan, new: Plan, state: State, plan_file: str) -> PlanRevised:
+def revise(old: Plan, new: Plan, state: RunState, plan_file: str) -> PlanRevised:
     """
     Decide what follows from another plan. Pure.
 
@@ -85,7 +85,7 @@ def revise(old: Plan, new: Plan, state: State, plan_file: str) -> PlanRevised:
         if one in before and _begins_afresh(old, new, before[one], task, state.tasks[one])
     )
     _refuse_late(state, (*afresh, *removed))
-    chosen = with_blocked(Course(new, {}), state, {*afresh, *(one for one in after if one not in before)})
+    chosen = with_blocked(PlanIndex(new, {}), state, {*afresh, *(one for one in after if one not in before)})
     waiting = tuple(one for one in after if one in chosen and one in before and one not in afresh)
     return PlanRevised(
         plan_file=plan_file,
@@ -115,13 +115,13 @@ def _refuse_another(kept: KeptRun, plan: Plan) -> None:
             )
 
 
-def _refuse_late(state: State, ids: tuple[str, ...]) -> None:
+def _refuse_late(state: RunState, ids: tuple[str, ...]) -> None:
     for task in (state.tasks[one] for one in ids):
         if (why := _why_late(state, task)) is not None:
             raise CannotRun(f"task '{task.id}' {why}")
 
 
-def _why_late(state: State, task: TaskState) -> str | None:
+def _why_late(state: RunState, task: TaskState) -> str | None:
     if task.phase == "landed":
         return (
             f"has landed as {task.commit[:12]}, and the plan asks for something else by that id now; give that another "

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegable import why_not_through
-from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal, Recorded
@@ -31,19 +31,19 @@ from forgepool.orchestrator.launch.prerequisites import (
     unreviewable,
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest
-from forgepool.orchestrator.reports.leftovers import remove_refs, unlanded_tasks
+from forgepool.orchestrator.reports.leftovers import remove_refs, list_unlanded_tasks
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation.loop import ThroughLoop
 from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
-from forgepool.orchestrator.run.durations import learned_durations
+from forgepool.orchestrator.run.durations import learn_durations
 from forgepool.orchestrator.run.hub import CannotRun, Hub, carry_assets, open_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop, Wishes
 from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there
 from forgepool.orchestrator.run.outputs.transcripts import bring_home
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.schema.settings import Settings, put_first_on_path
@@ -53,7 +53,7 @@ from forgepool.worktrees.hub.target import create_target
 
 _MOST_REVIEWS_AT_ONCE = 4
 log = structlog.get_logger()
-Listener = Callable[[State, Sequence[Recorded]], None]
+Listener = Callable[[RunState, Sequence[Recorded]], None]
 Warn = Callable[[str], None]
 
 
@@ -96,7 +96,7 @@ def start_run(
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
-    options = Options(
+    options = RunOptions(
         run=run,
         hub=hub.facts.url,
         target=plan.target,
@@ -217,7 +217,7 @@ def take_in_late(kept: KeptRun) -> list[Event]:
     for path, request in inbox.waiting(kept.folder):
         if (why := overtaken(kept.state(), request)) is not None:
             log.warning("request.overtaken", run=kept.options.run, why=why)
-        _, changes = kept.amend(partial(granted, kept.course, request=request))
+        _, changes = kept.amend(partial(grant_request, kept.course, request=request))
         path.unlink(missing_ok=True)
         taken += changes
     return taken
@@ -243,7 +243,7 @@ def _go(
             use_broker(url)
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
-                course=Course(kept.plan, learned_durations(settings, kept.plan)),
+                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)),
                 state=state,
                 journal=journal,
                 folder=kept.folder,
@@ -262,7 +262,7 @@ def _go(
         journal.close()
 
 
-def begin(state: State, journal: Journal, *beginning: Event, listener: Listener) -> None:
+def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listener) -> None:
     """Journal what there is to say before the loop goes on, all of it or nothing."""
     now = time.time()
     for event in beginning:
@@ -289,7 +289,7 @@ def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator
         parts.stop()
 
 
-def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
+def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
     """
     Removes the run's refs from the hub, its transcripts brought home, but for the work of what did not land: that is
     not to be lost.
@@ -301,7 +301,7 @@ def _tidy(mirror: Mirror, state: State, folder: Path) -> None:
         try:
             take_away(mirror, state)
             bring_home(mirror, state.run, folder)
-            remove_refs(mirror, state, but_for=unlanded_tasks(state))
+            remove_refs(mirror, state, but_for=list_unlanded_tasks(state))
             return
         except GitFailed:
             time.sleep(0.5)

@@ -9,16 +9,16 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundEntry:
     """An entry, and the gate that has it."""
 
     kept: KeptRun
-    state: State
+    state: RunState
     name: str
 
 
@@ -45,7 +45,7 @@ def gate_called(settings: Settings, name: str | None) -> KeptRun:
     return _only(gates_called(settings, name))
 
 
-def found(settings: Settings, entry: str, gate: str | None) -> Found:
+def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
     """
     The entry, where only one of the gates that may be meant has it.
 
@@ -58,7 +58,7 @@ def found(settings: Settings, entry: str, gate: str | None) -> Found:
     name = next((one for one in named if any(one in state.submitted for state in states)), named[0])
     having = [at for at, state in enumerate(states) if name in state.submitted]
     if len(having) == 1:
-        return Found(kept=kept[having[0]], state=states[having[0]], name=name)
+        return FoundEntry(kept=kept[having[0]], state=states[having[0]], name=name)
     if having:
         raise CannotRun(f"'{name}' is an entry of several queues; say of which, with --target: {_listed(kept, having)}")
     if (why := next((why for state in states if (why := refusal(state, name)) is not None), None)) is not None:

@@ -9,10 +9,10 @@ import structlog
 from forgepool.orchestrator.decisions.queue.delegated_answers import due_answers
 from forgepool.orchestrator.journal.delegation import Asks, GateAnswer, GateSign, Word
 from forgepool.orchestrator.journal.events import EntryAnswered
-from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, Reply, public_board
-from forgepool.orchestrator.run.delegation.submit import Unreadable, read_sign
-from forgepool.orchestrator.state.run import State
-from forgepool.workers.workspace.refs import board_ref, orders_of, sign_ref, told_ref
+from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, RequestReply, public_board
+from forgepool.orchestrator.run.delegation.submit import UnreadableRef, read_sign
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.workspace.refs import board_ref, orders_of, sign_ref, reply_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
@@ -39,7 +39,7 @@ class Notices:
     clock: Callable[[], float] = time.time
     most: int = 25
     """Answers at one look: each costs some processes."""
-    requests: dict[str, Reply] = field(default_factory=dict)
+    requests: dict[str, RequestReply] = field(default_factory=dict)
     """Outcomes of the latest requests, by the last word of their refs."""
     _there: dict[str, CommitId] = field(default_factory=dict)
     """By ref, what this queue has put there last."""
@@ -53,7 +53,7 @@ class Notices:
     _untold: dict[Due, None] = field(default_factory=dict)
     """What the hub has not taken, longest ago first: it is tried again after whatever else is due."""
 
-    def stand(self, mirror: Mirror, state: State) -> None:
+    def stand(self, mirror: Mirror, state: RunState) -> None:
         """Puts up the sign, with its next beat when that is due. Raises GitFailed."""
         beat = int(self.clock() // BEAT_S) % BEATS
         if beat == self._beaten:
@@ -62,7 +62,7 @@ class Notices:
         if self._put(mirror, sign_ref(state.target), sign):
             self._beaten = beat
 
-    def show(self, mirror: Mirror, state: State, *, at_once: bool = False) -> None:
+    def show(self, mirror: Mirror, state: RunState, *, at_once: bool = False) -> None:
         """Puts up the board where something on it has changed. Raises GitFailed."""
         now, began = self.clock(), time.monotonic()
         seen = (state.number, next(reversed(self.requests), ""), int(now // _LOOKS_S))
@@ -76,14 +76,14 @@ class Notices:
             self._board, self._boarded = board, began
         self._seen = seen
 
-    def reply(self, request: str, said: Reply) -> None:
+    def reply(self, request: str, said: RequestReply) -> None:
         """Keeps for the board what became of a request."""
         self.requests.pop(request, None)
         self.requests[request] = said
         while len(self.requests) > _MOST_REPLIES:
             del self.requests[next(iter(self.requests))]
 
-    def answer(self, mirror: Mirror, state: State) -> list[EntryAnswered]:
+    def answer(self, mirror: Mirror, state: RunState) -> list[EntryAnswered]:
         """What was told; journaled afterwards, since telling it again changes nothing. Raises GitFailed."""
         due = {(said.entry, said.number, said.word): (asks, said) for asks, said in due_answers(state)}
         again = [one for one in self._untold if one in due]
@@ -112,7 +112,7 @@ class Notices:
             self._there[ref] = new
         return put
 
-    def leave(self, mirror: Mirror, state: State) -> None:
+    def leave(self, mirror: Mirror, state: RunState) -> None:
         """Takes the sign down, where it is this gate's: nobody keeps the branch any more."""
         ref = sign_ref(state.target)
         try:
@@ -120,13 +120,13 @@ class Notices:
             sign = read_sign(mirror, state.target, at) if at is not None else None
             if sign is not None and (sign.gate, sign.host) == (state.run, self.host):
                 mirror.push([RefUpdate(ref=ref, new=None, expected=at)])
-        except (GitFailed, Unreadable) as trouble:
+        except (GitFailed, UnreadableRef) as trouble:
             log.warning("sign.kept", run=state.run, why=str(trouble))
 
 
 def _told(mirror: Mirror, asks: Asks, said: GateAnswer) -> bool:
     """Also where nobody will ask for it: a run whose candidates are gone from the hub has ended."""
-    ref, work = told_ref(asks.run, asks.task, asks.number), orders_of(asks.run, asks.task)
+    ref, work = reply_ref(asks.run, asks.task, asks.number), orders_of(asks.run, asks.task)
     there = mirror.hub_refs(ref, work)
     return not there or _put_from(mirror, ref, _blob(mirror, said.encode()), there.get(ref))
 

@@ -8,23 +8,23 @@ from typing import TypeVar
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.store import JournalUnreadable, read
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 
 T = TypeVar("T")
 _MOST_REFUSED = 1000
 
 
-class View:
+class QueueView:
     """Reads only, and may be asked by several threads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        self._state = State.blank(())
+        self._state = RunState.blank(())
         self._refused: dict[str, EntryRefused] = {}
 
-    def look(self, ask: Callable[[State], T]) -> T:
+    def look(self, ask: Callable[[RunState], T]) -> T:
         """
         What is asked of the state as it is now; it must not be kept, nor changed.
 
@@ -46,7 +46,7 @@ class View:
             try:
                 apply(self._state, one.event, number=one.number, at=one.at)
             except IllegalStep as impossible:
-                self._state, self._refused = State.blank(()), {}
+                self._state, self._refused = RunState.blank(()), {}
                 raise JournalUnreadable(
                     f"{self.folder / 'journal.db'} tells what cannot be: {impossible}"
                 ) from impossible

@@ -28,7 +28,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.context.transcript.usage import added
+from forgepool.workers.context.transcript.usage import add_spent
 from forgepool.workers.schema.orders import Limits, Message, Spent
 
 _LEAST_SHARE = 20
@@ -50,7 +50,7 @@ class Budget(Message):
         return self.usd is not None or self.tokens is not None
 
 
-class Seen(Message):
+class SeenUse(Message):
     """What the hub's transcript says of an attempt that was lost or cancelled; nothing of all where it has none."""
 
     used: Spent = Spent()
@@ -72,7 +72,7 @@ class Use:
     """What attempts before it had used, in the conversation it goes on with."""
     spent: Spent | None = None
     """As it answered, with what was carried over."""
-    seen: Seen | None = None
+    seen: SeenUse | None = None
     ended: Literal["", "lost", "untaken"] = ""
     """How it ended without an answer; `lost` is also cancelled under way, `untaken` that nobody had begun it."""
     models: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Use:
         return used + turn if reserved is None else max(used, min(used + turn, promised))
 
 
-def carried_into(uses: Mapping[int, Use], resumes: int | None) -> Spent:
+def find_carried_use(uses: Mapping[int, Use], resumes: int | None) -> Spent:
     """What an order that goes on from this attempt finds used already, as far as is known."""
     while resumes is not None and (use := uses.get(resumes)) is not None:
         if use.whole is not None:
@@ -141,7 +141,7 @@ def carried_into(uses: Mapping[int, Use], resumes: int | None) -> Spent:
     return _NOTHING
 
 
-def settled(
+def settle_use(
     uses: Mapping[int, Use],
     attempt: int,
     spent: Spent,
@@ -160,17 +160,17 @@ def settled(
     before = [one for one in sorted(includes) if one < attempt and one in found]
     known = _NOTHING
     for one in before:
-        known = added(known, found[one].own or _NOTHING)
+        known = add_spent(known, found[one].own or _NOTHING)
     over = (known if carried is None else carried) if includes else _NOTHING
     if before and (more := without(over, known)) != _NOTHING:
         newest = found[before[-1]]
-        found[before[-1]] = replace(newest, at_least=added(newest.own or _NOTHING, more))
+        found[before[-1]] = replace(newest, at_least=add_spent(newest.own or _NOTHING, more))
     mine = found.get(attempt, Use())
     found[attempt] = replace(mine, spent=spent, carried=over, models=tuple(models), ended="")
     return found
 
 
-def given_up(use: Use, *, taken: bool, seen: Seen | None) -> Use:
+def give_up_use(use: Use, *, taken: bool, seen: SeenUse | None) -> Use:
     """An attempt that was lost or cancelled; `seen` is None where the hub was not asked, or could not tell."""
     if not taken:
         return replace(use, ended="untaken")
@@ -194,7 +194,7 @@ def without(whole: Spent, part: Spent) -> Spent:
 
 
 def _largest(one: Spent, other: Spent) -> Spent:
-    return added(one, without(other, one)) if other != _NOTHING else one
+    return add_spent(one, without(other, one)) if other != _NOTHING else one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ Kind = Literal["usd", "tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class BudgetLedger:
     """The cap, and what counts against it."""
 
     cap: Budget
@@ -221,7 +221,7 @@ class Ledger:
     """Of that, what is counted for attempts that never answered, without what they are known to have used."""
 
     @classmethod
-    def of(cls, cap: Budget, uses: Iterable[Use]) -> "Ledger":
+    def of(cls, cap: Budget, uses: Iterable[Use]) -> "BudgetLedger":
         every = list(uses)
         return cls(
             cap=cap,
@@ -259,10 +259,10 @@ class Ledger:
             tokens=None if tokens is None else math.floor(tokens),
         )
 
-    def with_reserved(self, reserved: Reservation) -> "Ledger":
+    def with_reserved(self, reserved: Reservation) -> "BudgetLedger":
         return replace(self, usd=self.usd + (reserved.usd or 0.0), tokens=self.tokens + (reserved.tokens or 0))
 
-    def used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
+    def find_used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
         """The kind of budget of which too little is left for such an order; None where there is enough of both."""
         own = left_of(limits, carried)
         if _least(self.cap.usd, own.usd) > _or_no_end(self.left_usd):

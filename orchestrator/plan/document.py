@@ -16,14 +16,14 @@ from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.plan.entries import (
     PlanSource,
-    Policy,
-    Reading,
-    Written,
+    PlanPolicy,
+    PlanReading,
+    WrittenTask,
     check_groups,
     check_hosts,
     check_ids,
     check_policies,
-    fanned_out,
+    fan_out_entries,
 )
 from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.needs import check_cycles, needs_of_all
@@ -52,7 +52,7 @@ PlanWrong = DocumentWrong
 _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|^[-/]|[/.]$|^@$|^HEAD$|(^|/)\.|\.lock(/|$)")
 
 
-class Need(Message):
+class TaskNeed(Message):
     """A task that must have landed before; `full` hands its whole output on instead of a summary."""
 
     id: str
@@ -66,7 +66,7 @@ class Task(Message):
     title: str = Field(default_factory=lambda given: str(given.get("id", "")))
     description: str = ""
     type: str = "code"
-    needs: tuple[Need, ...] = ()
+    needs: tuple[TaskNeed, ...] = ()
     files: tuple[str, ...] | None = None
     """Globs it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Task(Message):
     """How long its author thinks it takes; only the order of tasks follows from it."""
 
 
-class Plan(Policy):
+class Plan(PlanPolicy):
     """Tasks to be done on a target branch, and what must be green there."""
 
     target: str = Field(default_factory=lambda given: f"forgepool/{given.get('name', '')}")
@@ -125,9 +125,9 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     """
     document = read(text, name)
     source = validate(document, PlanSource)
-    reading = Reading(document=document, source=source, wrong=[])
+    reading = PlanReading(document=document, source=source, wrong=[])
     reading.wrong.extend(_about_plan(document, source))
-    written = fanned_out(reading, files)
+    written = fan_out_entries(reading, files)
     check_ids(reading, written)
     check_groups(reading, written)
     _check_globs(reading, written)
@@ -142,7 +142,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     if reading.wrong:
         raise PlanWrong(name, reading.wrong)
     tasks = tuple(_task(each.entry, agents[each.entry.id], needs[each.entry.id]) for each in written)
-    policy = {name: getattr(source, name) for name in Policy.model_fields} | {"gate": gate}
+    policy = {name: getattr(source, name) for name in PlanPolicy.model_fields} | {"gate": gate}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
     return Plan(**policy, **target, checks=checks, review=review, assets=assets, tasks=tasks)
@@ -199,7 +199,7 @@ def _about_plan(document: Located, source: PlanSource) -> Iterator[Mistake]:
         yield Mistake(document.line(("target",)), f"'target' must be a branch's short name, such as '{short}'")
 
 
-def _check_globs(reading: Reading, written: Iterable[Written]) -> None:
+def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
     for each in written:
         entry = each.entry
         for key, globs in (("files", entry.files or ()), ("reads", entry.reads), ("grants", entry.grants)):
@@ -219,7 +219,7 @@ def _glob_wrong(glob: str) -> str | None:
     return None
 
 
-def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[str, AgentSpec]:
+def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) -> dict[str, AgentSpec]:
     """Each task's agent, scripts read from their files, each file once."""
     found: dict[str, AgentSpec] = {}
     scripts: dict[str, str | DocumentWrong] = {}
@@ -246,7 +246,7 @@ def _agents(reading: Reading, written: Iterable[Written], folder: Path) -> dict[
     return found
 
 
-def _assets(reading: Reading, folder: Path) -> tuple[Asset, ...]:
+def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     """The files that the plan carries, each once; what cannot be carried is a mistake at its line."""
     found: dict[str, Asset] = {}
     line = reading.document.line(("assets",))
@@ -288,7 +288,7 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         title=_one_line(entry.title or "") or entry.id,
         description=entry.description,
         type=entry.type,
-        needs=tuple(Need(id=each, full=full) for each, full in needs.items()),
+        needs=tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         files=entry.files,
         reads=entry.reads,
         acceptance=entry.acceptance,

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.plan.fan_out import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merged
+from forgepool.orchestrator.plan.fan_out import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merge_defaults
 from forgepool.orchestrator.plan.overlap import BadGlob
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.workers.policy.rules.document import mistakes_in
@@ -31,7 +31,7 @@ class Wave(Message):
     """Landings; None: at the end alone."""
 
 
-class Gate(Message):
+class GateOptions(Message):
     """In which order a candidate meets checks and review."""
 
     order: Literal["cheap_first", "side_by_side", "review_first"] = "cheap_first"
@@ -64,7 +64,7 @@ WrittenReview = Annotated[
 ]
 
 
-class Policy(Message):
+class PlanPolicy(Message):
     """What is said of a whole plan, in the file and in the plan alike."""
 
     version: Literal[1] = 1
@@ -77,10 +77,10 @@ class Policy(Message):
     landing: Literal["merge", "squash", "rebase"] = "merge"
     budget: Budget = Budget()
     """What the whole run may use."""
-    gate: Gate = Gate()
+    gate: GateOptions = GateOptions()
 
 
-class PlanSource(Policy):
+class PlanSource(PlanPolicy):
     """The plan file as it is written."""
 
     version: Literal[1]
@@ -94,7 +94,7 @@ class PlanSource(Policy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenTask:
     """A task, and the place in `tasks` of the entry it was written as."""
 
     entry: TaskEntry
@@ -103,7 +103,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PlanReading:
     """A plan file while it is read: its lines, and the mistakes found so far."""
 
     document: Located
@@ -118,27 +118,27 @@ class Reading:
         self.wrong.append(Mistake(self.document.line(place), sentence))
 
 
-def fanned_out(reading: Reading, files: Callable[[], Sequence[str]]) -> list[Written]:
+def fan_out_entries(reading: PlanReading, files: Callable[[], Sequence[str]]) -> list[WrittenTask]:
     """Every task, entries with `for_each` fanned out."""
-    found: list[Written] = []
+    found: list[WrittenTask] = []
     tree: Sequence[str] | None = None
     for index, plain in enumerate(reading.source.tasks):
-        entry = merged(reading.source.defaults, plain)
+        entry = merge_defaults(reading.source.defaults, plain)
         line = reading.document.line(("tasks", index))
         if entry.for_each is None:
             if entry.group is not None:
                 reading.refuse(index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it")
-            found.append(Written(entry=entry, index=index, line=line))
+            found.append(WrittenTask(entry=entry, index=index, line=line))
             continue
         tree = files() if tree is None else tree
-        found.extend(Written(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
+        found.extend(WrittenTask(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
         if len(found) > _MOST_TASKS:
             reading.refuse(index, ("for_each",), f"the plan has more than {_MOST_TASKS:,} tasks; split it")
             break
     return found
 
 
-def _repeated(reading: Reading, entry: TaskEntry, index: int, tree: Sequence[str]) -> list[TaskEntry]:
+def _repeated(reading: PlanReading, entry: TaskEntry, index: int, tree: Sequence[str]) -> list[TaskEntry]:
     try:
         return for_each(entry, tree)
     except CannotFanOut as error:
@@ -148,9 +148,9 @@ def _repeated(reading: Reading, entry: TaskEntry, index: int, tree: Sequence[str
     return []
 
 
-def check_ids(reading: Reading, written: Iterable[Written]) -> None:
+def check_ids(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
     """Ids become parts of refs and of file names, so they differ also where case does not count."""
-    first: dict[str, Written] = {}
+    first: dict[str, WrittenTask] = {}
     for each in written:
         _check_slug(reading, each.index, "id", each.entry.id)
         before = first.setdefault(each.entry.id.lower(), each)
@@ -161,14 +161,14 @@ def check_ids(reading: Reading, written: Iterable[Written]) -> None:
             reading.refuse(each.index, ("id",), sentence)
 
 
-def check_policies(reading: Reading) -> None:
+def check_policies(reading: PlanReading) -> None:
     """Where they are written, each once: what the rules name, and their own examples."""
     reading.wrong.extend(mistakes_in(reading.document, reading.source.defaults.policy, ("defaults", "policy")))
     for index, entry in enumerate(reading.source.tasks):
         reading.wrong.extend(mistakes_in(reading.document, entry.policy, ("tasks", index, "policy")))
 
 
-def check_hosts(reading: Reading, written: Iterable[Written]) -> None:
+def check_hosts(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
     for each in written:
         for at, host in enumerate(each.entry.network):
             try:
@@ -177,7 +177,7 @@ def check_hosts(reading: Reading, written: Iterable[Written]) -> None:
                 reading.refuse(each.index, ("network", at), f"'network' of task '{each.entry.id}' has the {bad}")
 
 
-def check_groups(reading: Reading, written: Iterable[Written]) -> None:
+def check_groups(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
     lines = {each.entry.id: each.line for each in written}
     for index, entry in enumerate(reading.source.tasks):
         if (group := entry.group_name) is None:
@@ -189,7 +189,7 @@ def check_groups(reading: Reading, written: Iterable[Written]) -> None:
         lines.setdefault(group, reading.document.line(("tasks", index)))
 
 
-def _check_slug(reading: Reading, index: int, key: str, text: str) -> None:
+def _check_slug(reading: PlanReading, index: int, key: str, text: str) -> None:
     try:
         slug(text)
     except ValueError as error:

@@ -165,7 +165,7 @@ class CannotFanOut(Exception):
         self.sentence = sentence
 
 
-def merged(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
+def merge_defaults(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
     """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key, rules added."""
     taken = {name: getattr(defaults, name) for name in defaults.model_fields_set if name not in entry.model_fields_set}
     if defaults.env and entry.env:

@@ -85,11 +85,11 @@ class Graph:
             waiting += new
         return sorted(found, key=self._place.__getitem__)
 
-    def ordered(self, a: str, b: str) -> bool:
+    def is_ordered(self, a: str, b: str) -> bool:
         """Whether one of the two needs the other, directly or through others."""
         return bool(self._behind[a] & self._bit[b] or self._behind[b] & self._bit[a])
 
-    def locked_out(self, task: str, lock: Globs | None) -> frozenset[str]:
+    def find_locked_out(self, task: str, lock: Globs | None) -> frozenset[str]:
         """
         The tasks that may not start while this one is in flight and holds this write lock; None is no lock.
 
@@ -167,9 +167,9 @@ def largest_together(graph: Graph) -> int:
     names = list(graph.tasks)
     apart = [0] * len(names)
     for at, name in enumerate(names):
-        locked_out = graph.locked_out(name, graph.tasks[name].writes)
+        locked_out = graph.find_locked_out(name, graph.tasks[name].writes)
         for to, other in enumerate(names):
-            if to != at and (other in locked_out or graph.ordered(name, other)):
+            if to != at and (other in locked_out or graph.is_ordered(name, other)):
                 apart[at] |= 1 << to
                 apart[to] |= 1 << at
     return _largest_free((1 << len(names)) - 1, apart)

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from forgepool.orchestrator.plan.entries import Reading, Written
+from forgepool.orchestrator.plan.entries import PlanReading, WrittenTask
 from forgepool.workers.schema.yaml.mistakes import MAX_MISTAKES, nearest
 
 _MOST_NEEDS = 1_000_000
 
 
-def needs_of_all(reading: Reading, written: Sequence[Written]) -> dict[str, dict[str, bool]]:
+def needs_of_all(reading: PlanReading, written: Sequence[WrittenTask]) -> dict[str, dict[str, bool]]:
     """What each task needs, groups replaced by their members; True where its full output is wanted."""
     names: dict[str, list[str]] = {each.entry.id: [each.entry.id] for each in written}
     for entry in reading.source.tasks:
@@ -35,7 +35,7 @@ def needs_of_all(reading: Reading, written: Sequence[Written]) -> dict[str, dict
     return found
 
 
-def _needs_of(reading: Reading, task: Written, names: Mapping[str, Sequence[str]]) -> dict[str, bool]:
+def _needs_of(reading: PlanReading, task: WrittenTask, names: Mapping[str, Sequence[str]]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for at, text in enumerate(task.entry.needs):
         name, colon, depth = text.partition(":")
@@ -52,7 +52,7 @@ def _needs_of(reading: Reading, task: Written, names: Mapping[str, Sequence[str]
     return found
 
 
-def _nearest_first(reading: Reading, name: str, names: Mapping[str, object]) -> str:
+def _nearest_first(reading: PlanReading, name: str, names: Mapping[str, object]) -> str:
     """At most ten names; beyond the mistakes that are shown, likeness is not worth its time."""
     like = nearest(name, names, 10) if len(reading.wrong) < MAX_MISTAKES else []
     shown = list(dict.fromkeys([*like, *islice(names, 10)]))[:10]
@@ -60,7 +60,7 @@ def _nearest_first(reading: Reading, name: str, names: Mapping[str, object]) -> 
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
-def check_cycles(reading: Reading, written: Sequence[Written], needs: Mapping[str, Iterable[str]]) -> None:
+def check_cycles(reading: PlanReading, written: Sequence[WrittenTask], needs: Mapping[str, Iterable[str]]) -> None:
     at = {each.entry.id: each for each in written}
     for cycle in _cycles(needs):
         task = at[cycle[0]]

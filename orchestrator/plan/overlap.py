@@ -27,7 +27,7 @@ __all__ = [
     "escape",
     "meet",
     "parse",
-    "shared_files",
+    "find_shared_files",
 ]
 
 Owner = TypeVar("Owner", bound=Hashable)
@@ -165,7 +165,7 @@ class _Folder(Generic[Owner]):
             yield from self.here.get(None, ())
 
 
-def shared_files(a: Globs, b: Globs, files: Sequence[str], limit: int = 5) -> tuple[str, ...]:
+def find_shared_files(a: Globs, b: Globs, files: Sequence[str], limit: int = 5) -> tuple[str, ...]:
     """The first files of a tree that both cover: for a person to see why two tasks wait for one another."""
     return tuple(islice((path for path in files if a.covers(path) and b.covers(path)), limit))
 

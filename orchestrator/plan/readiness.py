@@ -115,7 +115,7 @@ def _to_hold(graph: Graph, task: str, wanted: Mapping[str, Globs]) -> Locked:
 
 def _kept_out(graph: Graph, task: str, lock: Locked, wanted: Mapping[str, Globs]) -> frozenset[str]:
     """Who may not start while this task is in flight, for what they declare or for what they want besides."""
-    declared = graph.locked_out(task, lock)
+    declared = graph.find_locked_out(task, lock)
     if not wanted:
         return declared
     return declared | {other for other, paths in wanted.items() if graph.stands_in_the_way(task, lock, paths)}
@@ -262,7 +262,7 @@ def _conflicts(graph: Graph) -> Iterator[tuple[str, str, str, str]]:
     for task in graph.tasks.values():
         beside = _shut_out_by(graph, task.id) - graph.alone if task.id not in graph.alone else ()
         for other in sorted(beside, key=lambda name: graph.tasks[name].position):
-            if graph.tasks[other].position <= task.position or graph.ordered(task.id, other):
+            if graph.tasks[other].position <= task.position or graph.is_ordered(task.id, other):
                 continue
             if pair := graph.witness(other, task.id, task.writes):
                 yield task.id, other, *pair

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from forgepool.orchestrator.plan.entries import Gate, Reading, ReviewEntry
+from forgepool.orchestrator.plan.entries import GateOptions, PlanReading, ReviewEntry
 from forgepool.supervisor.gate_file.document import ReviewWord
 from forgepool.supervisor.messages import Independence, ReviewPolicy
 from forgepool.workers.schema.orders import Limits, Message
@@ -36,7 +36,7 @@ def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
             return PlanReview(independence="other_model")
 
 
-def review_of(reading: Reading, folder: Path) -> PlanReview | Literal["none"] | None:
+def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"] | None:
     """The plan's `review`; a script that it names is read from its file, so that its text can travel."""
     written = reading.source.review
     if not isinstance(written, ReviewEntry):
@@ -53,7 +53,7 @@ def review_of(reading: Reading, folder: Path) -> PlanReview | Literal["none"] | 
     return PlanReview(policy=_policy(written, script), commands=written.commands)
 
 
-def gate_of(reading: Reading) -> Gate:
+def gate_of(reading: PlanReading) -> GateOptions:
     """The plan's `gate`. Who has written both a wave and a review has the whole reviewed at the end."""
     gate, review = reading.source.gate, reading.source.review
     if "integration_review" not in gate.model_fields_set:
@@ -78,7 +78,7 @@ def script_in(folder: Path, name: str) -> str | DocumentWrong:
     return text if text.strip() else DocumentWrong(name, [Mistake(1, "is empty")])
 
 
-def check_silences(reading: Reading) -> None:
+def check_silences(reading: PlanReading) -> None:
     """That what tasks waive are rules; where they are written, each once."""
     source = reading.source
     places = [(("defaults",), source.defaults), *((("tasks", at), one) for at, one in enumerate(source.tasks))]
@@ -115,5 +115,5 @@ def _policy(written: ReviewEntry, script: str | None) -> ReviewPolicy:
     )
 
 
-def _refuse(reading: Reading, key: str, sentence: str) -> None:
+def _refuse(reading: PlanReading, key: str, sentence: str) -> None:
     reading.wrong.append(Mistake(reading.document.line(("review", key)), sentence))

@@ -8,11 +8,11 @@ to be so: unknown is not nothing.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from forgepool.orchestrator.plan.budget import Ledger, Use
+from forgepool.orchestrator.plan.budget import BudgetLedger, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class RunBill:
     models: tuple[str, ...] = ()
     turns: int = 0
     input_tokens: int = 0
@@ -38,13 +38,13 @@ class Bill:
         return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
 
 
-def bill(uses: Iterable[Use]) -> Bill:
+def bill(uses: Iterable[Use]) -> RunBill:
     counted = [use for use in uses if use.ended != "untaken" or use.spent is not None]
     spent = [own for use in counted if (own := use.own) is not None]
     costs = [one.cost_usd for one in spent]
     priced = sum(cost for cost in costs if cost is not None)
     unpriced = costs.count(None)
-    return Bill(
+    return RunBill(
         models=tuple(dict.fromkeys(model for use in counted for model in use.models)),
         turns=sum(one.turns for one in spent),
         input_tokens=sum(one.input_tokens for one in spent),
@@ -57,7 +57,7 @@ def bill(uses: Iterable[Use]) -> Bill:
     )
 
 
-def bill_words(of: Bill) -> str:
+def bill_words(of: RunBill) -> str:
     """
     `claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`. The models alone where nothing was counted, as with
     the scripted one; empty where no model was used.
@@ -69,7 +69,7 @@ def bill_words(of: Bill) -> str:
     return f"{', '.join(of.models)}: {tokens}" if of.models else tokens
 
 
-def cost_words(of: Bill) -> str:
+def cost_words(of: RunBill) -> str:
     if of.cost_usd is not None:
         return f"{usd_words(of.cost_usd)} USD"
     return f"cost unknown (known part: {usd_words(of.priced_usd)} USD)" if of.priced_usd else "cost unknown"
@@ -80,7 +80,7 @@ def usd_words(amount: float) -> str:
     return f"{amount:.2f}" if amount >= 0.01 or amount <= 0 else f"{amount:.4f}"
 
 
-def budget_words(ledger: Ledger) -> Iterator[str]:
+def budget_words(ledger: BudgetLedger) -> Iterator[str]:
     """How each kind of budget that is capped stands, and how much of it nobody is known to have used."""
     if ledger.cap.usd is not None:
         held = _held_words(_usd(ledger.under_way.usd), _usd(ledger.lost.usd))

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.evidence import counted, reviewer_words
+from forgepool.orchestrator.decisions.evidence import count_of, reviewer_words
 from forgepool.orchestrator.decisions.train.target_check import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
@@ -24,7 +24,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
             return _of_run(event) or _of_waves(event) or _of_task(event)
 
 
-def held_words(level: Level | None) -> str:
+def describe_confinement(level: Level | None) -> str:
     """What holds commands on this machine; of others, each result tells it."""
     return "" if level is None else f"; {LEVEL_WORDS[level]}"
 
@@ -33,9 +33,9 @@ def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             by = f", which {event.gate} keeps" if event.gate else ""
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{held_words(event.sandbox)}"
+            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
         case e.RunResumed():
-            return f"the run resumes; the target is at {event.tip[:12]}{held_words(event.sandbox)}"
+            return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
             return f"the run stops here: {event.why}"
         case e.RunEnded():
@@ -89,7 +89,7 @@ def _of_waves(event: e.Event) -> str | None:
         case e.WaveSent(tasks=()):
             return f"the target at {event.base[:12]} is checked before anything is built on it"
         case e.WaveSent():
-            landings = counted(len(event.tasks), "landing")
+            landings = count_of(len(event.tasks), "landing")
             return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
             names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
@@ -99,7 +99,7 @@ def _of_waves(event: e.Event) -> str | None:
         case e.WaveAnswered(result=result):
             return result.detail or f"the target is {result.verdict}"
         case e.WaveReviewSent():
-            landings = counted(len(event.tasks), "landing")
+            landings = count_of(len(event.tasks), "landing")
             return f"review of {landings} as a whole requested, {event.base[:12]}..{event.tip[:12]}"
         case e.WaveReviewAnswered():
             return _reviewed_as_whole(event.result)
@@ -112,7 +112,7 @@ def _of_waves(event: e.Event) -> str | None:
 def _reviewed_as_whole(result: Review) -> str:
     match result.outcome:
         case "passed" | "failed":
-            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
             return f"the review of what has landed waits for a model's limit: {result.detail}"
@@ -147,7 +147,7 @@ def _revision(event: e.PlanRevised) -> str:
         ("no longer blocked", event.reopened),
         ("taken out", event.removed),
     )
-    return "; ".join(f"{what}: {listed(ids)}" for what, ids in parts if ids) or "every task keeps its outcome"
+    return "; ".join(f"{what}: {shorten_list(ids)}" for what, ids in parts if ids) or "every task keeps its outcome"
 
 
 def _outcomes(event: e.RunEnded) -> str:
@@ -180,12 +180,12 @@ def _lost(event: e.MessageLost, run: str) -> str:
 def _rebuilt(event: e.ContextRebuilt) -> str:
     """`context rebuilt (ledger): 41,200 -> 12,300 tokens, 21% -> 6% of the window, 12 steps left out`"""
     cost = "cost unknown" if event.cost_usd is None else f"{event.cost_usd:.4f} USD"
-    asked = f", {counted(event.calls, 'call')} to a model, {cost}" if event.calls else ""
+    asked = f", {count_of(event.calls, 'call')} to a model, {cost}" if event.calls else ""
     if not event.changed:
         return f"context stays as it is ({event.profile}): {event.why}{asked}"
     before, after = event.before_tokens / event.window_tokens, event.after_tokens / event.window_tokens
     shrunk = f"{event.before_tokens:,} -> {event.after_tokens:,} tokens, {before:.0%} -> {after:.0%} of the window"
-    gone = f", {counted(len(event.dropped), 'step')} left out" if event.dropped else ""
+    gone = f", {count_of(len(event.dropped), 'step')} left out" if event.dropped else ""
     return f"context rebuilt ({event.profile}): {shrunk}{gone}{asked}"
 
 
@@ -284,7 +284,7 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
     result = event.result
     match result.outcome:
         case "passed" | "failed":
-            found = f", {counted(len(result.findings), 'finding')}" if result.findings else ""
+            found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
             return f"{event.task}: its review waits for a model's limit: {result.detail}"
@@ -297,18 +297,18 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
 def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
     match event:
         case e.PathsGranted():
-            return f"{event.task}: also holds {listed(event.paths)}, as it asked" if event.paths else None
+            return f"{event.task}: also holds {shorten_list(event.paths)}, as it asked" if event.paths else None
         case e.PathsQueued():
             return (
-                f"{event.task}: is to have {listed(event.paths)}, which it asked for, when they are free: {event.why}"
+                f"{event.task}: is to have {shorten_list(event.paths)}, which it asked for, when they are free: {event.why}"
             )
         case e.PathsRefused():
             return f"{event.task}: may not change the paths it asked for: {event.why}"
         case e.LockExtended():
-            return f"{event.task}: also holds {listed(event.paths)}, which it changed undeclared"
+            return f"{event.task}: also holds {shorten_list(event.paths)}, which it changed undeclared"
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten_list(names: Sequence[str]) -> str:
     """The first five, and how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -341,7 +341,7 @@ def _ended(event: e.Event) -> str | None:
 def _answered(event: e.OrderAnswered) -> str | None:
     result = event.result
     if result.outcome == "candidate":
-        return f"{event.task}: candidate {(result.commit or '')[:12]}, {counted(len(result.paths), 'file')} changed"
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {count_of(len(result.paths), 'file')} changed"
     if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
         return f"{event.task}: waits: {result.detail}"
     if result.outcome == "infrastructure" and result.not_before is not None:

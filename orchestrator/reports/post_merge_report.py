@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.evidence import counted, finding_lines, reviewer_words
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.evidence import count_of, finding_lines, reviewer_words
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge_reviews import by_hand, unseen
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Review
 
 
-def unpassed(course: Course, state: State) -> Iterator[str]:
+def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
     """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
     answer = state.wave_review.against
     if not (state.halted_by_review or answer is not None) or not unseen(state):
         return
     yield from ("", "## Not passed as a whole", "")
-    yield f"- {counted(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
+    yield f"- {count_of(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
         yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))
@@ -25,7 +25,7 @@ def unpassed(course: Course, state: State) -> Iterator[str]:
         yield f"- {state.halted}"
 
 
-def reviewed_as_whole(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
+def describe_integration_reviews(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
     """Every review that was asked for, with what it found, and every word of a person's."""
     answers = {
         one.event.result.request_id: one.event.result for one in recorded if isinstance(one.event, e.WaveReviewAnswered)
@@ -35,7 +35,7 @@ def reviewed_as_whole(course: Course, recorded: Sequence[Recorded]) -> Iterator[
             case e.WaveReviewSent() as sent:
                 answer = answers.get(sent.message_id)
                 said = "not answered" if answer is None else _outcome(answer)
-                landings = counted(len(sent.tasks), "landing")
+                landings = count_of(len(sent.tasks), "landing")
                 yield f"- review of {landings} as a whole, {sent.base[:12]}..{sent.tip[:12]}: {said}"
                 found = finding_lines(answer, course.review_policy.threshold) if answer is not None else ()
                 yield from (f"  - {line}" for line in found)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.reports.queue_status import (
     EntryStanding,
-    explained,
+    explain_task,
     findings_of,
     frozen_words,
     overload,
@@ -23,7 +23,7 @@ from forgepool.orchestrator.reports.queue_status import (
     standings,
 )
 from forgepool.orchestrator.state.branch_names import branch_of, with_branches
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.worktrees.git.git import without_password
 
 BEAT_S = 15
@@ -73,7 +73,7 @@ class BoardRefusal(_Said):
     why: str
 
 
-class Reply(_Said):
+class RequestReply(_Said):
     """The outcome of a request that was pushed to the hub."""
 
     done: bool
@@ -100,7 +100,7 @@ class Board(_Said):
     entries: tuple[BoardEntry, ...] = ()
     """Entries in line, in its order; then ended ones, the latest first."""
     refused: tuple[BoardRefusal, ...] = ()
-    answers: Mapping[str, Reply] = {}
+    answers: Mapping[str, RequestReply] = {}
     """Outcomes of requests, by the last word of their refs."""
 
     def status_json(self) -> dict[str, object]:
@@ -111,19 +111,19 @@ class Board(_Said):
         return {**shown, "paused": self.paused or self.shut, "shut": self.shut, "entries": entries}
 
 
-def board_of(state: State, now: float, trials: int) -> Board:
+def board_of(state: RunState, now: float, trials: int) -> Board:
     """Return all that the journal knows of the queue's entries."""
     return _board(state, now, trials, tuple(_entry(state, one, now) for one in standings(state, now)))
 
 
-def public_board(state: State, now: float, trials: int, answers: Mapping[str, Reply]) -> Board:
+def public_board(state: RunState, now: float, trials: int, answers: Mapping[str, RequestReply]) -> Board:
     """Return the board as it goes into the hub, where each copy costs its size: everything in it has an end."""
     shown = standings(state, now, in_line=_MOST_IN_LINE, ended=_MOST_ENDED)
     board = _board(state, now, trials, tuple(_cut(_entry(state, one, now)) for one in shown))
     return board.model_copy(update={"refused": board.refused[-_MOST_REFUSED:], "answers": dict(answers)})
 
 
-def _board(state: State, now: float, trials: int, entries: tuple[BoardEntry, ...]) -> Board:
+def _board(state: RunState, now: float, trials: int, entries: tuple[BoardEntry, ...]) -> Board:
     return Board(
         gate=state.run,
         target=state.target,
@@ -144,15 +144,15 @@ def _board(state: State, now: float, trials: int, entries: tuple[BoardEntry, ...
     )
 
 
-def entry_of(state: State, name: str, now: float) -> BoardEntry:
+def entry_of(state: RunState, name: str, now: float) -> BoardEntry:
     return _entry(state, standing_of(state, state.tasks[name], now), now)
 
 
-def _entry(state: State, stand: EntryStanding, now: float) -> BoardEntry:
+def _entry(state: RunState, stand: EntryStanding, now: float) -> BoardEntry:
     task = state.tasks[entry_name(stand.entry)]
     reasons = tuple(one.model_dump(mode="json") for one in task.reasons)
     findings = tuple(one.model_dump(mode="json") for one in findings_of(task))
-    return BoardEntry(stand=stand, explained=explained(state, task, now), reasons=reasons, findings=findings)
+    return BoardEntry(stand=stand, explained=explain_task(state, task, now), reasons=reasons, findings=findings)
 
 
 def _cut(entry: BoardEntry) -> BoardEntry:

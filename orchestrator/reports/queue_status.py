@@ -8,13 +8,13 @@ from forgepool.orchestrator.decisions.orders.retries import finding_words
 from forgepool.orchestrator.reports.event_text import advice_words, clock
 from forgepool.orchestrator.state.branch_names import branch_of, with_branches
 from forgepool.orchestrator.state.pending import is_pausing
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.orchestrator.state.train import decorated
+from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import named_partner
+from forgepool.supervisor.messages import name_partner
 from forgepool.supervisor.train.coupling import in_order
-from forgepool.supervisor.train.model import Policy
+from forgepool.supervisor.train.model import TrainPolicy
 from forgepool.supervisor.train.surprise import admission
 from forgepool.workers.schema.error_lines import error_lines
 
@@ -55,7 +55,7 @@ class EntryStanding:
     """What a person can do, as a command; empty where nothing is to be done."""
 
 
-def standings(state: State, now: float, *, in_line: int | None = None, ended: int | None = None) -> list[EntryStanding]:
+def standings(state: RunState, now: float, *, in_line: int | None = None, ended: int | None = None) -> list[EntryStanding]:
     """Return entries in line, in its order, then ended ones, the latest first; of each no more than so many."""
     places = _places(state)
     line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
@@ -64,7 +64,7 @@ def standings(state: State, now: float, *, in_line: int | None = None, ended: in
     return [standing_of(state, task, now, places) for task in (*line[:in_line], *others[:ended])]
 
 
-def standing_of(state: State, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
+def standing_of(state: RunState, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
     """`places` are of this state; found out where they are not given."""
     entry = state.submitted[task.id]
     places = _places(state) if places is None else places
@@ -86,7 +86,7 @@ def standing_of(state: State, task: TaskState, now: float, places: Places | None
     )
 
 
-def overload(state: State, now: float, slots: int) -> str | None:
+def overload(state: RunState, now: float, slots: int) -> str | None:
     """One sentence where more is submitted than the line can bear, by the last hour; None where it can."""
     lately = [one for one in state.submitted if now - state.tasks[one].first_started < 3600]
     checked = [task.verdict.seconds for task in state.tasks.values() if task.verdict is not None]
@@ -97,7 +97,7 @@ def overload(state: State, now: float, slots: int) -> str | None:
     return admission(len(lately), minutes, sum(outcomes) / max(1, len(outcomes)), slots)
 
 
-def explained(state: State, task: TaskState, now: float) -> str:
+def explain_task(state: RunState, task: TaskState, now: float) -> str:
     """
     One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the first errors of
     its log, the command that shows it again, and what can be done.
@@ -113,7 +113,7 @@ def explained(state: State, task: TaskState, now: float) -> str:
     if reason is not None and reason.tests:
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry and reason.kind != "conflict":
-        said.append(f"It is green alone and red together with {named_partner(reason.conflicting_entry)}, which landed.")
+        said.append(f"It is green alone and red together with {name_partner(reason.conflicting_entry)}, which landed.")
     advice = task.verdict.advice if task.verdict is not None else ()
     said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
@@ -121,10 +121,10 @@ def explained(state: State, task: TaskState, now: float) -> str:
     errors = [f"  | {line}" for line in error_lines(reason.log_tail)] if reason is not None else []
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
     todo = [f"next: {stand.next}"] if stand.next else []
-    return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *reported(task)]))
+    return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *describe_reported_findings(task)]))
 
 
-def reported(task: TaskState) -> list[str]:
+def describe_reported_findings(task: TaskState) -> list[str]:
     """What scans found of its change that holds nothing up, as one block of lines."""
     notes = [one for one in findings_of(task) if one.weight == "note"]
     more = [f"  and {len(notes) - _MOST_NOTES} more, which --json has"] if len(notes) > _MOST_NOTES else []
@@ -137,7 +137,7 @@ def findings_of(task: TaskState) -> list[ScanFinding]:
     return [one for one in (task.verdict.findings if task.verdict else ()) if one.is_of(task.id)]
 
 
-def refusal(state: State, name: str) -> str | None:
+def refusal(state: RunState, name: str) -> str | None:
     """Why what was submitted under the name last was not taken in; None where it was."""
     event = state.refused.get(name)
     if event is None:
@@ -160,18 +160,18 @@ def _verb(word: str) -> str:
             return f"is {word} since"
 
 
-def _places(state: State) -> dict[str, int]:
+def _places(state: RunState) -> dict[str, int]:
     classes: dict[str, dict[str, object]] = {
         one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
     }
-    line = decorated(state.train.line, classes)
-    return {one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=Policy(), surprise=0.0)), start=1)}
+    line = decorate_line(state.train.line, classes)
+    return {one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=TrainPolicy(), surprise=0.0)), start=1)}
 
 
 Stand = tuple[str, str, str, str, str]
 
 
-def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
+def _stand(state: RunState, task: TaskState, now: float, places: Places) -> Stand:
     match task.phase:
         case "landed":
             return _landed(state, task)
@@ -194,7 +194,7 @@ def _stand(state: State, task: TaskState, now: float, places: Places) -> Stand:
             return _in_line(state, task, now, places)
 
 
-def _landed(state: State, task: TaskState) -> Stand:
+def _landed(state: RunState, task: TaskState) -> Stand:
     if task.id in state.lost:
         why = f"it landed as {task.commit[:12]}, which {state.target} no longer contains"
         return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
@@ -202,7 +202,7 @@ def _landed(state: State, task: TaskState) -> Stand:
     return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
 
 
-def _returned(state: State, task: TaskState) -> Stand:
+def _returned(state: RunState, task: TaskState) -> Stand:
     reason = task.reasons[-1] if task.reasons and task.phase == "failed" else None
     kind = reason.kind if reason is not None else "need"
     by = (reason.conflicting_entry or "") if reason is not None else ""
@@ -228,7 +228,7 @@ def _leave_for(task: TaskState) -> str:
     return f"; or, where it is meant so: forgepool queue grant {task.id} {' '.join(words)}"
 
 
-def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand:
+def _in_line(state: RunState, task: TaskState, now: float, places: Places) -> Stand:
     shut = _shut(state)
     if shut is not None:
         return "waits", "gate", "", shut, "forgepool queue resume"
@@ -245,7 +245,7 @@ def _in_line(state: State, task: TaskState, now: float, places: Places) -> Stand
     return _frozen(state, task, now, _tried(state, task, places))
 
 
-def _frozen(state: State, task: TaskState, now: float, tried: Stand) -> Stand:
+def _frozen(state: RunState, task: TaskState, now: float, tried: Stand) -> Stand:
     """Its checks run in a freeze, too."""
     until = state.rules.frozen_until(now)
     if until is None or state.submitted[task.id].klass == "hotfix":
@@ -257,24 +257,24 @@ def _frozen(state: State, task: TaskState, now: float, tried: Stand) -> Stand:
     return state_word, "frozen", "", f"{why}{'; by itself it was green' if state_word == 'green' else ''}", ""
 
 
-def frozen_words(state: State, now: float) -> str | None:
+def frozen_words(state: RunState, now: float) -> str | None:
     """One sentence; None where nothing is frozen."""
     until = state.rules.frozen_until(now)
     return None if until is None else f"nothing but hotfixes lands before {state.rules.clock(until)}"
 
 
-def _shut(state: State) -> str | None:
+def _shut(state: RunState) -> str | None:
     if state.paused:
         return f"the queue is paused: {state.paused}"
     return f"the queue is paused: {state.halted}" if state.halted else None
 
 
-def place_words(state: State, task: TaskState) -> str:
+def place_words(state: RunState, task: TaskState) -> str:
     """Of one that stands in the train of a gate or of a run: what it waits for there, in a few words."""
     return _tried(state, task, _places(state))[3]
 
 
-def _tried(state: State, task: TaskState, places: Places) -> Stand:
+def _tried(state: RunState, task: TaskState, places: Places) -> Stand:
     trials = [one for one in state.train.line.trials.values() if task.id in one.car]
     running = next((one for one in trials if one.state == "running"), None)
     if running is not None:

@@ -3,25 +3,25 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.evidence import author_in, author_words, counted, finding_lines, reviewer_words
+from forgepool.orchestrator.decisions.evidence import author_in, author_words, count_of, finding_lines, reviewer_words
 from forgepool.orchestrator.decisions.orders.retries import finding_words
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.train.target_check import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.flakes import flake_lines
-from forgepool.orchestrator.reports.post_merge_report import reviewed_as_whole, unpassed
+from forgepool.orchestrator.reports.post_merge_report import describe_integration_reviews, describe_missing_review
 from forgepool.orchestrator.reports.task_logs import task_logs
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 
 
-def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> Iterator[str]:
+def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
     """What landed and by which proof, what did not and why, who did what where."""
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
     idle = state.in_phase("no_changes", "already_there")
@@ -29,7 +29,7 @@ def report_lines(kept: KeptRun, state: State, recorded: Sequence[Recorded]) -> I
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
-    yield from unpassed(kept.course, state)
+    yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
         for task in landed:
@@ -64,7 +64,7 @@ def _why_idle(task: TaskState) -> str:
     return f"no changes ({task.detail})"
 
 
-def _looked_at(course: Course, state: State, task: TaskState) -> Iterator[str]:
+def _looked_at(course: PlanIndex, state: RunState, task: TaskState) -> Iterator[str]:
     """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
@@ -90,22 +90,22 @@ def _because(why: str) -> str:
     return f": {why}" if why else ""
 
 
-def _target(course: Course, recorded: Sequence[Recorded]) -> Iterator[str]:
+def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
     """What is known of the target itself: tests that were red before us, and what it is as a whole."""
     checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
     red = dict.fromkeys(test for result in checked for test in result.red_base)
     waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
-    as_a_whole = list(reviewed_as_whole(course, recorded))
+    as_a_whole = list(describe_integration_reviews(course, recorded))
     if not red and not waves and not as_a_whole:
         return
     yield from ("", "## The target", "")
     if red:
-        yield f"- {counted(len(red), 'failure')} on it before, and not counted: {', '.join(list(red)[:20])}"
+        yield f"- {count_of(len(red), 'failure')} on it before, and not counted: {', '.join(list(red)[:20])}"
     for wave in waves:
         answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
         result = next((one for one in answers if one.request_id == wave.message_id), None)
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
-        since = f"after {counted(len(wave.tasks), 'landing')} since {wave.since[:12]}"
+        since = f"after {count_of(len(wave.tasks), 'landing')} since {wave.since[:12]}"
         yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
         yield from (f"  - {line}" for line in (where_to_look(result) if result is not None else ()))
     yield from as_a_whole
@@ -120,7 +120,7 @@ def _used(task: TaskState) -> Iterator[str]:
         yield f"    - of that, by reviews: {bill_words(by_reviews)}"
 
 
-def _bill(kept: KeptRun, state: State) -> Iterator[str]:
+def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
     """What the run used in all, and how its budget stands; nothing where neither says anything."""
     whole = bill(state.uses())
     budget = list(budget_words(kept.course.ledger(state)))
@@ -133,7 +133,7 @@ def _bill(kept: KeptRun, state: State) -> Iterator[str]:
     if of_waves.counts:
         yield f"  - of that, by reviews of what has landed as a whole: {bill_words(of_waves)}"
     if whole.unpriced_attempts:
-        known = f"{counted(whole.unpriced_attempts, 'attempt')} by models without a known price"
+        known = f"{count_of(whole.unpriced_attempts, 'attempt')} by models without a known price"
         yield f"- {known}: each counts against a budget in USD with all that was reserved for it"
     for one in budget:
         yield f"- budget: {one}"
@@ -206,7 +206,7 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
                 pass
     for host in sorted(set(did) - {""}):
         nouns = ("order", "check run", *(("review",) if did[host]["review"] else ()), "landing")
-        work = ", ".join(counted(did[host][noun], noun) for noun in nouns)
+        work = ", ".join(count_of(did[host][noun], noun) for noun in nouns)
         yield f"- {host}: {work}" + "".join(f"; {LEVEL_WORDS[level]}" for level in sorted(held[host]))
     if lost:
-        yield f"- lost with their workers and done again: {counted(lost, 'message')}"
+        yield f"- lost with their workers and done again: {count_of(lost, 'message')}"

@@ -3,21 +3,21 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from forgepool.orchestrator.decisions.evidence import author_in, author_words, counted, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.evidence import author_in, author_words, count_of, finding_lines, flaky_words
 from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.start_orders import held_by_base, short_of_budget
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, short_of_budget
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegable import gate_words
 from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.decisions.train.target_check import base_words
-from forgepool.orchestrator.plan.budget import Ledger
+from forgepool.orchestrator.plan.budget import BudgetLedger
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
-from forgepool.orchestrator.reports.costs import Bill, bill
+from forgepool.orchestrator.reports.costs import RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import place_words
 from forgepool.orchestrator.state.review import ReviewState
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
 
 
@@ -45,9 +45,9 @@ class TaskStanding:
     """Checks that were red, then green on the tree that was to land, with the tests where these are known."""
     red_base: tuple[str, ...]
     """Tests that fail on the target itself."""
-    used: Bill
+    used: RunBill
     """Reviews included."""
-    used_by_reviews: Bill
+    used_by_reviews: RunBill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class WholeStanding:
     tasks: tuple[str, ...]
     """Those that have landed, and that nobody has passed as a whole."""
     detail: str
-    used: Bill
+    used: RunBill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +96,8 @@ class Standing:
     tasks: tuple[TaskStanding, ...]
     whole: WholeStanding | None
     """None where the plan has nothing reviewed as a whole."""
-    used: Bill
-    budget: Ledger
+    used: RunBill
+    budget: BudgetLedger
     """The cap, and what counts against it: spent, and reserved by orders under way or lost."""
 
     def as_json(self) -> dict[str, object]:
@@ -106,7 +106,7 @@ class Standing:
         return {**asdict(self), "budget": ledger}
 
 
-def standing(course: Course, state: State, *, now: float, live: bool) -> Standing:
+def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> Standing:
     waits = Waits(course, state)
     return Standing(
         run=state.run,
@@ -121,7 +121,7 @@ def standing(course: Course, state: State, *, now: float, live: bool) -> Standin
     )
 
 
-def _whole(course: Course, state: State) -> WholeStanding | None:
+def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
     if course.integration_review == "never":
         return None
     own = state.wave_review
@@ -135,10 +135,10 @@ def _whole(course: Course, state: State) -> WholeStanding | None:
     )
 
 
-def _outcome(state: State, *, live: bool) -> str:
+def _outcome(state: RunState, *, live: bool) -> str:
     if not state.finished:
         return "running" if live else "paused"
-    if len(state.done()) < len(state.tasks):
+    if len(state.find_done()) < len(state.tasks):
         return "incomplete"
     return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "done"
 
@@ -165,7 +165,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     )
 
 
-def _review(course: Course, task: TaskState) -> ReviewStanding | None:
+def _review(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
     answer, person = task.review.answer, task.review.person
     if answer is None:
         wanted = course.wants_review(task) and bool(task.candidate)
@@ -173,7 +173,7 @@ def _review(course: Course, task: TaskState) -> ReviewStanding | None:
     return _review_standing(course, task.review)
 
 
-def _review_standing(course: Course, review: ReviewState) -> ReviewStanding:
+def _review_standing(course: PlanIndex, review: ReviewState) -> ReviewStanding:
     answer, person = review.answer, review.person
     if answer is None:
         return ReviewStanding(outcome="approved" if person else "", person=person.by if person else "")
@@ -197,13 +197,13 @@ def _how_it_ended(run: str, task: TaskState) -> str:
 class Waits:
     """What tasks wait for in one state. What holds for all of them is looked up once."""
 
-    def __init__(self, course: Course, state: State) -> None:
+    def __init__(self, course: PlanIndex, state: RunState) -> None:
         self.course = self._course = course
         self.state = state
         self.run = state.run
-        self._done = state.done()
+        self._done = state.find_done()
         self._in_flight = course.in_flight(state)
-        self._wanted = course.wanted(state)
+        self._wanted = course.find_wanted_locks(state)
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
@@ -231,7 +231,7 @@ class Waits:
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and task.rebuilds:
-                return f"{task.holder}, context rebuilt {counted(task.rebuilds, 'time')}"
+                return f"{task.holder}, context rebuilt {count_of(task.rebuilds, 'time')}"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 
@@ -278,7 +278,7 @@ class Waits:
 
     @cached_property
     def _held_by_base(self) -> frozenset[str]:
-        return held_by_base(self._course, self.state)
+        return find_tasks_held_by_base(self._course, self.state)
 
     @cached_property
     def _first_short(self) -> str | None:

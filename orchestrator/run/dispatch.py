@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from forgepool.orchestrator.decisions.evidence import author_in, checked_words
+from forgepool.orchestrator.decisions.evidence import author_in, describe_checks
 from forgepool.orchestrator.decisions.orders.locks import may_ask
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.run.outputs.upstream import priors
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import (
@@ -38,7 +38,7 @@ _MOST_TOLD = 100
 _MOST_CLAIMED = 20_000
 
 
-def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
+def order(course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
     planned = course.tasks[task.id]
     return WorkOrder(
         order_id=sent.message_id,
@@ -76,7 +76,7 @@ def order(course: Course, state: State, task: TaskState, sent: Outstanding, *, n
     )
 
 
-def _assets(course: Course, state: State) -> Assets | None:
+def _assets(course: PlanIndex, state: RunState) -> Assets | None:
     if not state.assets:
         return None
     return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
@@ -97,7 +97,7 @@ def _less(own: float | None, reserved: float | None) -> float | None:
     return min((one for one in (own, reserved) if one is not None), default=None)
 
 
-def check_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:
     """Of a trial; what has landed since it was decided upon is part of its base by now."""
     trial, out = state.train.line.trials[sent.message_id], state.train.out[sent.message_id]
     car = [state.tasks[one] for one in trial.car]
@@ -111,7 +111,7 @@ def check_request(course: Course, state: State, sent: Outstanding, *, now: float
     )
 
 
-def wave_request(course: Course, state: State, sent: Outstanding, *, now: float) -> CheckRequest:
+def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:
     """All checks, on the target itself; before anything has landed, what the host remembers will do."""
     wave = state.wave
     return CheckRequest(
@@ -119,7 +119,7 @@ def wave_request(course: Course, state: State, sent: Outstanding, *, now: float)
     )
 
 
-def review_request(course: Course, state: State, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
+def review_request(course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
     return ReviewRequest(
         **_train(course, state, sent, now),
@@ -131,14 +131,14 @@ def review_request(course: Course, state: State, task: TaskState, sent: Outstand
         description=planned.description,
         acceptance=planned.acceptance,
         siblings=tuple(_siblings(course, state, task)),
-        checked=checked_words(task.verdict) if task.verdict else (),
+        checked=describe_checks(task.verdict) if task.verdict else (),
         findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
     )
 
 
-def wave_review_request(course: Course, state: State, sent: Outstanding, *, now: float) -> ReviewRequest:
+def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> ReviewRequest:
     """What has landed since somebody passed it as a whole; of those that change more meanwhile, the names."""
     own = state.wave_review
     answer, use = own.against, own.use or Use()
@@ -152,13 +152,13 @@ def wave_review_request(course: Course, state: State, sent: Outstanding, *, now:
         wave=_wave_of(course, state),
         known=answer if answer is not None and answer.outcome == "failed" else None,
         siblings=tuple(_siblings(course, state, None)),
-        checked=checked_words(state.wave.green) if state.wave.green is not None else (),
+        checked=describe_checks(state.wave.green) if state.wave.green is not None else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
     )
 
 
-def _wave_of(course: Course, state: State) -> WaveOf:
+def _wave_of(course: PlanIndex, state: RunState) -> WaveOf:
     own = state.wave_review
     tasks = [state.tasks[one] for one in own.tasks]
     return WaveOf(
@@ -172,7 +172,7 @@ def _wave_of(course: Course, state: State) -> WaveOf:
     )
 
 
-def _landed_task(course: Course, task: TaskState) -> LandedTask:
+def _landed_task(course: PlanIndex, task: TaskState) -> LandedTask:
     planned = course.tasks[task.id]
     return LandedTask(
         task=task.id,
@@ -183,7 +183,7 @@ def _landed_task(course: Course, task: TaskState) -> LandedTask:
     )
 
 
-def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[str, Any]:
+def _train(course: PlanIndex, state: RunState, sent: Outstanding, now: float) -> dict[str, Any]:
     """What every request to the supervisor says."""
     return {
         "request_id": sent.message_id,
@@ -201,7 +201,7 @@ def _train(course: Course, state: State, sent: Outstanding, now: float) -> dict[
     }
 
 
-def _siblings(course: Course, state: State, task: TaskState | None) -> Iterator[Sibling]:
+def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Iterator[Sibling]:
     """The other tasks under way of which it is known what they change."""
     others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one is not task)
     for other in islice(others, _MOST_SIBLINGS):
@@ -210,7 +210,7 @@ def _siblings(course: Course, state: State, task: TaskState | None) -> Iterator[
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
-def land_request(course: Course, state: State, sent: Outstanding, *, now: float) -> LandRequest:
+def land_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> LandRequest:
     landing = state.train.landing
     if landing is None:
         raise ValueError(f"{sent.message_id} is to be sent, and no landing is under way")
@@ -227,12 +227,12 @@ def land_request(course: Course, state: State, sent: Outstanding, *, now: float)
     )
 
 
-def _plan_checks(course: Course) -> tuple[CheckDefinition, ...]:
+def _plan_checks(course: PlanIndex) -> tuple[CheckDefinition, ...]:
     checks = course.plan.checks
     return checks if isinstance(checks, tuple) else ()
 
 
-def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
+def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
     if task.result is None or task.result.commit is None:
         raise ValueError(f"'{task.id}' stands in the train without a candidate")
     attempt, planned, entry = task.result.attempt, course.tasks[task.id], state.submitted.get(task.id)
@@ -255,7 +255,7 @@ def _entry(course: Course, state: State, task: TaskState) -> EntryRef:
     )
 
 
-def _landing_message(course: Course, state: State, task: TaskState, attempt: int) -> str:
+def _landing_message(course: PlanIndex, state: RunState, task: TaskState, attempt: int) -> str:
     """Of the commit on the target: what was done, and the trailers by which history is read again."""
     planned, entry = course.tasks[task.id], state.submitted.get(task.id)
     agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())

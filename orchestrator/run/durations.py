@@ -13,7 +13,7 @@ from forgepool.workers.schema.settings import Settings
 _RUNS_LOOKED_AT = 5
 
 
-def learned_durations(settings: Settings, plan: Plan) -> dict[str, float]:
+def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
     """Median seconds of each task's finished orders over the last five runs of plans of this name."""
     if all(task.duration_s is not None for task in plan.tasks):
         return {}

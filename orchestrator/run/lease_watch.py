@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS
 
 _LOOK_S = 0.5
@@ -39,7 +39,7 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Watch:
+class LeaseWatch:
     """What has been seen so far."""
 
     unsent: set[str] = field(default_factory=set)
@@ -53,11 +53,11 @@ class Watch:
     _told: set[str] = field(default_factory=set)
     _looked: float = 0.0
 
-    def sent(self, message_id: str) -> None:
+    def note_sent(self, message_id: str) -> None:
         self.unsent.discard(message_id)
         self._sent_at[message_id] = time.monotonic()
 
-    def look(self, state: State, link: Link) -> Findings:
+    def look(self, state: RunState, link: Link) -> Findings:
         """
         One look, twice a second at most. Answers given so far must have been read before.
 
@@ -85,7 +85,7 @@ class Watch:
                 findings.unsent.append(message)
         return findings
 
-    def lost_event(self, message: Outstanding, holder: str) -> MessageLost:
+    def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
         where = holder or "a worker"
         return MessageLost(message_id=message.message_id, why=f"{where} took it and is gone")
 

@@ -16,9 +16,9 @@ import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.locks import beyond
-from forgepool.orchestrator.decisions.orders.results import answered_by, asked_by, received
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.decisions.orders.results import answered_message, find_asking_task, receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     CheckSent,
@@ -39,7 +39,7 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
     WorkersMissing,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import (
@@ -50,18 +50,18 @@ from forgepool.orchestrator.run.dispatch import (
     wave_request,
     wave_review_request,
 )
-from forgepool.orchestrator.run.lease_watch import QUEUE, Watch
+from forgepool.orchestrator.run.lease_watch import QUEUE, LeaseWatch
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
 from forgepool.workers.queue.presence import slots
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -98,16 +98,16 @@ class Parts(Protocol):
 class Loop:
     """A run under way: its values, and the few things it must hold on to."""
 
-    course: Course
-    state: State
+    course: PlanIndex
+    state: RunState
     journal: Journal
     folder: Path
     mirror: Mirror
     link: Link
     parts: Parts | None
     wishes: Wishes
-    listener: Callable[[State, Sequence[Recorded]], None]
-    watch: Watch = field(default_factory=Watch)
+    listener: Callable[[RunState, Sequence[Recorded]], None]
+    watch: LeaseWatch = field(default_factory=LeaseWatch)
     unfenced: set[str] = field(default_factory=set)
     """Messages whose answers nobody waits for any more, which those who have them are to be told."""
     away: bool = False
@@ -130,7 +130,7 @@ class Loop:
 
     def begin(self, *, resumed: bool) -> None:
         if resumed:
-            self.record(recovery.recovered(self.state, self.mirror))
+            self.record(recovery.recover_events(self.state, self.mirror))
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
@@ -152,7 +152,7 @@ class Loop:
         """
         now = self.clock()
         taken: list[Event] = []
-        crash_points.reached(*(f"{event.kind}.unjournaled" for event in events))
+        crash_points.crash_here(*(f"{event.kind}.unjournaled" for event in events))
         try:
             for event in events:
                 owed = self.state.messages_about(event)
@@ -162,12 +162,12 @@ class Loop:
         finally:
             if taken:
                 self.listener(self.state, self.journal.append(taken, at=now))
-        crash_points.reached(*(f"{event.kind}.journaled" for event in events))
+        crash_points.crash_here(*(f"{event.kind}.journaled" for event in events))
 
     def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
         if not owed:
             return
-        left, said = self.state.messages_about(event), answered_by(event)
+        left, said = self.state.messages_about(event), answered_message(event)
         self.unfenced.update(one.message_id for one in owed if one not in left and one.message_id != said)
 
     def _fence(self) -> None:
@@ -215,18 +215,18 @@ class Loop:
     def _receive(self) -> None:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
         for answer in self.link.answers(wait_s=self.wait_s):
-            if isinstance(answer, PathsAsked):
+            if isinstance(answer, PathRequest):
                 self._reply_at_once(answer)
-            for event in received(self.course, self.state, answer):
+            for event in receive_answer(self.course, self.state, answer):
                 self._note_reviewer(event)
                 try:
                     self.record([event])
                 except IllegalStep as refused:
                     log.warning("answer.refused", run=self.state.run, why=str(refused))
 
-    def _reply_at_once(self, question: PathsAsked) -> None:
+    def _reply_at_once(self, question: PathRequest) -> None:
         """To one that was answered before, and whose answer got lost; and where nothing new is asked for."""
-        task = asked_by(self.state, question)
+        task = find_asking_task(self.state, question)
         if task is None:
             return
         if question.number in task.asks:
@@ -263,13 +263,13 @@ class Loop:
         events: list[Event] = []
         if message.kind == "order":
             task = self.state.tasks[message.task]
-            events = recovery.worked(self.state, self.mirror, task)
-            used = None if events else recovery.seen(self.course, self.state, self.mirror, task)
+            events = recovery.recover_result(self.state, self.mirror, task)
+            used = None if events else recovery.find_seen_use(self.course, self.state, self.mirror, task)
         elif message.kind == "landing":
-            events = recovery.landed(self.state, self.mirror, self.state.tasks[message.task])
+            events = recovery.recover_landing(self.state, self.mirror, self.state.tasks[message.task])
         self.link.fence(message.message_id)
         if not events:
-            lost = self.watch.lost_event(message, self.state.holder(message))
+            lost = self.watch.make_lost_event(message, self.state.holder(message))
             events = [lost.model_copy(update={"used": used})]
         self.record(events)
 
@@ -291,8 +291,8 @@ class Loop:
                     self.link.wish_profile(event.task, event.profile)
             path.unlink()
 
-    def _granted(self, request: Request) -> list[Event]:
-        return granted(self.course, self.state, request)
+    def _granted(self, request: PersonRequest) -> list[Event]:
+        return grant_request(self.course, self.state, request)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
         """What the attempt that it ends has used, where there is one, and the hub can be asked."""
@@ -301,7 +301,7 @@ class Loop:
             return event
         self._note_holder(task.message)
         try:
-            used = recovery.seen(self.course, self.state, self.mirror, task)
+            used = recovery.find_seen_use(self.course, self.state, self.mirror, task)
         except GitFailed:
             return event
         return event.model_copy(update={"used": used})
@@ -383,7 +383,7 @@ class Loop:
                 send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
             case "landing":
                 send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
-        self.watch.sent(sent.message_id)
+        self.watch.note_sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:
         """Whether the run ends here without being finished."""

@@ -6,7 +6,7 @@ The hub is asked, never Redis: a result that was published is adopted, a marker 
 
 from collections.abc import Callable, Sequence
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -17,26 +17,26 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskReturned,
 )
-from forgepool.orchestrator.plan.budget import Seen
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.plan.budget import SeenUse
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.context.transcript.entries import Entry, Said, TranscriptWrong, parse_transcript
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid, TranscriptWrong, parse_transcript
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
 from forgepool.workers.workspace.candidates import read_result
 from forgepool.workers.workspace.checkpoints import read_progress
 from forgepool.workers.workspace.refs import marker_ref, result_ref, run_refs
-from forgepool.workers.workspace.resume import carried_in
+from forgepool.workers.workspace.resume import sum_carried_in
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.target import contained
+from forgepool.worktrees.hub.target import is_contained
 
 _GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
 _MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 
 
-def recovered(state: State, mirror: Mirror) -> list[Event]:
+def recover_events(state: RunState, mirror: Mirror) -> list[Event]:
     """
     What the hub's refs say of tasks whose answers are missing. Raises GitFailed when the hub cannot be asked.
     """
@@ -50,13 +50,13 @@ def recovered(state: State, mirror: Mirror) -> list[Event]:
             continue
         marker = refs.get(marker_ref(state.run, task.id))
         if task.phase in _MAY_HAVE_LANDED and (marker is not None or task.intended):
-            events += landed(state, mirror, task)
+            events += recover_landing(state, mirror, task)
         elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
-            events += worked(state, mirror, task)
+            events += recover_result(state, mirror, task)
     return events
 
 
-def worked(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
+def recover_result(state: RunState, mirror: Mirror, task: TaskState) -> list[Event]:
     """The result of the attempt under way, where the hub has it."""
     result = read_result(mirror, state.run, task.id, task.attempt)
     if result is None or task.message is None:
@@ -65,7 +65,7 @@ def worked(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
     return [OrderAnswered(task=task.id, result=mine)]
 
 
-def seen(course: Course, state: State, mirror: Mirror, task: TaskState) -> Seen | None:
+def find_seen_use(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState) -> SeenUse | None:
     """
     What the hub knows of the use of the attempt under way; None for agents of which it is given no transcript, and
     where that cannot be read. Raises GitFailed when the hub cannot be asked.
@@ -74,22 +74,22 @@ def seen(course: Course, state: State, mirror: Mirror, task: TaskState) -> Seen 
         return None
     found = read_progress(mirror, state.run, task.id, task.attempt)
     if found is None:
-        return Seen()
+        return SeenUse()
     try:
-        return seen_in(parse_transcript(found.transcript, "progress"), attempt=task.attempt)
+        return sum_seen_use(parse_transcript(found.transcript, "progress"), attempt=task.attempt)
     except TranscriptWrong:
         return None
 
 
-def seen_in(entries: Sequence[Entry], *, attempt: int) -> Seen:
-    return Seen(
+def sum_seen_use(entries: Sequence[Entry], *, attempt: int) -> SeenUse:
+    return SeenUse(
         used=_used(entries),
-        carried=carried_in(entries, attempt=attempt),
+        carried=sum_carried_in(entries, attempt=attempt),
         largest_turn=_largest_turn(entries),
     )
 
 
-def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
+def recover_landing(state: RunState, mirror: Mirror, task: TaskState) -> list[Event]:
     """
     That a landing under way or in doubt has happened, where the hub says so: by the marker, or by the target's history.
 
@@ -97,12 +97,12 @@ def landed(state: State, mirror: Mirror, task: TaskState) -> list[Event]:
     """
     marker = marker_ref(state.run, task.id)
     commit = mirror.hub_refs(marker).get(marker)
-    if commit is None or not contained(mirror, state.target, commit):
-        commit = next((one for one in map(CommitId, task.intended) if contained(mirror, state.target, one)), None)
+    if commit is None or not is_contained(mirror, state.target, commit):
+        commit = next((one for one in map(CommitId, task.intended) if is_contained(mirror, state.target, one)), None)
     return [] if commit is None else [_has_landed(state, task, commit)]
 
 
-def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
+def unless_landed(state: RunState, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
     """
     The same events, but for a task that is given up, begun anew or checked again, whose landing is in doubt and has
     happened: that it has landed.
@@ -110,10 +110,10 @@ def unless_landed(state: State, mirror: Mirror, events: Sequence[Event]) -> list
     A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
     task may not be given up, nor done twice.
     """
-    return settled(state, events, lambda task: landed(state, mirror, task))
+    return settle_events(state, events, lambda task: recover_landing(state, mirror, task))
 
 
-def settled(state: State, events: Sequence[Event], ask: Callable[[TaskState], list[Event]]) -> list[Event]:
+def settle_events(state: RunState, events: Sequence[Event], ask: Callable[[TaskState], list[Event]]) -> list[Event]:
     """The same events, or, where `ask` shows that tasks they concern have landed, that alone: more may follow."""
     doubtful = dict.fromkeys(one for event in events for one in _concerned(event))
     found = [each for task in (state.tasks[one] for one in doubtful) if task.landing_in_doubt for each in ask(task)]
@@ -126,7 +126,7 @@ def _concerned(event: Event) -> tuple[str, ...]:
     return event.car or (event.task,) if isinstance(event, CheckSent) else ()
 
 
-def _has_landed(state: State, task: TaskState, commit: CommitId) -> Event:
+def _has_landed(state: RunState, task: TaskState, commit: CommitId) -> Event:
     landing = state.train.landing
     message = landing.message if landing is not None and task.id in landing.intent.entries else None
     # They land with the last of them; whatever else has landed has done so alone.
@@ -150,7 +150,7 @@ def _used(entries: Sequence[Entry]) -> Spent:
 
 def _largest_turn(entries: Sequence[Entry]) -> Spent:
     """Of each kind the most that a turn used; a cost that is not known leaves what those with a price say."""
-    turns = [_used([entry]) for entry in entries if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    turns = [_used([entry]) for entry in entries if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
     return Spent(
         input_tokens=max((one.input_tokens for one in turns), default=0),
         output_tokens=max((one.output_tokens for one in turns), default=0),

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.queue_index import gate_course
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
 from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
@@ -23,7 +23,7 @@ from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.errors import UserError
 
 
-class Options(Message):
+class RunOptions(Message):
     """What a run was started with; `resume` goes on with the same unless told otherwise."""
 
     run: str
@@ -47,21 +47,21 @@ class KeptRun:
     """A run as its folder has it."""
 
     folder: Path
-    options: Options
+    options: RunOptions
     plan: Plan
     """The one it goes by now."""
-    course: Course
+    course: PlanIndex
     began_with: tuple[str, ...] | None = None
     """Ids of its first plan's tasks, where a person has given it another plan since."""
 
-    def state(self) -> State:
+    def state(self) -> RunState:
         """The state its journal leads to; raises JournalUnreadable."""
         return self.replay()[0]
 
-    def replay(self) -> tuple[State, list[Recorded]]:
+    def replay(self) -> tuple[RunState, list[Recorded]]:
         """The state and the events that lead to it; raises JournalUnreadable."""
         first = self.began_with
-        state = State.blank((task.id for task in self.plan.tasks) if first is None else first)
+        state = RunState.blank((task.id for task in self.plan.tasks) if first is None else first)
         recorded = list(read(self.folder))
         try:
             for one in recorded:
@@ -70,7 +70,7 @@ class KeptRun:
             raise JournalUnreadable(f"{self.folder / 'journal.db'} tells what cannot be: {impossible}") from impossible
         return state, recorded
 
-    def amend(self, decide: Callable[[State], list[Event]]) -> tuple[State, list[Event]]:
+    def amend(self, decide: Callable[[RunState], list[Event]]) -> tuple[RunState, list[Event]]:
         """
         Journals what follows from the state of a run that nobody runs now; that state after it, and the events.
 
@@ -101,7 +101,7 @@ def with_workers(kept: KeptRun, workers: int) -> KeptRun:
     return with_options(kept, kept.options.model_copy(update={"workers": workers}))
 
 
-def with_options(kept: KeptRun, options: Options) -> KeptRun:
+def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:
     """The same run with other options, remembered."""
     (kept.folder / "options.json").write_text(options.encode())
     return replace(kept, options=options)
@@ -120,13 +120,13 @@ def runs_folder(settings: Settings) -> Path:
     return settings.home / "runs"
 
 
-def keep(settings: Settings, options: Options, plan: Plan) -> KeptRun:
+def keep(settings: Settings, options: RunOptions, plan: Plan) -> KeptRun:
     """Makes the folder of a new run."""
     folder = runs_folder(settings) / options.run
     (folder / "logs").mkdir(parents=True)
     (folder / "plan.json").write_text(dump_plan(plan))
     (folder / "options.json").write_text(options.encode())
-    return KeptRun(folder, options, plan, Course(plan, {}))
+    return KeptRun(folder, options, plan, PlanIndex(plan, {}))
 
 
 def find(settings: Settings, run: str | None) -> KeptRun:
@@ -162,11 +162,11 @@ def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptR
     """Of a gate the course is read from its journal; without it, for who reads that anyway, it has no entries."""
     folder = runs_folder(settings) / run
     try:
-        options = Options.model_validate_json((folder / "options.json").read_text())
+        options = RunOptions.model_validate_json((folder / "options.json").read_text())
         plan = read_expanded((folder / "plan.json").read_text())
     except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{folder} is not a whole run: {problem}") from problem
-    kept = _with_latest_plan(KeptRun(folder, options, plan, Course(plan, {})))
+    kept = _with_latest_plan(KeptRun(folder, options, plan, PlanIndex(plan, {})))
     return replace(kept, course=gate_course(plan, kept.state())) if options.gate and with_course else kept
 
 
@@ -189,7 +189,7 @@ def _with_latest_plan(kept: KeptRun) -> KeptRun:
         raise JournalUnreadable(f"{path} is not the plan that the run goes by: {problem}") from problem
     if plan_digest(plan) != last.plan_digest:
         raise JournalUnreadable(f"{path} is not the plan that the run goes by; it was changed by hand")
-    return replace(kept, plan=plan, course=Course(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
+    return replace(kept, plan=plan, course=PlanIndex(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
 
 
 def file_digest(path: Path) -> str:

@@ -19,15 +19,15 @@ from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, path_requests, presence, replies
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
-from forgepool.workers.queue.replies import Started
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
+from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
 log = structlog.get_logger()
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(
     Annotated[
-        Started | PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing,
+        MessageStarted | PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing,
         Field(discriminator="kind"),
     ]
 )
@@ -93,7 +93,7 @@ class Link:
 
     def idle(self, queue: str) -> bool:
         """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""
-        return broker.queued(self.client, queue) == 0
+        return broker.count_waiting(self.client, queue) == 0
 
     def workers(self) -> tuple[presence.Present, ...]:
         """The workers present, as of the last second."""

@@ -8,7 +8,7 @@ IllegalStep: it is refused before it is written to the journal.
 from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps import delegation, messages, orders, post_merge, queue, reviews, runs, train
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, Phase
 
@@ -23,7 +23,7 @@ _MAY_BE_CANCELLED: tuple[Phase, ...] = ("pending", "running", *_MADE, "given", "
 _MAY_BE_APPROVED: tuple[Phase, ...] = (*_MADE[1:], "pending", "failed", "needs_human")
 
 
-def apply(state: State, event: e.Event, *, number: int, at: float) -> None:
+def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
     """
     Apply one event to the state. `number` is its number in the journal, `at` its time in Unix seconds.
 
@@ -44,7 +44,7 @@ def apply(state: State, event: e.Event, *, number: int, at: float) -> None:
     state.number, state.at = number, at
 
 
-def _apply_run_event(state: State, event: e.RunEvent, at: float) -> None:
+def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
     match event:
         case e.RunStarted():
             runs.start_run(state, event)
@@ -64,7 +64,7 @@ def _apply_run_event(state: State, event: e.RunEvent, at: float) -> None:
             assert_never(other)
 
 
-def _apply_order_event(state: State, event: e.OrderEvent, at: float) -> None:
+def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
     match event:
         case e.OrderSent():
             orders.send_order(state, state.step(event.task, "pending"), event, at)
@@ -92,7 +92,7 @@ def _apply_order_event(state: State, event: e.OrderEvent, at: float) -> None:
             assert_never(other)
 
 
-def _apply_task_event(state: State, event: e.TaskEvent, at: float) -> None:
+def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
     match event:
         case e.ReviewAwaited():
             reviews.await_review(state, state.step(event.task, "queued", "testing"), at)
@@ -123,7 +123,7 @@ def _apply_task_event(state: State, event: e.TaskEvent, at: float) -> None:
 
 
 def _apply_word_of_a_person(
-    state: State, event: e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected, at: float
+    state: RunState, event: e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected, at: float
 ) -> None:
     match event:
         case e.TaskRetried():
@@ -137,7 +137,7 @@ def _apply_word_of_a_person(
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
 
 
-def _apply_train_event(state: State, event: e.TrainEvent, at: float) -> None:
+def _apply_train_event(state: RunState, event: e.TrainEvent, at: float) -> None:
     match event:
         case e.EntryQueued():
             orders.queue_entry(state, state.step(event.task, "candidate"), event, at)
@@ -156,20 +156,20 @@ def _apply_train_event(state: State, event: e.TrainEvent, at: float) -> None:
         case e.LandingAnswered():
             train.answer_landing(state, event, at)
         case e.WaveSent():
-            state.wave.sent(event, state.number + 1)
+            state.wave.note_sent(event, state.number + 1)
         case e.WaveAnswered():
-            state.wave.answered(event, at)
+            state.wave.take_answer(event, at)
         case e.WaveReviewSent():
             post_merge.send_integration_review(state, event)
         case e.WaveReviewAnswered():
-            state.wave_review.answered(event, at)
+            state.wave_review.take_answer(event, at)
         case e.WaveApproved():
             post_merge.approve_landings(state, event)
         case other:
             assert_never(other)
 
 
-def _apply_queue_event(state: State, event: e.QueueEvent, at: float) -> None:
+def _apply_queue_event(state: RunState, event: e.QueueEvent, at: float) -> None:
     match event:
         case e.EntrySubmitted():
             queue.submit_entry(state, event, at)
@@ -203,7 +203,7 @@ def _apply_queue_event(state: State, event: e.QueueEvent, at: float) -> None:
             assert_never(other)
 
 
-def _place_in_train(state: State, event: e.Event) -> None:
+def _place_in_train(state: RunState, event: e.Event) -> None:
     """Enter a task into the train when it is in one of the train's phases, and take it out when it is not."""
     about = event.result.about if isinstance(event, e.CheckAnswered) else ""
     for task in (state.tasks.get(one) for one in (getattr(event, "task", ""), about)):

@@ -64,7 +64,7 @@ class WaveState:
         """Whether nothing is known of the target yet, and it is to be asked."""
         return self.holds_models and self.base_red is None
 
-    def sent(self, event: e.WaveSent, number: int) -> None:
+    def note_sent(self, event: e.WaveSent, number: int) -> None:
         if self.message is not None or event.number != self.number + 1:
             raise IllegalStep(f"wave {event.number} does not follow {self.number}")
         self.number, self.asked_at, self.holder = event.number, number, ""
@@ -77,7 +77,7 @@ class WaveState:
             issued_at=event.issued_at,
         )
 
-    def answered(self, event: e.WaveAnswered, at: float) -> None:
+    def take_answer(self, event: e.WaveAnswered, at: float) -> None:
         result = event.result
         if self.message is None or self.message.message_id != result.request_id:
             raise IllegalStep(f"no wave is waited for under {result.request_id}")
@@ -97,7 +97,7 @@ class WaveState:
         """Take what has just landed, and was green, for the base of what comes."""
         self.base_known, self.base_red = True, None
 
-    def resumed(self, *, moved: bool) -> None:
+    def resume(self, *, moved: bool) -> None:
         """Ask about a target that has moved; on the same one, the person who goes on has read what it is like."""
         self.troubles, self.not_before = 0, 0.0
         if moved and not self.tasks:
@@ -105,7 +105,7 @@ class WaveState:
         self.base_known = self.base_known or (self.base_red is not None and not moved)
         self.base_red = None
 
-    def lost(self, event: e.MessageLost, at: float) -> None:
+    def lose_message(self, event: e.MessageLost, at: float) -> None:
         first = self.troubles == 0
         self.message, self.holder = None, ""
         self._fall_into_trouble(event.why, at)

@@ -49,7 +49,7 @@ class WaveReviewState:
         """`base` is the commit that it landed on; empty where that is not known, of one that was found landed late."""
         self.since, self.landed = self.since or base or self.anchor, number
 
-    def sent(self, event: e.WaveReviewSent, number: int) -> None:
+    def note_sent(self, event: e.WaveReviewSent, number: int) -> None:
         review = self.review
         if review.message is not None or event.number != review.sent + 1:
             raise IllegalStep(f"review {event.number} of what has landed does not follow {review.sent}")
@@ -65,7 +65,7 @@ class WaveReviewState:
             issued_at=event.issued_at,
         )
 
-    def answered(self, event: e.WaveReviewAnswered, at: float) -> None:
+    def take_answer(self, event: e.WaveReviewAnswered, at: float) -> None:
         review, result = self.review, event.result
         if review.message is None or review.message.message_id != result.request_id:
             raise IllegalStep(f"no review of what has landed is waited for under {result.request_id}")
@@ -78,7 +78,7 @@ class WaveReviewState:
         elif result.outcome != "failed":
             self.tried = self.asked_at
 
-    def lost(self, event: e.MessageLost, at: float) -> None:
+    def lose_message(self, event: e.MessageLost, at: float) -> None:
         """Asked for again, at once the first time; what it may have used stays counted."""
         first = self.review.troubles == 0
         self.review.let_go()
@@ -86,14 +86,14 @@ class WaveReviewState:
         if first:
             self.review.not_before = at
 
-    def approved(self, event: e.WaveApproved, number: int) -> None:
+    def approve(self, event: e.WaveApproved, number: int) -> None:
         """A review under way is not wanted any more."""
         self.review.let_go()
         self.review.calm()
         self.review.person = PersonApproval(commit=event.tip, by=event.by)
         self._pass(number, event.tip)
 
-    def resumed(self) -> None:
+    def resume(self) -> None:
         """Who could not be asked then may be there now; a verdict stands."""
         self.review.calm()
         if self.against is not None and self.against.outcome != "failed":

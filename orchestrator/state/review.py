@@ -7,7 +7,7 @@ candidate's commit. It is worked out from these whenever it is wanted, and kept 
 
 from dataclasses import dataclass, field, replace
 
-from forgepool.orchestrator.plan.budget import Use, given_up
+from forgepool.orchestrator.plan.budget import Use, give_up_use
 from forgepool.orchestrator.state.pending import Outstanding, pause_s
 from forgepool.supervisor.messages import Approval, PersonApproval, Review, ReviewApproval
 
@@ -81,7 +81,7 @@ class ReviewState:
     def let_go(self) -> None:
         """Nobody waits for the review under way any more; what it may have used stays counted."""
         if self.message is not None and (use := self.uses.get(self.sent)) is not None:
-            self.uses = self.uses | {self.sent: given_up(use, taken=bool(self.holder), seen=None)}
+            self.uses = self.uses | {self.sent: give_up_use(use, taken=bool(self.holder), seen=None)}
         self.message, self.holder = None, ""
 
     def settle(self, review: Review) -> None:
@@ -91,7 +91,7 @@ class ReviewState:
         """
         use = self.uses.get(self.sent, Use())
         untold = review.outcome == "infrastructure" and review.not_before is None and not review.spent.turns
-        settled = given_up(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
+        settled = give_up_use(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
         self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
         self.message, self.holder = None, ""
 

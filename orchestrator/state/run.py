@@ -19,7 +19,7 @@ from forgepool.orchestrator.state.train import TrainState
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class RunState:
     """A run: its tasks, its target's tip as last seen, and whether its gate is open."""
 
     tasks: dict[str, TaskState]
@@ -68,7 +68,7 @@ class State:
     at: float = 0.0
 
     @classmethod
-    def blank(cls, tasks: Iterable[str]) -> "State":
+    def blank(cls, tasks: Iterable[str]) -> "RunState":
         return cls(tasks={one: TaskState(id=one) for one in tasks})
 
     def outstanding(self) -> dict[str, Outstanding]:
@@ -109,7 +109,7 @@ class State:
     def in_phase(self, *phases: Phase) -> list[TaskState]:
         return [task for task in self.tasks.values() if task.phase in phases]
 
-    def done(self) -> frozenset[str]:
+    def find_done(self) -> frozenset[str]:
         """Name the tasks that satisfy what needs them."""
         return frozenset(task.id for task in self.tasks.values() if task.phase in DONE)
 

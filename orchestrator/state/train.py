@@ -11,8 +11,8 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckResult
-from forgepool.supervisor.train.model import Entry, Ids, Trial, TrialState
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.model import TrainEntry, Ids, Trial, TrialState
+from forgepool.supervisor.train.queue import TrainQueue
 
 _RED = ("red", "findings", "conflict")
 _REMEMBERED = 60
@@ -21,7 +21,7 @@ _SLOW = ("timeout", "idle")
 
 
 @dataclass(slots=True, kw_only=True)
-class Out:
+class OwedTrial:
     """A trial's message, as long as it is owed, and its answer, as long as that may be of use."""
 
     message: Outstanding | None
@@ -44,8 +44,8 @@ class LandingState:
 
 @dataclass(slots=True, kw_only=True)
 class TrainState:
-    line: Line = field(default_factory=Line)
-    out: dict[str, Out] = field(default_factory=dict)
+    line: TrainQueue = field(default_factory=TrainQueue)
+    out: dict[str, OwedTrial] = field(default_factory=dict)
     """By message id of the trial."""
     landing: LandingState | None = None
     outcomes: tuple[bool, ...] = ()
@@ -71,7 +71,7 @@ class TrainState:
             return self.landing.holder
         return next((one.holder for one in self.out.values() if one.message == message), "")
 
-    def taken(self, message: Outstanding, holder: str) -> None:
+    def take_message(self, message: Outstanding, holder: str) -> None:
         if self.landing is not None and self.landing.message == message:
             self.landing.holder = holder
             return
@@ -80,7 +80,7 @@ class TrainState:
                 one.holder = holder
 
     def enter(self, task: str, accepted: int) -> None:
-        self.line.enter(Entry(id=task, accepted=accepted))
+        self.line.enter(TrainEntry(id=task, accepted=accepted))
 
     def note(self, *, returned: bool) -> None:
         self.outcomes = (*self.outcomes, returned)[-_REMEMBERED:]
@@ -94,7 +94,7 @@ class TrainState:
             self.let_go(task)
             self._forget_lost()
 
-    def sent(self, event: e.CheckSent) -> None:
+    def send_trial(self, event: e.CheckSent) -> None:
         """A car that is not one yet becomes one; an entry that is tried alone, before it may share a car, does not."""
         car, waiting = event.car or (event.task,), {one.id for one in self.line.waiting()}
         strangers = [one for one in (*event.ahead, *car) if one not in self.line.entries]
@@ -116,9 +116,9 @@ class TrainState:
             task=event.task,
             issued_at=event.issued_at,
         )
-        self.out[event.message_id] = Out(message=message, base=event.base, ahead=event.ahead)
+        self.out[event.message_id] = OwedTrial(message=message, base=event.base, ahead=event.ahead)
 
-    def answered(self, result: CheckResult) -> None:
+    def take_answer(self, result: CheckResult) -> None:
         """An answer that says nothing of the entries ends the trial as if it had not been."""
         out = self.out.get(result.request_id)
         if out is None or out.message is None:
@@ -185,7 +185,7 @@ class TrainState:
             for one in row:
                 self.let_go(one)
 
-    def landed(self, ids: Ids, tip: str) -> None:
+    def land_entries(self, ids: Ids, tip: str) -> None:
         """Trials that began with these go on from there."""
         self.refusals_in_a_row = ()
         self.line.land(ids)
@@ -197,7 +197,7 @@ class TrainState:
                 one.base, one.ahead = tip, trial.ahead
         self._forget_lost()
 
-    def moved(self) -> None:
+    def note_moved_tip(self) -> None:
         """The tip is another, or may be: nothing that was tried on the old one can land."""
         self.line.move()
         self._forget_lost()
@@ -216,7 +216,7 @@ def trial_state(result: CheckResult) -> TrialState | None:
     return "timeout" if timed_out else "red"
 
 
-def decorated(line: Line, known: Mapping[str, Mapping[str, object]]) -> Line:
+def decorate_line(line: TrainQueue, known: Mapping[str, Mapping[str, object]]) -> TrainQueue:
     """The line, with what is known elsewhere of its entries; the original stays as it is."""
     entries = {key: replace(entry, **known.get(key, {})) for key, entry in line.entries.items()}  # type: ignore[arg-type]
-    return Line(entries=entries, cars=list(line.cars), trials=dict(line.trials))
+    return TrainQueue(entries=entries, cars=list(line.cars), trials=dict(line.trials))

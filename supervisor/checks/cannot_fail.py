@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.syntax import (
     Bare,
-    Chain,
+    AndOrList,
     Compound,
     Function,
     Pipeline,
@@ -102,7 +102,7 @@ class _Reading:
                 return _Answer(fails=True)
             case Pipeline(parts=parts):
                 return self._pipeline(parts)
-            case Chain():
+            case AndOrList():
                 return self._chain(statement)
             case Sequence():
                 return self._sequence(statement)
@@ -124,7 +124,7 @@ class _Reading:
                 break
         return replace(answer, leaves=leaves)
 
-    def _chain(self, chain: Chain) -> _Answer:
+    def _chain(self, chain: AndOrList) -> _Answer:
         answer = self._tested(chain.parts[0], True)
         for number, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True), start=2):
             self.before = answer.fails
@@ -199,7 +199,7 @@ class _Reading:
         answer = self._command(words) if words else _Answer(fails=_substitutes(simple.assignments))
         return _Answer(fails=True) if negated and not answer.ends else answer
 
-    def _command(self, words: tuple[Word, ...]) -> _Answer:
+    def _command(self, words: tuple[ShellWord, ...]) -> _Answer:
         program = words[0].text if words[0].static else ""
         if program in ("exit", "return"):
             return self._left(words[1:])
@@ -221,13 +221,13 @@ class _Reading:
                 return _Answer(fails=False, why=f"`{option}` makes {program} end well in any case")
         return _Answer(fails=True, leaves=program == "exec", ends=program == "exec")
 
-    def _left(self, words: tuple[Word, ...]) -> _Answer:
+    def _left(self, words: tuple[ShellWord, ...]) -> _Answer:
         if not words:
             return _Answer(fails=False, leaves=self.before, ends=True, why="`exit` behind what ends well is all of it")
         well = words[0].static and words[0].text == "0"
         return _Answer(fails=False, leaves=not well, ends=True, why="it ends by `exit 0`")
 
-    def _set(self, words: tuple[Word, ...]) -> None:
+    def _set(self, words: tuple[ShellWord, ...]) -> None:
         texts = [word.text for word in words if word.static]
         for text, following in pairwise((*texts, "")):
             on = text.startswith("-")
@@ -239,7 +239,7 @@ class _Reading:
             if named == "pipefail":
                 self.pipefail = on
 
-    def _trapped(self, words: tuple[Word, ...]) -> None:
+    def _trapped(self, words: tuple[ShellWord, ...]) -> None:
         at_exit = any(word.text in ("EXIT", "0") for word in words[1:])
         if at_exit and words[0].static and re.search(r"\bexit\s+0\b", words[0].text):
             self.overruled = "its trap at EXIT ends it by `exit 0`"
@@ -262,7 +262,7 @@ def _substitutes(assignments: tuple[Token, ...]) -> bool:
     return any(isinstance(part, Hole) and part.kind == "command" for token in assignments for part in token.parts)
 
 
-def _text_of(words: tuple[Word, ...]) -> tuple[str, str] | None:
+def _text_of(words: tuple[ShellWord, ...]) -> tuple[str, str] | None:
     """The script of `bash -euo pipefail -c 'SCRIPT'`, and all its options; None where there is none that is known."""
     options: list[str] = []
     following = iter(words)
@@ -299,5 +299,5 @@ def _raws(statement: Statement) -> Iterator[str]:
         yield from (token.raw for token in (*statement.assignments, *statement.words))
 
 
-def _said(words: tuple[Word, ...]) -> str:
+def _said(words: tuple[ShellWord, ...]) -> str:
     return " ".join(word.shown for word in words)

@@ -17,7 +17,7 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.settings import inherited_environment
+from forgepool.workers.schema.settings import inherit_environment
 from forgepool.workers.workspace.dependency_cache import environment_fingerprint
 from forgepool.worktrees.git.git import Git, TreeId
 
@@ -38,7 +38,7 @@ class Inputs:
 
     def of(self, check: CheckDefinition) -> str:
         """The tree's id, or a digest of the part of it that the check depends on."""
-        counts = counted(check, self.checks)
+        counts = match_inputs(check, self.checks)
         if counts is None:
             return self.tree
         digest = hashlib.sha256()
@@ -54,7 +54,7 @@ class Inputs:
         return self._listed
 
 
-def counted(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callable[[str], bool] | None:
+def match_inputs(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callable[[str], bool] | None:
     """Which paths are among the inputs of a check; None where all are."""
     line = line_of(check, checks)
     if not all(each.paths for each in line):
@@ -77,7 +77,7 @@ def _unset(check: CheckDefinition) -> set[str]:
 
 def environment(level: Level) -> str:
     """What of this host may change a check's answer, what holds its commands and which programs they find included."""
-    lent = _digest(sorted(inherited_environment().items()))
+    lent = _digest(sorted(inherit_environment().items()))
     return f"{environment_fingerprint()}-{level}-{lent[:12]}"
 
 
@@ -118,7 +118,7 @@ def certify(
     )
 
 
-def red_words(certificate: Certificate) -> tuple[str, ...]:
+def describe_failures(certificate: Certificate) -> tuple[str, ...]:
     """What is red all the same: tests by their ids, findings of linters and type checkers by their number."""
     if certificate.findings:
         return (f"{certificate.findings} finding{'s' * (certificate.findings > 1)} of '{certificate.check}'",)

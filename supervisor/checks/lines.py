@@ -18,7 +18,7 @@ Cost = Callable[[CheckDefinition], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CheckGroup:
     """Checks for one checkout, each behind what it uses."""
 
     checks: tuple[CheckDefinition, ...]
@@ -45,7 +45,7 @@ def line_of(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> tuple[
     return tuple(found.values())
 
 
-def lines_of(checks: Sequence[CheckDefinition], cost: Cost = lambda check: None) -> tuple[Line, ...]:
+def lines_of(checks: Sequence[CheckDefinition], cost: Cost = lambda check: None) -> tuple[CheckGroup, ...]:
     """
     All checks, each decided once: cheap ones first, what uses another directly behind it.
 
@@ -57,11 +57,11 @@ def lines_of(checks: Sequence[CheckDefinition], cost: Cost = lambda check: None)
     ways = sorted((line_of(check, checks) for check in ranked), key=lambda way: [rank[each.name] for each in way])
     longest = [way for way in ways if not any(_begins(other, way) and len(other) > len(way) for other in ways)]
     decided: set[str] = set()
-    found: list[Line] = []
+    found: list[CheckGroup] = []
     for way in longest:
         mine = {each.name for at, each in enumerate(way, start=1) if way[:at] == line_of(each, checks)} - decided
         decided |= mine
-        found.append(Line(checks=way, decides=frozenset(mine)))
+        found.append(CheckGroup(checks=way, decides=frozenset(mine)))
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ Finds what commands need and do not have: programs, Python modules and files, tr
 import shlex
 from collections.abc import Sequence
 
-from forgepool.supervisor.checks.running import Place, benched
+from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
 from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.shell.requirements import Requirement
 from forgepool.worktrees.git.git import CommitId
@@ -14,7 +14,7 @@ _TIMEOUT_S = 60.0
 _FINDS_MODULE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
-def missing(requirements: Sequence[Requirement], commit: CommitId, place: Place) -> tuple[Requirement, ...]:
+def missing(requirements: Sequence[Requirement], commit: CommitId, place: CheckPlace) -> tuple[Requirement, ...]:
     """
     Return those of the requirements that a command on a clean checkout of the commit would not find.
 
@@ -24,7 +24,7 @@ def missing(requirements: Sequence[Requirement], commit: CommitId, place: Place)
     if not requirements:
         return ()
     script = "\n".join(f"{_test(one)} || echo missing {number}" for number, one in enumerate(requirements))
-    with benched(commit, place, "tools", None) as bench:
+    with prepare_bench(commit, place, "tools", None) as bench:
         command = Command(
             argv=shell(script),
             cwd=bench.checkout.path,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.checks.certificates import Inputs
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.checks.results.failures import said
-from forgepool.supervisor.checks.runs import Runs, Untold, is_green
+from forgepool.supervisor.checks.results.failures import describe_failure
+from forgepool.supervisor.checks.runs import CheckRuns, Untold, is_green
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Advice, CheckFailure
 from forgepool.workers.policy.network import HostsRefused
@@ -22,7 +22,7 @@ from forgepool.worktrees.git.git import CommitId, GitFailed
 _TAIL_CHARS = 2_000
 
 
-def advice(runs: Runs, commit: CommitId, inputs: Inputs) -> tuple[Advice, ...]:
+def advice(runs: CheckRuns, commit: CommitId, inputs: Inputs) -> tuple[Advice, ...]:
     """
     What they say of a commit.
 
@@ -32,18 +32,18 @@ def advice(runs: Runs, commit: CommitId, inputs: Inputs) -> tuple[Advice, ...]:
     return tuple(_advice(runs, commit, inputs))
 
 
-def _advice(runs: Runs, commit: CommitId, inputs: Inputs) -> Iterator[Advice]:
+def _advice(runs: CheckRuns, commit: CommitId, inputs: Inputs) -> Iterator[Advice]:
     for check in runs.checks:
         if check.voting:
             continue
-        known = runs.remembered(check, inputs)
+        known = runs.find_remembered(check, inputs)
         if known is not None and is_green(known.ran):
             yield Advice(check=check.name, green=True, said="is green", seconds=known.seconds, reused=True)
             continue
         yield _asked(check, runs, commit, inputs)
 
 
-def _asked(check: CheckDefinition, runs: Runs, commit: CommitId, inputs: Inputs) -> Advice:
+def _asked(check: CheckDefinition, runs: CheckRuns, commit: CommitId, inputs: Inputs) -> Advice:
     if runs.place.stop():
         raise Untold("stopped before the checks had ended")
     try:
@@ -54,7 +54,7 @@ def _asked(check: CheckDefinition, runs: Runs, commit: CommitId, inputs: Inputs)
         return Advice(check=check.name, green=None, said=f"could not be run: {trouble}")
     last = found[-1]
     if last.check.name != check.name:
-        why = said(last.failure, "") if last.failure is not None else "ended early"
+        why = describe_failure(last.failure, "") if last.failure is not None else "ended early"
         return Advice(check=check.name, green=None, said=f"could not be run, '{last.check.name}' {why}")
     runs.keep(check, inputs, last.ran, last.seconds)
     if last.failure is None:
@@ -63,6 +63,6 @@ def _asked(check: CheckDefinition, runs: Runs, commit: CommitId, inputs: Inputs)
 
 
 def _red(check: CheckDefinition, failure: CheckFailure, seconds: float) -> Advice:
-    what = f"is red: its set-up {said(failure, '')}" if failure.setup else f"is red: it {said(failure, '')}"
+    what = f"is red: its set-up {describe_failure(failure, '')}" if failure.setup else f"is red: it {describe_failure(failure, '')}"
     tail = excerpt(failure.log_tail, _TAIL_CHARS)
     return Advice(check=check.name, green=False, said=what, seconds=seconds, log_tail=tail, log=failure.log)

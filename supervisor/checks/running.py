@@ -20,12 +20,12 @@ from forgepool.supervisor.checks.lines import lines_of
 from forgepool.supervisor.checks.results.evidence import of_asked
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import ask
-from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
+from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate, CheckFailure
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.network.package_access import lent_by, unlent
-from forgepool.workers.sandbox.order.layers import chosen
+from forgepool.workers.sandbox.network.package_access import find_lent_access, unlent
+from forgepool.workers.sandbox.order.layers import choose_level
 from forgepool.workers.sandbox.order.private_dirs import let_out, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
@@ -40,7 +40,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CheckProgress:
     """Something that has just begun or ended while a change is examined, for a person who waits for the answer."""
 
     what: Literal["scanned", "begun", "green", "red"]
@@ -51,23 +51,23 @@ class Progress:
     seconds: float = 0.0
 
 
-def _unheard(progress: Progress) -> None:
+def _unheard(progress: CheckProgress) -> None:
     """Ignore the progress: no person waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CheckPlace:
     """Where checks run: the host's mirror, its settings, the folder for logs."""
 
     mirror: Mirror
     settings: Settings
     logs: Path
     stop: Stop
-    hear: Callable[[Progress], None] = _unheard
+    hear: Callable[[CheckProgress], None] = _unheard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TriedCheck:
     """One check that was run on one commit; `failure` is None where it was green by itself."""
 
     check: CheckDefinition
@@ -81,7 +81,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ChecksOutcome:
     """What running all checks on one commit gave: a certificate for each green one, the first failure."""
 
     certificates: tuple[Certificate, ...]
@@ -91,34 +91,34 @@ class Outcome:
 def run_line(
     line: Sequence[CheckDefinition],
     commit: CommitId,
-    place: Place,
+    place: CheckPlace,
     *,
     label: str,
     base: CommitId | None = None,
     past: Collection[str] = (),
-) -> tuple[Tried, ...]:
+) -> tuple[TriedCheck, ...]:
     """
     Runs checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
     `label` names the log files. `base` is the target's tip, of which set-up folders are kept; without it every set-up
     is run. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
     """
-    tried: list[Tried] = []
-    with benched(commit, place, label, base) as bench:
+    tried: list[TriedCheck] = []
+    with prepare_bench(commit, place, label, base) as bench:
         keep_folders(line, bench)
         for check in line:
-            place.hear(Progress(what="begun", check=check.name, label=label))
+            place.hear(CheckProgress(what="begun", check=check.name, label=label))
             tried.append(_run_one(check, bench))
             ended: Literal["green", "red"] = "green" if tried[-1].failure is None else "red"
-            place.hear(Progress(what=ended, check=check.name, label=label, seconds=tried[-1].seconds))
+            place.hear(CheckProgress(what=ended, check=check.name, label=label, seconds=tried[-1].seconds))
             if tried[-1].failure is not None and check.name not in past:
                 break
     return tuple(tried)
 
 
-def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place, *, label: str) -> Outcome:
+def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: CheckPlace, *, label: str) -> ChecksOutcome:
     """All checks on one commit, judged by nothing but how they end; what uses a red one is not run."""
-    tried: dict[str, Tried] = {}
+    tried: dict[str, TriedCheck] = {}
     for line in lines_of(checks):
         for one in run_line(line.checks, commit, place, label=label_of(label, line.checks)):
             tried.setdefault(one.check.name, one)
@@ -128,7 +128,7 @@ def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place
             one.check,
             checks,
             inputs=inputs.of(one.check),
-            environment=environment(chosen(place.settings.sandbox)),
+            environment=environment(choose_level(place.settings.sandbox)),
             seconds=one.seconds,
             host=place.settings.host,
         )
@@ -136,7 +136,7 @@ def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Place
         if one.failure is None
     )
     failures = (one.failure for one in tried.values() if one.failure is not None)
-    return Outcome(certificates=certificates, failure=next(failures, None))
+    return ChecksOutcome(certificates=certificates, failure=next(failures, None))
 
 
 def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
@@ -145,7 +145,7 @@ def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
 
 
 @contextmanager
-def benched(commit: CommitId, place: Place, label: str, base: CommitId | None) -> Iterator[Bench]:
+def prepare_bench(commit: CommitId, place: CheckPlace, label: str, base: CommitId | None) -> Iterator[SetupBench]:
     """A clean checkout of the commit, and what commands in it have for themselves."""
     cache = place.settings.cache
     with lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
@@ -156,11 +156,11 @@ def benched(commit: CommitId, place: Place, label: str, base: CommitId | None) -
             readable=(place.mirror.path,),
         )
         with private({}, shelter) as own:
-            yield Bench(
+            yield SetupBench(
                 checkout=checkout,
                 own=own,
                 policy=place.settings.policy_file,
-                lent=lent_by(place.settings),
+                lent=find_lent_access(place.settings),
                 unlent=unlent(place.settings),
                 kept=cache / "setups",
                 logs=place.logs,
@@ -170,11 +170,11 @@ def benched(commit: CommitId, place: Place, label: str, base: CommitId | None) -
             )
 
 
-def _run_one(check: CheckDefinition, bench: Bench) -> Tried:
+def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
     failure = set_up(check, bench)
     if failure is not None:
         ran = Ran(how=failure.how, status=failure.status)
-        return Tried(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
+        return TriedCheck(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
         asked = ask(check, bench.checkout.path, own.tmp, own.env)
         command = Command(
@@ -189,10 +189,10 @@ def _run_one(check: CheckDefinition, bench: Bench) -> Tried:
         evidence = of_asked(ended, asked)
     if evidence.report is not None:
         ended.log.with_suffix(".tests.json").write_text(evidence.report.encode())
-    failure = _failure(check, ended, bench.checkout.altered() if ended.succeeded else ())
+    failure = _failure(check, ended, bench.checkout.list_altered() if ended.succeeded else ())
     how = ended.how if failure is None else failure.how
     ran = Ran(how=how, status=ended.status, evidence=evidence)
-    return Tried(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log))
+    return TriedCheck(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log))
 
 
 def _failure(check: CheckDefinition, ended: Ended, altered: Sequence[str]) -> CheckFailure | None:

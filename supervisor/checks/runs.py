@@ -14,8 +14,8 @@ from forgepool.supervisor.checks.certificates import Inputs, certificate_key, de
 from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import untold
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.running import Place, Tried, label_of, run_line
-from forgepool.supervisor.checks.store import Said, Store
+from forgepool.supervisor.checks.running import CheckPlace, TriedCheck, label_of, run_line
+from forgepool.supervisor.checks.store import StoredResult, Store
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.worktrees.commits.compose import Regeneration
 from forgepool.worktrees.git.git import CommitId
@@ -26,10 +26,10 @@ class Untold(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class CheckRuns:
     """Of one request's checks, on the target's tip and on one tree."""
 
-    place: Place
+    place: CheckPlace
     store: Store
     checks: Sequence[CheckDefinition]
     environment: str
@@ -61,17 +61,17 @@ class Runs:
     def keep(self, check: CheckDefinition, inputs: Inputs, ran: Ran, seconds: float) -> None:
         self.store.keep(self.key(check, inputs), ran, seconds)
 
-    def remembered(self, check: CheckDefinition, inputs: Inputs) -> Said | None:
-        return None if self.anew else self.store.said(self.key(check, inputs))
+    def find_remembered(self, check: CheckDefinition, inputs: Inputs) -> StoredResult | None:
+        return None if self.anew else self.store.find(self.key(check, inputs))
 
     def of_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
         """What the check says of the tip: remembered, or found by running the line there, once."""
         if check.name not in self._tips:
-            said = self.remembered(check, self.at_tip)
+            said = self.find_remembered(check, self.at_tip)
             self._tips.update(self._on_tip(line) if said is None else {check.name: said.ran})
         return self._tips[check.name]
 
-    def tip_anew(self, check: CheckDefinition, *, label: str, past: Collection[str]) -> Tried:
+    def tip_anew(self, check: CheckDefinition, *, label: str, past: Collection[str]) -> TriedCheck:
         """The check on the tip, behind what it uses; where that is red there, that is what is told."""
         found = self.run(line_of(check, self.checks), self.tip, label=label, past=past)
         for one in found:
@@ -94,7 +94,7 @@ class Runs:
         label: str,
         base: CommitId | None = None,
         past: Collection[str] = (),
-    ) -> tuple[Tried, ...]:
+    ) -> tuple[TriedCheck, ...]:
         """
         The checks of a line, run.
 

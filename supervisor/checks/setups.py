@@ -39,7 +39,7 @@ from forgepool.worktrees.git.git import CommitId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class SetupBench:
     """What a set-up works in and with."""
 
     checkout: Checkout
@@ -70,7 +70,7 @@ class Bench:
         return self.logs / f"{self.label}-{setup.name}.setup.log"
 
 
-def keep_folders(checks: Sequence[CheckDefinition], bench: Bench) -> None:
+def keep_folders(checks: Sequence[CheckDefinition], bench: SetupBench) -> None:
     """
     Runs on the tip those set-ups whose folders the checkout may have and nobody has kept yet.
 
@@ -88,7 +88,7 @@ def keep_folders(checks: Sequence[CheckDefinition], bench: Bench) -> None:
     slots.prepare(bench.checkout.slot, bench.checkout.commit)
 
 
-def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
+def set_up(check: CheckDefinition, bench: SetupBench) -> CheckFailure | None:
     """None when the checkout is set up for the check; else how the set-up did not end well."""
     setup = check.needs
     if setup is None:
@@ -116,14 +116,14 @@ def set_up(check: CheckDefinition, bench: Bench) -> CheckFailure | None:
     )
 
 
-def _refused(setup: Setup, reason: str, bench: Bench) -> CheckFailure:
+def _refused(setup: Setup, reason: str, bench: SetupBench) -> CheckFailure:
     log = str(bench.log(setup))
     return CheckFailure(
         check=setup.name, how="refused", status=None, log_tail=reason, reason=reason, log=log, setup=True
     )
 
 
-def _run(setup: Setup, bench: Bench) -> Ended:
+def _run(setup: Setup, bench: SetupBench) -> Ended:
     hosts = hosts_for_check(setup.name, setup.network, bench.policy, bench.lent, setup=True)
     with let_out(bench.own, hosts, bench.lent) as own:
         command = Command(
@@ -137,11 +137,11 @@ def _run(setup: Setup, bench: Bench) -> Ended:
         return run(command, stop=bench.stop)
 
 
-def _store(setup: Setup, bench: Bench) -> Path | None:
+def _store(setup: Setup, bench: SetupBench) -> Path | None:
     return None if bench.base is None else store_of(setup, bench.checkout, bench.base, bench.kept)
 
 
-def _taken(setup: Setup, store: Path, bench: Bench) -> bool:
+def _taken(setup: Setup, store: Path, bench: SetupBench) -> bool:
     """Whether the kept folders could be brought in; where something of the commit's stands in the way, none is."""
     if any(each.overlaps(Path(cached.folder)) for each in bench.mounted for cached in setup.cache if cached.writable):
         _settle(bench)
@@ -156,7 +156,7 @@ def _taken(setup: Setup, store: Path, bench: Bench) -> bool:
     return True
 
 
-def _settle(bench: Bench) -> None:
+def _settle(bench: SetupBench) -> None:
     """Mounted folders become copies, which set-ups may change."""
     while bench.mounted:
         with suppress(InTheWay):  # what a check has put there instead is what the set-up finds

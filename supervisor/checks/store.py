@@ -32,7 +32,7 @@ _PRUNED_TO = 0.9
 M = TypeVar("M", bound=Message)
 
 
-class Said(Message):
+class StoredResult(Message):
     """What a check's last run on certain inputs came to."""
 
     ran: Ran
@@ -52,13 +52,13 @@ class Store:
     folder: Path | None
     """None keeps nothing, and knows nothing."""
 
-    def said(self, key: str) -> Said | None:
+    def find(self, key: str) -> StoredResult | None:
         """What was said on exactly these inputs; None where that is not known, or too long ago."""
-        found = self._read(f"{key}.json", Said)
+        found = self._read(f"{key}.json", StoredResult)
         return found if found is not None and 0 <= time.time() - found.at <= KEPT_S else None
 
     def keep(self, key: str, ran: Ran, seconds: float) -> None:
-        self._write(f"{key}.json", Said(ran=ran, seconds=seconds, at=time.time()))
+        self._write(f"{key}.json", StoredResult(ran=ran, seconds=seconds, at=time.time()))
 
     def cost(self, definition: str) -> float | None:
         """Seconds that a check of this definition took when it was last run to its end."""
@@ -104,6 +104,6 @@ class Store:
                 Path(path).unlink(missing_ok=True)
 
 
-def opened(cache: Path, level: Level) -> Store:
+def open_store(cache: Path, level: Level) -> Store:
     """The host's store, for commands that are held as `level` says; an empty one where nothing holds them."""
     return Store(folder=None if level == "off" else cache / "verdicts")

@@ -8,14 +8,14 @@ green by it. The first check that keeps the entry out ends the trial.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.supervisor.checks.certificates import Inputs, certify, red_words
-from forgepool.supervisor.checks.lines import Line, line_of, lines_of
+from forgepool.supervisor.checks.certificates import Inputs, certify, describe_failures
+from forgepool.supervisor.checks.lines import CheckGroup, line_of, lines_of
 from forgepool.supervisor.checks.results.failures import missing_program
-from forgepool.supervisor.checks.results.judging import Excuse, Judgement, Ran, judge
+from forgepool.supervisor.checks.results.judging import Excuse, CheckJudgement, Ran, judge
 from forgepool.supervisor.checks.results.problems import with_names_of
-from forgepool.supervisor.checks.results.protected import Guarded, weigh
-from forgepool.supervisor.checks.running import Tried
-from forgepool.supervisor.checks.runs import Runs, is_green
+from forgepool.supervisor.checks.results.protected import GuardedTree, weigh
+from forgepool.supervisor.checks.running import TriedCheck
+from forgepool.supervisor.checks.runs import CheckRuns, is_green
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages import Certificate, CheckFailure, Flake
@@ -45,22 +45,22 @@ class Sample:
     entry: str = ""
     """The entry that is tried, where it is one."""
     label: str = "composed"
-    guarded: Guarded | None = None
+    guarded: GuardedTree | None = None
     """The tests and settings in it that are the target's, though the entry changes them; None: all is the entry's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Out:
+class KeptOutBy:
     """A check that keeps the entry out, and how."""
 
     check: CheckDefinition
-    judgement: Judgement
+    judgement: CheckJudgement
     failure: CheckFailure
     """Of `tip_red` the target's own, else that of the run that decided it."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class TrialFindings:
     """What a trial has come to so far."""
 
     certificates: dict[str, Certificate] = field(default_factory=dict)
@@ -72,14 +72,14 @@ class Found:
     """What somebody has to look at."""
     unseen: bool = False
     """Nobody will, so that the entry is kept out."""
-    out: Out | None = None
+    out: KeptOutBy | None = None
 
     @property
     def ended(self) -> bool:
         return self.unseen or self.out is not None
 
 
-def try_checks(runs: Runs, sample: Sample) -> Found:
+def try_checks(runs: CheckRuns, sample: Sample) -> TrialFindings:
     """
     All checks on the sample, cheapest first, until one keeps it out.
 
@@ -97,13 +97,13 @@ def try_checks(runs: Runs, sample: Sample) -> Found:
 
 @dataclass(slots=True, kw_only=True)
 class _Trial:
-    runs: Runs
+    runs: CheckRuns
     sample: Sample
-    found: Found = field(default_factory=Found)
+    found: TrialFindings = field(default_factory=TrialFindings)
     names: dict[TreeId, dict[str, str]] = field(default_factory=dict)
     """By an earlier tree: its files that have another name in what is tried."""
 
-    def try_line(self, line: Line) -> None:
+    def try_line(self, line: CheckGroup) -> None:
         for check in line.checks:
             if check.name in line.decides:
                 self._reuse(check, line)
@@ -118,22 +118,22 @@ class _Trial:
                 self._take(one, line, last=number == _LOOPS - 1)
             label = f"{self.sample.label}-anew-{number + 1}"
 
-    def _is_left(self, check: CheckDefinition, line: Line) -> bool:
+    def _is_left(self, check: CheckDefinition, line: CheckGroup) -> bool:
         return check.name in line.decides and check.name not in self.found.certificates
 
-    def _run(self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None) -> tuple[Tried, ...]:
+    def _run(self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None) -> tuple[TriedCheck, ...]:
         return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused)
 
-    def _reuse(self, check: CheckDefinition, line: Line) -> None:
+    def _reuse(self, check: CheckDefinition, line: CheckGroup) -> None:
         """What is remembered as green counts where it stands up to what the tip shows now."""
-        said = self.runs.remembered(check, self.sample.inputs)
+        said = self.runs.find_remembered(check, self.sample.inputs)
         if said is None or not is_green(said.ran):
             return
         judgement = self._judge(check, self.runs.of_tip(check, line.checks), said.ran)
         if judgement.verdict == "green" and (self.sample.looked_at or not self._wants_a_look(judgement)):
             self._certify(check, judgement, said.ran, said.seconds, reused=True)
 
-    def _take(self, one: Tried, line: Line, *, last: bool) -> None:
+    def _take(self, one: TriedCheck, line: CheckGroup, *, last: bool) -> None:
         """Of a check that is run for the sake of another one only a red that stands in that one's way is told."""
         in_the_way = one.failure is not None and one.check.name not in self.found.excused
         if self.found.ended or not (self._is_left(one.check, line) or in_the_way):
@@ -146,7 +146,7 @@ class _Trial:
         decisive, judgement, on_tip = self._settle(one)
         if judgement.verdict in ("green", "known") and last and in_the_way:
             said = f"was red each of {_LOOPS} times that what uses it was to be run"
-            judgement, decisive = Judgement(verdict="red", said=said), one
+            judgement, decisive = CheckJudgement(verdict="red", said=said), one
         match judgement.verdict:
             case "green" | "known":
                 self._pass(decisive, judgement)
@@ -157,12 +157,12 @@ class _Trial:
             case _:
                 self._keep_out(decisive, judgement)
 
-    def _settle(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
+    def _settle(self, one: TriedCheck) -> tuple[TriedCheck, CheckJudgement, TriedCheck]:
         """What is not plainly green: the run that decides, what it comes to, and what the tip shows; run as needed."""
         check = one.check
         if self.runs.hasty:
             return self._settle_hastily(one)
-        before = self.runs.remembered(check, self.runs.at_tip)
+        before = self.runs.find_remembered(check, self.runs.at_tip)
         if one.failure is not None and before is not None and is_green(before.ran):
             self.runs.doubt()
         on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
@@ -180,7 +180,7 @@ class _Trial:
             judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
         return decisive, judgement, on_tip
 
-    def _settle_hastily(self, one: Tried) -> tuple[Tried, Judgement, Tried]:
+    def _settle_hastily(self, one: TriedCheck) -> tuple[TriedCheck, CheckJudgement, TriedCheck]:
         """Red once is red, as long as the tip is not: nobody is blamed for it before it is tried decisively."""
         tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
         # A linter's word holds when it is said once; a test that failed once may be a flake.
@@ -199,7 +199,7 @@ class _Trial:
         """Inputs of the tip, and of all grounds before it, which as far as this host remembers fail in as much."""
         found = [self.runs.at_tip.of(check)]
         for ground in self.runs.grounds:
-            said = self.runs.remembered(check, ground)
+            said = self.runs.find_remembered(check, ground)
             if said is not None and self._judge(check, said.ran, ran, None, said.ran, on=ground).verdict == "known":
                 found.append(ground.of(check))
         return tuple(dict.fromkeys(found))
@@ -216,7 +216,7 @@ class _Trial:
         tip_again: Ran | None = None,
         *,
         on: Inputs | None = None,
-    ) -> Judgement:
+    ) -> CheckJudgement:
         """What of the entry's own is not in the tree excuses nothing there."""
         excuse = self.sample.excuse if self.sample.guarded is None else None
         tree = (on or self.runs.at_tip).tree
@@ -233,7 +233,7 @@ class _Trial:
         renamed = with_names_of(report, self.names[tree])
         return tip.model_copy(update={"evidence": tip.evidence.model_copy(update={"report": renamed})})
 
-    def _weigh(self, decisive: Tried, judgement: Judgement, on_tip: Tried, guarded: Guarded) -> None:
+    def _weigh(self, decisive: TriedCheck, judgement: CheckJudgement, on_tip: TriedCheck, guarded: GuardedTree) -> None:
         """The target's own tests fail: the entry may have had leave to change them."""
         weighed = weigh(judgement, on_tip.ran, decisive.ran, guarded, self.sample.excuse)
         if weighed.red or weighed.whole == "none":
@@ -245,13 +245,13 @@ class _Trial:
         self._certify(decisive.check, judgement, decisive.ran, decisive.seconds)
         self.found.excused.add(decisive.check.name)
 
-    def _pass(self, decisive: Tried, judgement: Judgement) -> None:
+    def _pass(self, decisive: TriedCheck, judgement: CheckJudgement) -> None:
         self.runs.keep(decisive.check, self.sample.inputs, decisive.ran, decisive.seconds)
         self._certify(decisive.check, judgement, decisive.ran, decisive.seconds)
         if decisive.failure is not None:
             self.found.excused.add(decisive.check.name)
 
-    def _wants_a_look(self, judgement: Judgement) -> bool:
+    def _wants_a_look(self, judgement: CheckJudgement) -> bool:
         return bool(judgement.attention) or (judgement.fewer > 0 and not self.sample.granted)
 
     def _hold(self, said: str) -> None:
@@ -269,7 +269,7 @@ class _Trial:
         self.found.unseen = not self.sample.looked_at
 
     def _certify(
-        self, check: CheckDefinition, judgement: Judgement, ran: Ran, seconds: float, *, reused: bool = False
+        self, check: CheckDefinition, judgement: CheckJudgement, ran: Ran, seconds: float, *, reused: bool = False
     ) -> None:
         certificate = certify(
             check,
@@ -285,27 +285,27 @@ class _Trial:
         more = {"tests": ran.evidence.tests, "reused": reused}
         self.found.certificates[check.name] = certificate.model_copy(update=more)
         self.found.flaky += _flakes(check, judgement)
-        self.found.red_base += [each for each in red_words(certificate) if each not in self.found.red_base]
+        self.found.red_base += [each for each in describe_failures(certificate) if each not in self.found.red_base]
         if self._wants_a_look(judgement):
             self._hold(f"check '{check.name}' {_lacking(judgement)}")
 
-    def _keep_out(self, shown: Tried, judgement: Judgement) -> None:
+    def _keep_out(self, shown: TriedCheck, judgement: CheckJudgement) -> None:
         self.found.flaky += _flakes(shown.check, judgement)
         failure = _failure(shown, judgement, protected=self.sample.guarded is not None)
-        self.found.out = Out(check=shown.check, judgement=judgement, failure=failure)
+        self.found.out = KeptOutBy(check=shown.check, judgement=judgement, failure=failure)
 
     def _word(self, word: str) -> str:
         return word if self.sample.guarded is None else f"{self.sample.label}-{word}"
 
 
-def _problems(ran: Ran, judgement: Judgement) -> tuple[str, ...]:
+def _problems(ran: Ran, judgement: CheckJudgement) -> tuple[str, ...]:
     """Those that decide, as people read them; one that only an earlier run has named by its id."""
     cases = ran.evidence.report.cases if ran.evidence.report is not None else ()
     shown = {case.id: case.error for case in cases}
     return tuple(shown.get(one, one) for one in judgement.new)[:_MOST_PROBLEMS]
 
 
-def _lacking(judgement: Judgement) -> str:
+def _lacking(judgement: CheckJudgement) -> str:
     if judgement.attention:
         return f"no longer runs {_named(judgement.attention)}, which ran on the target"
     return f"runs {judgement.fewer} fewer tests than on the target"
@@ -316,12 +316,12 @@ def _named(tests: Sequence[str]) -> str:
     return ", ".join(tests[:_SHOWN]) + more
 
 
-def _flakes(check: CheckDefinition, judgement: Judgement) -> list[Flake]:
+def _flakes(check: CheckDefinition, judgement: CheckJudgement) -> list[Flake]:
     shaky = judgement.flaked or judgement.flaky
     return [Flake(check=check.name, tests=judgement.flaky)] if shaky else []
 
 
-def _failure(shown: Tried, judgement: Judgement, *, protected: bool) -> CheckFailure:
+def _failure(shown: TriedCheck, judgement: CheckJudgement, *, protected: bool) -> CheckFailure:
     """Also of a run that ended well, and is held against the entry all the same."""
     failure = shown.failure or CheckFailure(
         check=shown.check.name, how="no_evidence", status=shown.ran.status, log_tail=shown.tail, log=shown.log

@@ -13,13 +13,13 @@ from typing import Any
 
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.supervisor.detection.proposals import (
-    Committed,
+    CommittedFiles,
     Detected,
     Folder,
     Preparation,
-    Proposal,
+    CheckProposal,
     Role,
-    named,
+    name_proposals,
     one_line,
 )
 from forgepool.supervisor.detection.python_projects import python_checks
@@ -45,7 +45,7 @@ _MANIFESTS = frozenset(
 _MOST_NAMED = 5
 
 
-def detect(files: Committed) -> Detected:
+def detect(files: CommittedFiles) -> Detected:
     """Every check that the files speak for, and what a person should know besides."""
     notes: list[str] = []
     native = [*python_checks(files), *_node(files, notes), *_cargo(files), *_go(files), *_jvm(files)]
@@ -55,13 +55,13 @@ def detect(files: Committed) -> Detected:
         if one.role in has:
             by = one.why.partition(";")[0]
             notes.append(f"`{one.run}` is there too ({by}); it may do the same as what is proposed for {one.role}.")
-    proposals = named([*native, *(one for one in around if one.role not in has)])
+    proposals = name_proposals([*native, *(one for one in around if one.role not in has)])
     notes += _unignored(files, proposals)
     notes += _deeper(files)
     return Detected(proposals=proposals, notes=tuple(notes))
 
 
-def _node(files: Committed, notes: list[str]) -> Iterator[Proposal]:
+def _node(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
     package = _json(files.text("package.json"))
     scripts = package.get("scripts")
     if not isinstance(scripts, dict):
@@ -79,17 +79,17 @@ def _node(files: Committed, notes: list[str]) -> Iterator[Proposal]:
         # Waits for changes for ever where it believes that somebody is watching.
         asked = "CI=true " if "react-scripts test" in said else ""
         why = f"by package.json, script '{script}': {said[:80]}"
-        yield Proposal(role=role, tool=f"{manager}-{script}", run=asked + run, why=why, preparation=before)
+        yield CheckProposal(role=role, tool=f"{manager}-{script}", run=asked + run, why=why, preparation=before)
 
 
-def _manager(files: Committed, package: dict[str, Any]) -> str:
+def _manager(files: CommittedFiles, package: dict[str, Any]) -> str:
     said = package.get("packageManager")
     if isinstance(said, str) and (found := re.match(r"(npm|pnpm|yarn)@", said)):
         return found[1]
     return {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}.get(files.first("pnpm-lock.yaml", "yarn.lock") or "", "npm")
 
 
-def _modules(files: Committed, package: dict[str, Any], manager: str) -> Preparation | None:
+def _modules(files: CommittedFiles, package: dict[str, Any], manager: str) -> Preparation | None:
     """`node_modules`, where the package needs any."""
     needs = [name for key in ("dependencies", "devDependencies") for name in _dict(package.get(key))]
     if not needs and "workspaces" not in package:
@@ -120,7 +120,7 @@ def _classic(package: dict[str, Any]) -> bool:
     return not isinstance(said, str) or said.startswith("yarn@1.")
 
 
-def _cargo(files: Committed) -> Iterator[Proposal]:
+def _cargo(files: CommittedFiles) -> Iterator[CheckProposal]:
     if "Cargo.toml" not in files.paths:
         return
     lock = "Cargo.lock" in files.paths
@@ -147,8 +147,8 @@ def _cargo(files: Committed) -> Iterator[Proposal]:
     def cargo(verb: str) -> str:
         return f"{said[0]}cargo {verb}{workspace}{said[1]}{said[2]}"
 
-    yield Proposal(role="build", tool="cargo-build", run=cargo("build"), why="by Cargo.toml", preparation=before)
-    yield Proposal(
+    yield CheckProposal(role="build", tool="cargo-build", run=cargo("build"), why="by Cargo.toml", preparation=before)
+    yield CheckProposal(
         role="test",
         tool="cargo-test",
         run=cargo("test"),
@@ -156,7 +156,7 @@ def _cargo(files: Committed) -> Iterator[Proposal]:
         preparation=before,
         uses="cargo-build",
     )
-    yield Proposal(
+    yield CheckProposal(
         role="lint",
         tool="cargo-clippy",
         run=f"{cargo('clippy --all-targets')} -- -D warnings",
@@ -164,10 +164,10 @@ def _cargo(files: Committed) -> Iterator[Proposal]:
         preparation=before,
     )
     why = "by Cargo.toml; the component rustfmt must be installed"
-    yield Proposal(role="format", tool="cargo-fmt", run="cargo fmt --all --check", why=why)
+    yield CheckProposal(role="format", tool="cargo-fmt", run="cargo fmt --all --check", why=why)
 
 
-def _go(files: Committed) -> Iterator[Proposal]:
+def _go(files: CommittedFiles) -> Iterator[CheckProposal]:
     if "go.mod" not in files.paths:
         return
     required = re.search(r"^require\b", files.text("go.mod"), re.MULTILINE) is not None
@@ -184,20 +184,20 @@ def _go(files: Committed) -> Iterator[Proposal]:
         )
     for role, verb in (("build", "build"), ("lint", "vet"), ("test", "test")):
         tool, run = f"go-{verb}", f"{where}go {verb} ./..."
-        yield Proposal(role=_role(role), tool=tool, run=run, why="by go.mod", preparation=before)
+        yield CheckProposal(role=_role(role), tool=tool, run=run, why="by go.mod", preparation=before)
 
 
 def _role(name: str) -> Role:
     return next(role for role, _ in _SCRIPTS if role == name)
 
 
-def _jvm(files: Committed) -> Iterator[Proposal]:
+def _jvm(files: CommittedFiles) -> Iterator[CheckProposal]:
     hosts: tuple[str, ...] = ("repo.maven.apache.org",)
     why = "; what it needs is fetched each time, unless the host has it"
     if "pom.xml" in files.paths:
         maven = "./mvnw" if "mvnw" in files.paths else "mvn"
         reports = ("**/target/surefire-reports/TEST-*.xml",)
-        yield Proposal(
+        yield CheckProposal(
             role="test", tool="maven", run=f"{maven} -B test", why=f"by pom.xml{why}", reports=reports, network=hosts
         )
     built = files.first("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
@@ -206,10 +206,10 @@ def _jvm(files: Committed) -> Iterator[Proposal]:
         hosts = (*hosts, "plugins.gradle.org", "services.gradle.org")
         reports = ("**/build/test-results/**/TEST-*.xml",)
         run = f"{gradle} --no-daemon check"
-        yield Proposal(role="test", tool="gradle", run=run, why=f"by {built}{why}", reports=reports, network=hosts)
+        yield CheckProposal(role="test", tool="gradle", run=run, why=f"by {built}{why}", reports=reports, network=hosts)
 
 
-def _make(files: Committed, notes: list[str]) -> Iterator[Proposal]:
+def _make(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
     path = files.first(*_MAKEFILES)
     rules = _rules(files.text(path)) if path else {}
     told = "; what it calls must be on the PATH, or be set up"
@@ -224,7 +224,7 @@ def _make(files: Committed, notes: list[str]) -> Iterator[Proposal]:
             notes.append(f"`make check` is there too (by {path}); `make test` is taken for the tests.")
             continue
         role: Role = "lint" if target == "lint" else "test"
-        yield Proposal(
+        yield CheckProposal(
             role=role, tool=f"make-{target}", run=f"make {target}", why=f"by {path}, target '{target}'{told}"
         )
 
@@ -256,15 +256,15 @@ def _recipe(line: str) -> str:
     return f"{command} || true" if ignored else command
 
 
-def _runners(files: Committed) -> Iterator[Proposal]:
+def _runners(files: CommittedFiles) -> Iterator[CheckProposal]:
     """What runs other tools: wanted only where these were not found."""
     hosts = ("pypi.org", "files.pythonhosted.org")
     told = "it makes its environments itself, each time"
     if files.first("tox.toml") or re.search(r"^\[(?:tox|testenv)\]", files.text("tox.ini"), re.MULTILINE):
         where = files.first("tox.toml", "tox.ini")
-        yield Proposal(role="test", tool="tox", run="tox run", why=f"by {where}; {told}", network=hosts)
+        yield CheckProposal(role="test", tool="tox", run="tox run", why=f"by {where}; {told}", network=hosts)
     elif "noxfile.py" in files.paths:
-        yield Proposal(role="test", tool="nox", run="nox", why=f"by noxfile.py; {told}", network=hosts)
+        yield CheckProposal(role="test", tool="nox", run="nox", why=f"by noxfile.py; {told}", network=hosts)
 
 
 def _objection(commands: Sequence[str]) -> str | None:
@@ -278,7 +278,7 @@ def _objection(commands: Sequence[str]) -> str | None:
     return None if None in reasons else f"cannot fail, since {reasons[-1]}"
 
 
-def _unignored(files: Committed, proposals: tuple[Proposal, ...]) -> Iterator[str]:
+def _unignored(files: CommittedFiles, proposals: tuple[CheckProposal, ...]) -> Iterator[str]:
     """Folders that set-ups fill and the top `.gitignore` does not name."""
     ignored = {line.strip().strip("/") for line in files.text(".gitignore").splitlines()}
     folders = {each.folder for one in proposals if one.preparation for each in one.preparation.folders}
@@ -286,7 +286,7 @@ def _unignored(files: Committed, proposals: tuple[Proposal, ...]) -> Iterator[st
         yield f"{folder} is not named in .gitignore; until git ignores it, agents' worktrees do without it."
 
 
-def _deeper(files: Committed) -> Iterator[str]:
+def _deeper(files: CommittedFiles) -> Iterator[str]:
     found = sorted(path for path in files.paths if "/" in path and _is_manifest(path))
     if found:
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""

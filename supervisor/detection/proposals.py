@@ -33,7 +33,7 @@ checks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class CommittedFiles:
     """The regular files of one commit. Links are none: what they lead to is nobody's word."""
 
     git: Git
@@ -54,10 +54,10 @@ class Committed:
         return next((path for path in paths if path in self.paths), None)
 
 
-def committed(git: Git, commit: CommitId) -> Committed:
+def read_committed(git: Git, commit: CommitId) -> CommittedFiles:
     """The files of a commit, whatever lies in anybody's work tree."""
     records = (one.partition("\t") for one in git.run("ls-tree", "-r", "-z", "--full-tree", commit).fields)
-    return Committed(git=git, commit=commit, paths=frozenset(path for facts, _, path in records if facts[:3] == "100"))
+    return CommittedFiles(git=git, commit=commit, paths=frozenset(path for facts, _, path in records if facts[:3] == "100"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class CheckProposal:
     """A check that a person may want."""
 
     role: Role
@@ -117,12 +117,12 @@ class Proposal:
 class Detected:
     """What was found in a commit."""
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[CheckProposal, ...]
     notes: tuple[str, ...]
     """What was seen and is not proposed, and what a person should know, a sentence each."""
 
 
-def named(proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+def name_proposals(proposals: Sequence[CheckProposal]) -> tuple[CheckProposal, ...]:
     """Each with its name: its role, or its tool where several have that role."""
     often = Counter(one.role for one in proposals)
     names = {one.tool: one.role if often[one.role] == 1 else one.tool for one in proposals}
@@ -149,7 +149,7 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _check(one: Proposal) -> Iterator[str]:
+def _check(one: CheckProposal) -> Iterator[str]:
     yield from _comment(one.why, indent="  ")
     yield f"  - name: {_scalar(one.name)}"
     yield f"    run: {_scalar(one.run)}"
@@ -171,11 +171,11 @@ def _check(one: Proposal) -> Iterator[str]:
         yield f"    network: {_list(hosts)}"
 
 
-def _folders(one: Proposal) -> tuple[Folder, ...]:
+def _folders(one: CheckProposal) -> tuple[Folder, ...]:
     return one.preparation.folders if one.preparation else ()
 
 
-def _hosts(one: Proposal) -> tuple[str, ...]:
+def _hosts(one: CheckProposal) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(one.preparation.network if one.preparation else ()), *one.network)))
 
 

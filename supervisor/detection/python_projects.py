@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from forgepool.supervisor.detection.proposals import Committed, Folder, Preparation, Proposal
+from forgepool.supervisor.detection.proposals import CommittedFiles, Folder, Preparation, CheckProposal
 
 _INDEX = ("pypi.org", "files.pythonhosted.org")
 _REQUIREMENTS = (
@@ -35,7 +35,7 @@ _MOST_READ = 40
 class PythonProject:
     """What the committed files say of one."""
 
-    files: Committed
+    files: CommittedFiles
 
     @cached_property
     def project(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class PythonProject:
         return re.search(rf"^\[{re.escape(name)}\]", self.files.text(path), re.MULTILINE) is not None
 
 
-def python_checks(files: Committed) -> Iterator[Proposal]:
+def python_checks(files: CommittedFiles) -> Iterator[CheckProposal]:
     """The checks of the Python project at the top of the tree; none where there is none."""
     here = PythonProject(files)
     asked = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
@@ -208,37 +208,37 @@ def _chosen(here: PythonProject, tools: Sequence[str]) -> list[tuple[str, str]]:
     ]
 
 
-def _proposal(here: PythonProject, tool: str, why: str, made: Preparation | None) -> Proposal:
+def _proposal(here: PythonProject, tool: str, why: str, made: Preparation | None) -> CheckProposal:
     said = f"{tool}: by {why}"
     match tool:
         case "pytest":
             run = ".venv/bin/python -m pytest -q" if made else "python3 -m pytest -q"
-            return Proposal(role="test", tool=tool, run=run, why=said, preparation=made)
+            return CheckProposal(role="test", tool=tool, run=run, why=said, preparation=made)
         case "mypy":
             run = "mypy" if _has_targets(here) else "mypy ."
-            return Proposal(
+            return CheckProposal(
                 role="types", tool=tool, run=f".venv/bin/{run}" if made else run, why=said, preparation=made
             )
         case _:
             return _lint(here, tool, said, made)
 
 
-def _lint(here: PythonProject, tool: str, why: str, made: Preparation | None) -> Proposal:
+def _lint(here: PythonProject, tool: str, why: str, made: Preparation | None) -> CheckProposal:
     """From the environment where that has it; else nothing needs to be installed for it."""
     run = "ruff check" if tool == "ruff" else "flake8"
     if made and _brings(here, tool):
         run = f".venv/bin/{run}" + (" --extend-exclude .venv" if tool == "flake8" else "")
-        return Proposal(role="lint", tool=tool, run=run, why=why, preparation=made)
-    return Proposal(role="lint", tool=tool, run=run, why=f"{why}; it must be on the PATH")
+        return CheckProposal(role="lint", tool=tool, run=run, why=why, preparation=made)
+    return CheckProposal(role="lint", tool=tool, run=run, why=f"{why}; it must be on the PATH")
 
 
-def _unittest(here: PythonProject, why: str, made: Preparation | None) -> Proposal:
+def _unittest(here: PythonProject, why: str, made: Preparation | None) -> CheckProposal:
     python = ".venv/bin/python" if made else "python3"
     top = PurePosixPath(why).parts[0]
     package = f"{top}/__init__.py" in here.files.paths
     where = f" -s {top}{' -t .' if package else ''}" if top in ("tests", "test") else ""
     django = "manage.py" in here.files.paths
-    return Proposal(
+    return CheckProposal(
         role="test",
         tool="unittest",
         run=f"{python} manage.py test" if django else f"{python} -m unittest discover{where}",

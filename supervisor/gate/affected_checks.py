@@ -6,12 +6,12 @@ It is a guess about where to look, and never evidence: what lands has a certific
 
 from collections.abc import Collection, Sequence
 
-from forgepool.supervisor.checks.certificates import counted
+from forgepool.supervisor.checks.certificates import match_inputs
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file, scoped, voting
+from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file, apply_scopes, voting
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 MOST_PATHS = 2000
@@ -22,7 +22,7 @@ class Lanes:
     """The checks of a target, asked about paths. Where each depends on the whole tree, there is one lane for all."""
 
     def __init__(self, checks: Sequence[CheckDefinition] = ()) -> None:
-        self._counted = {check.name: counted(check, checks) for check in voting(checks)}
+        self._counted = {check.name: match_inputs(check, checks) for check in voting(checks)}
         self._several = any(one is not None for one in self._counted.values())
         self._of_path = dict[str, frozenset[str]]()
         self._of_paths = dict[tuple[str, ...], frozenset[str] | None]()
@@ -69,11 +69,11 @@ class TargetLanes:
         return self._lanes
 
     def _read(self, tip: CommitId) -> None:
-        found = found_at(self._git, tip, GATE_FILE).get(GATE_FILE)
+        found = find_at(self._git, tip, GATE_FILE).get(GATE_FILE)
         if found is None or found.kind != "file":
             self._content, self._lanes = "", ONE_LANE
         elif found.id != self._content:
             text = (read_file(self._git, tip, GATE_FILE) or b"").decode(errors="replace")
             file = read_gate_file(text)
-            checks = scoped(effective_checks(file.checks, self._plan_checks), file.scopes)
+            checks = apply_scopes(effective_checks(file.checks, self._plan_checks), file.scopes)
             self._content, self._lanes = found.id, Lanes(checks)

@@ -29,7 +29,7 @@ class Unapproved:
     said: str
 
 
-def unapproved(
+def find_unapproved(
     request: LandRequest,
     patches: Callable[[], Sequence[str]],
     *,

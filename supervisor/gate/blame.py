@@ -9,8 +9,8 @@ among n landings costs about log2(n) + 1 runs of the check that failed, and of t
 from collections.abc import Callable, Collection, Sequence
 
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.checks.running import Tried
-from forgepool.supervisor.checks.runs import Runs
+from forgepool.supervisor.checks.running import TriedCheck
+from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest
 from forgepool.worktrees.commits.candidate import read_trailers
@@ -22,12 +22,12 @@ MOST_LANDINGS = 256
 """How far back a partner is looked for: at most nine runs."""
 
 
-def red_partner(
+def find_red_partner(
     request: CheckRequest,
     entry: Entry,
     check: CheckDefinition,
     tests: Sequence[str],
-    runs: Runs,
+    runs: CheckRuns,
     past: Collection[str],
 ) -> str | None:
     """
@@ -43,16 +43,16 @@ def red_partner(
         return None
     line = line_of(check, runs.checks)
 
-    def red_on(commit: CommitId, label: str) -> bool:
+    def is_red_on(commit: CommitId, label: str) -> bool:
         """A base the entry cannot be composed on counts as green: the check never ran there."""
         composed = compose(git, commit, [entry], request.style, runs.regeneration)
         if not isinstance(composed, Composed):
             return False
         return _is_red(runs.run(line, composed.commit, label=label, past=past)[-1], check, tests)
 
-    if red_on(fork, "alone"):
+    if is_red_on(fork, "alone"):
         return None
-    first = _first_red([CommitId(one) for one in landings], red_on)
+    first = _first_red([CommitId(one) for one in landings], is_red_on)
     return _name(runs.place.mirror, first)
 
 
@@ -62,7 +62,7 @@ def conflict_partner(mirror: Mirror, request: CheckRequest, entry: Entry, paths:
     return _name(mirror, found[0]) if found else None
 
 
-def _is_red(last: Tried, check: CheckDefinition, tests: Sequence[str]) -> bool:
+def _is_red(last: TriedCheck, check: CheckDefinition, tests: Sequence[str]) -> bool:
     report = last.ran.evidence.report
     if last.check.name == check.name and tests and report is not None:
         return not report.ids("failed").isdisjoint(tests)

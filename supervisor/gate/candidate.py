@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 
 from forgepool.supervisor.checks.certificates import Inputs
 from forgepool.supervisor.checks.non_voting import advice
-from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, protected_tree
-from forgepool.supervisor.checks.results.touched import covers, freed
-from forgepool.supervisor.checks.running import Progress
-from forgepool.supervisor.checks.runs import Runs
-from forgepool.supervisor.checks.trial import Found, Sample, try_checks
+from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, protect_tree
+from forgepool.supervisor.checks.results.touched import covers, free_touched
+from forgepool.supervisor.checks.running import CheckProgress
+from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.trial import TrialFindings, Sample, try_checks
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
-from forgepool.supervisor.gate.verdicts import kept_out, out
+from forgepool.supervisor.gate.verdicts import keep_out, out
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
 from forgepool.supervisor.regeneration.patches import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.supervisor.regeneration.running import as_check
 from forgepool.supervisor.scans.subject import Subject
-from forgepool.worktrees.commits.compose import Composed, Step, tree_of
+from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -41,15 +41,15 @@ def _named(entry: EntryRef, findings: tuple[ScanFinding, ...]) -> tuple[ScanFind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class ComposedCandidate:
     """Entries, composed, and what is demanded of them."""
 
     request: CheckRequest
     demands: Demands
     composed: Composed
-    runs: Runs
+    runs: CheckRuns
 
-    def judged(self, blank: CheckResult) -> CheckResult:
+    def make_verdict(self, blank: CheckResult) -> CheckResult:
         """
         The verdict; of what is kept out with the end of the difference.
 
@@ -65,7 +65,7 @@ class Candidate:
             for at, entry in enumerate(self.request.spec)
         ]
         own = tuple(one for _, findings in found[len(self.request.ahead) :] for one in findings)
-        self.runs.place.hear(Progress(what="scanned"))
+        self.runs.place.hear(CheckProgress(what="scanned"))
         patch = joint_patch_id(self._git, self._ground, self._own_steps, self.composed.tree)
         told = blank.model_copy(update={"patch_id": patch, "findings": own})
         result = self._scanned(found, told) or self._tried(subjects, told)
@@ -81,7 +81,7 @@ class Candidate:
         subject, made = subjects[at], self.runs.regeneration
         if not isinstance(made, Remaking) or not held:
             return findings
-        confirmed = made.confirmed(self._git, subject.base, subject.tree, held - subject.made)
+        confirmed = made.find_confirmed(self._git, subject.base, subject.tree, held - subject.made)
         if not confirmed:
             return findings
         subjects[at] = replace(subject, made=subject.made | confirmed)
@@ -91,11 +91,11 @@ class Candidate:
         self, found: Sequence[tuple[EntryRef, tuple[ScanFinding, ...]]], told: CheckResult
     ) -> CheckResult | None:
         """Of the first entry that is kept out; of those ahead as well, since they may land with these."""
-        from forgepool.supervisor.scans.scanning import kept_out as held_against
+        from forgepool.supervisor.scans.scanning import find_kept_out as held_against
 
         for entry, findings in found:
             if held := held_against(findings, reviewed=self._looked_at(entry)):
-                return kept_out(self.request, self.composed, held, told.model_copy(update={"about": entry.task}))
+                return keep_out(self.request, self.composed, held, told.model_copy(update={"about": entry.task}))
         return None
 
     def _looked_at(self, entry: EntryRef) -> bool:
@@ -145,16 +145,16 @@ class Candidate:
         """
         What is kept out with the end of the difference; and nothing with the secrets in it, for all goes on to others.
         """
-        from forgepool.supervisor.scans.content.secrets import find_secrets, hidden
+        from forgepool.supervisor.scans.content.secrets import find_secrets, hide_values
 
         if result.verdict == "green" and not result.advice:
             return result
         values = [each.value for subject in subjects for each in find_secrets(subject)]
-        advice = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.advice)
+        advice = tuple(one.model_copy(update={"log_tail": hide_values(one.log_tail, values)}) for one in result.advice)
         if result.verdict == "green":
             return result.model_copy(update={"advice": advice})
-        tail = hidden(diff_tail(self._git, self._ground, self.composed.tree), values)
-        failures = tuple(one.model_copy(update={"log_tail": hidden(one.log_tail, values)}) for one in result.failures)
+        tail = hide_values(diff_tail(self._git, self._ground, self.composed.tree), values)
+        failures = tuple(one.model_copy(update={"log_tail": hide_values(one.log_tail, values)}) for one in result.failures)
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
 
     def _tried(self, subjects: Sequence[Subject], blank: CheckResult) -> CheckResult:
@@ -172,7 +172,7 @@ class Candidate:
             }
         )
         if found.unseen:
-            return kept_out(self.request, self.composed, found.findings, told)
+            return keep_out(self.request, self.composed, found.findings, told)
         if found.out is not None:
             return out(self.request, self.composed, found, self.runs, told)
         said = advice(self.runs, self.composed.commit, self._inputs)
@@ -187,16 +187,16 @@ class Candidate:
             commit=self.composed.commit,
             inputs=self._inputs,
             host=self.runs.place.settings.host,
-            excuse=replace(excuse, touched=freed(excuse.touched, bound), free=free),
+            excuse=replace(excuse, touched=free_touched(excuse.touched, bound), free=free),
             granted=any(covers(leave.grants, file.path) for file in files),
             looked_at=all(self._looked_at(entry) or self.demands.frees(entry) for entry in entries),
             entry=entries[0].task if len(entries) == 1 else "",
         )
 
-    def _with_targets_tests(self, files: Sequence[FileDiff], own: Sample, found: Found) -> Found:
+    def _with_targets_tests(self, files: Sequence[FileDiff], own: Sample, found: TrialFindings) -> TrialFindings:
         """The same once more where an agent changes what it is judged by: under the target's tests and settings."""
         leave, checks, target = self._leave, self.runs.checks, CommitId(self.request.base)
-        guarded = protected_tree(self._git, target, self.composed.tree, files, checks, leave.grants, leave.holds)
+        guarded = protect_tree(self._git, target, self.composed.tree, files, checks, leave.grants, leave.holds)
         if guarded is None:
             return found
         sample = replace(
@@ -215,7 +215,7 @@ class Candidate:
             findings=[*found.findings, *under.findings],
         )
 
-    def _runs_on_target(self) -> Runs:
+    def _runs_on_target(self) -> CheckRuns:
         """Under the target's tests the tree is judged by the target, whatever stands ahead; none of its red excuses."""
         target = CommitId(self.request.base)
         if self.runs.tip == target:
@@ -234,7 +234,7 @@ class Candidate:
         return _Leave(grants=(), holds=holds, waive=())
 
     @property
-    def _own_steps(self) -> tuple[Step, ...]:
+    def _own_steps(self) -> tuple[ComposedStep, ...]:
         """Of the request's entries, without those ahead."""
         return self.composed.steps[len(self.request.ahead) :]
 

@@ -15,28 +15,28 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from forgepool.supervisor.checks.certificates import Inputs, environment
-from forgepool.supervisor.checks.running import Place, Progress
-from forgepool.supervisor.checks.runs import Runs, Untold
-from forgepool.supervisor.checks.store import opened
-from forgepool.supervisor.gate.candidate import Candidate
+from forgepool.supervisor.checks.running import CheckPlace, CheckProgress
+from forgepool.supervisor.checks.runs import CheckRuns, Untold
+from forgepool.supervisor.checks.store import open_store
+from forgepool.supervisor.gate.candidate import ComposedCandidate
 from forgepool.supervisor.gate.check_target import whole_set
 from forgepool.supervisor.gate.requirements import GATE_FILE as GATE_FILE
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate.verdicts import composable, conflicting
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
-from forgepool.supervisor.messages import CheckRequest, CheckResult, Train
+from forgepool.supervisor.messages import CheckRequest, CheckResult, TrainRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep
 from forgepool.supervisor.regeneration.patches import own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
 from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of
-from forgepool.workers.sandbox.network.package_access import lent_by
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.sandbox.network.package_access import find_lent_access
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
-from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
@@ -45,12 +45,12 @@ Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class ExaminationWatch:
     """The caller's side of an examination: it may stop it, and hears how it goes."""
 
     stop: Stop
     doubt: Callable[[], None]
-    hear: Callable[[Progress], None]
+    hear: Callable[[CheckProgress], None]
 
 
 def examine(
@@ -59,7 +59,7 @@ def examine(
     *,
     stop: Stop,
     doubt: Callable[[], None] = lambda: None,
-    hear: Callable[[Progress], None] = lambda progress: None,
+    hear: Callable[[CheckProgress], None] = lambda progress: None,
 ) -> CheckResult:
     """
     The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
@@ -74,8 +74,8 @@ def examine(
         host=settings.host,
     )
     try:
-        blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
-        result = _examine(request, settings, blank, Watch(stop=stop, doubt=doubt, hear=hear))
+        blank = blank.model_copy(update={"sandbox": choose_level(settings.sandbox)})
+        result = _examine(request, settings, blank, ExaminationWatch(stop=stop, doubt=doubt, hear=hear))
     except (NotConfigured, HostsRefused, DocumentWrong) as missing:
         result = blank.model_copy(update={"verdict": "not_configured", "detail": str(missing)})
     except (Untold, CannotKeep, GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, OSError) as trouble:
@@ -83,7 +83,7 @@ def examine(
     return result.model_copy(update={"seconds": time.monotonic() - started})
 
 
-def entries_in(mirror: Mirror, request: Train) -> list[Entry]:
+def entries_in(mirror: Mirror, request: TrainRequest) -> list[Entry]:
     """The request's entries, those ahead first, their commits present in the mirror."""
     kept_at = {CommitId(request.base): f"refs/heads/{request.target}"}
     kept_at |= {CommitId(entry.commit): entry.ref for entry in request.spec}
@@ -100,7 +100,7 @@ class TakenOut:
     said: str
 
 
-def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
+def find_taken_out(mirror: Mirror, request: TrainRequest) -> TakenOut | None:
     """
     Return the first entry that was made on a commit no longer in the target; None if there is none.
 
@@ -117,16 +117,16 @@ def taken_out(mirror: Mirror, request: Train) -> TakenOut | None:
     return None
 
 
-def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watch: Watch) -> CheckResult:
+def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watch: ExaminationWatch) -> CheckResult:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
     _require_hosts(demands, settings)
     blank = blank.model_copy(update={"reviewed": demands.reviewed})
-    if (gone := taken_out(mirror, request)) is not None:
+    if (gone := find_taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
     logs = settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
-    place = Place(mirror=mirror, settings=settings, logs=logs, stop=watch.stop, hear=watch.hear)
+    place = CheckPlace(mirror=mirror, settings=settings, logs=logs, stop=watch.stop, hear=watch.hear)
     made = remaking(mirror, request, demands.regenerate, place, free=all(map(demands.frees, request.spec)))
     if made is not None and request.decisive:
         made = replace(made, doubt=watch.doubt)
@@ -143,28 +143,28 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watc
             runs = replace(_runs(request, demands, composed, place, made), doubt=watch.doubt)
             if not request.entries:
                 return whole_set(request, runs, settings.host, whole)
-            return Candidate(request=request, demands=demands, composed=composed, runs=runs).judged(whole)
+            return ComposedCandidate(request=request, demands=demands, composed=composed, runs=runs).make_verdict(whole)
         case _:
             assert_never(composed)
 
 
 def _require_hosts(demands: Demands, settings: Settings) -> None:
     """All hosts of all checks at once, before the first of them is run."""
-    lent = lent_by(settings)
+    lent = find_lent_access(settings)
     wanted = {f"check '{check.name}'": check.network for check in voting(demands.checks) if check.network}
     if wanted:
         require_hosts_of_all(policy_of(person=settings.policy_file), wanted, lent.stands_for if lent else ())
 
 
-def gate_changed_by(git: Git, request: Train, composed: Composed) -> str | None:
+def gate_changed_by(git: Git, request: TrainRequest, composed: Composed) -> str | None:
     """
     The task that changes what the target demands, where others stand behind it; None where there is none.
 
     Those behind would be checked by what is not the target's yet: it lands first, and alone.
     """
-    before = found_at(git, CommitId(request.base), GATE_FILE)
+    before = find_at(git, CommitId(request.base), GATE_FILE)
     for entry, step in zip(request.spec[:-1], composed.steps[:-1], strict=True):
-        if found_at(git, step.commit, GATE_FILE) != before:
+        if find_at(git, step.commit, GATE_FILE) != before:
             return entry.task
     return None
 
@@ -182,17 +182,17 @@ def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
     return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
 
 
-def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Place, made: Remaking | None) -> Runs:
+def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: CheckPlace, made: Remaking | None) -> CheckRuns:
     """
     Judged by what the entries are composed on; or by the target itself, where nothing is known yet of those ahead.
     """
-    level = chosen(place.settings.sandbox)
+    level = choose_level(place.settings.sandbox)
     git, tip = place.mirror.git, CommitId(request.base)
     ground = composed.after(len(request.ahead), base=tip)
     trees = (tree_of(git, tip), *(step.tree for step in composed.steps[: len(request.ahead)]))
-    runs = Runs(
+    runs = CheckRuns(
         place=place,
-        store=opened(place.settings.cache, level),
+        store=open_store(place.settings.cache, level),
         checks=demands.checks,
         environment=environment(level),
         tip=ground,
@@ -202,7 +202,7 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Pl
         hasty=not request.decisive,
         regeneration=made,
     )
-    if request.decisive or all(runs.remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
+    if request.decisive or all(runs.find_remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
         return runs
     at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
     return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

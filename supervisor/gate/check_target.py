@@ -7,13 +7,13 @@ reused; before a run begins, what this host remembers as green is.
 
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.checks.certificates import certify, red_words
-from forgepool.supervisor.checks.lines import Line, lines_of
+from forgepool.supervisor.checks.certificates import certify, describe_failures
+from forgepool.supervisor.checks.lines import CheckGroup, lines_of
 from forgepool.supervisor.checks.non_voting import advice
 from forgepool.supervisor.checks.results.failures import missing_program
 from forgepool.supervisor.checks.results.judging import judge
-from forgepool.supervisor.checks.running import Tried
-from forgepool.supervisor.checks.runs import Runs, is_green
+from forgepool.supervisor.checks.running import TriedCheck
+from forgepool.supervisor.checks.runs import CheckRuns, is_green
 from forgepool.supervisor.gate.verdicts import base_red
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
@@ -31,7 +31,7 @@ class _Findings:
         return name in self.certificates or name in self.failures
 
 
-def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) -> CheckResult:
+def whole_set(request: CheckRequest, runs: CheckRuns, host: str, blank: CheckResult) -> CheckResult:
     """
     The verdict on the tip: `green`, or `base_red` with every failure.
 
@@ -47,7 +47,7 @@ def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) 
     if not found.failures and found.lacking:
         raise NotConfigured("; ".join(found.lacking))
     told: dict[str, object] = {"certificates": tuple(found.certificates.values()), "flaky": tuple(found.flaky)}
-    told["red_base"] = tuple(each for one in found.certificates.values() for each in red_words(one))
+    told["red_base"] = tuple(each for one in found.certificates.values() for each in describe_failures(one))
     if not found.failures:
         told["advice"] = advice(runs, runs.tip, runs.at_tip)
         return blank.model_copy(update={"verdict": "green", **told})
@@ -56,17 +56,17 @@ def whole_set(request: CheckRequest, runs: Runs, host: str, blank: CheckResult) 
     return base_red(request, failures, runs, blank).model_copy(update=told | {"red_base": tests})
 
 
-def _remembered(line: Line, runs: Runs) -> tuple[Tried, ...]:
+def _remembered(line: CheckGroup, runs: CheckRuns) -> tuple[TriedCheck, ...]:
     """Return the earlier runs of a line's checks on the tip; empty unless all of them were green."""
-    found = [(check, runs.remembered(check, runs.at_tip)) for check in line.checks]
+    found = [(check, runs.find_remembered(check, runs.at_tip)) for check in line.checks]
     return tuple(
-        Tried(check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True)
+        TriedCheck(check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True)
         for check, said in found
         if said is not None and all(each is not None and is_green(each.ran) for _, each in found)
     )
 
 
-def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
+def _take(one: TriedCheck, runs: CheckRuns, host: str, found: _Findings) -> None:
     check, last, flaked = one.check, one, False
     if one.failure is not None:
         last = runs.tip_anew(check, label="tip-again", past=())
@@ -100,7 +100,7 @@ def _take(one: Tried, runs: Runs, host: str, found: _Findings) -> None:
     found.certificates[check.name] = certificate.model_copy(update=more)
 
 
-def _known(check: CheckDefinition, last: Tried) -> tuple[str, ...]:
+def _known(check: CheckDefinition, last: TriedCheck) -> tuple[str, ...]:
     """Failures of a check with a baseline, where they are all told: what is red on the target may stay red."""
     if check.baseline is None or last.failure is None:
         return ()
@@ -108,7 +108,7 @@ def _known(check: CheckDefinition, last: Tried) -> tuple[str, ...]:
     return judgement.known if judgement.verdict == "known" else ()
 
 
-def _failed(one: Tried, other: Tried) -> tuple[str, ...]:
+def _failed(one: TriedCheck, other: TriedCheck) -> tuple[str, ...]:
     """Tests that failed in both runs, where they are told."""
     reports = [each.ran.evidence.report for each in (one, other)]
     ids = [report.ids("failed") for report in reports if report is not None]

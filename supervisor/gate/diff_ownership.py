@@ -6,12 +6,12 @@ Composing sees to that; here it is asked once more, of the trees alone, before t
 
 from collections.abc import Collection, Sequence
 
-from forgepool.worktrees.commits.changes import changes, renames, touched_paths
+from forgepool.worktrees.commits.changes import changes, renames, list_touched_paths
 from forgepool.worktrees.commits.compose import Entry
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 
-def unowned(
+def find_unowned(
     git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry], made: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
@@ -19,11 +19,11 @@ def unowned(
 
     An entry changes a file under the name that it had when the entry left the target; it may have been renamed since.
     """
-    strange = set(touched_paths(changes(git, base, tree))).difference(made)
+    strange = set(list_touched_paths(changes(git, base, tree))).difference(made)
     owns: list[tuple[CommitId, tuple[str, ...]]] = []
     for entry in entries:
         fork = CommitId(git.text("merge-base", base, entry.commit))
-        owns.append((fork, touched_paths(changes(git, fork, entry.commit))))
+        owns.append((fork, list_touched_paths(changes(git, fork, entry.commit))))
         strange.difference_update(owns[-1][1])
     for fork, own in owns:
         strange -= _renamed(git, fork, base, own) if strange else set()

@@ -24,9 +24,9 @@ from functools import partial
 from typing import assert_never
 
 from forgepool.supervisor.checks.certificates import Inputs, unproven
-from forgepool.supervisor.gate.approvals import unapproved
-from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by, patch_ids, taken_out
-from forgepool.supervisor.gate.diff_ownership import unowned
+from forgepool.supervisor.gate.approvals import find_unapproved
+from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by, patch_ids, find_taken_out
+from forgepool.supervisor.gate.diff_ownership import find_unowned
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages import Landing, LandRequest
@@ -40,7 +40,7 @@ from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 from forgepool.worktrees.hub.protect import gate_option, token_at
-from forgepool.worktrees.hub.target import Moved, NotMoved, TargetElsewhere, contained, move_target
+from forgepool.worktrees.hub.target import Moved, NotMoved, TargetElsewhere, is_contained, move_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,9 @@ def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) 
             return blank.model_copy(update={"outcome": "untested" if ready.untested else "refused", **told})
         if stop():
             return blank.model_copy(update={"detail": "given up before the target was moved"})
-        crash_points.reached("landing.before-push")
+        crash_points.crash_here("landing.before-push")
         landing = _move(mirror, request, ready, blank)
-        crash_points.reached("landing.after-push")
+        crash_points.crash_here("landing.after-push")
         # The push insists on the marker's absence, so looking first would only cost time; a refusal may mean that
         # an earlier sending of this request got through.
         if landing.outcome == "refused" and (stale := _stale_markers(mirror, request)):
@@ -98,19 +98,19 @@ def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
     """The commit with which the last entry has landed, by its marker in the hub: they land together or not at all."""
     marker = marker_ref(request.run, request.entries[-1].task)
     commit = mirror.hub_refs(marker).get(marker)
-    return commit if commit is not None and contained(mirror, request.target, commit) else None
+    return commit if commit is not None and is_contained(mirror, request.target, commit) else None
 
 
 def _stale_markers(mirror: Mirror, request: LandRequest) -> dict[str, CommitId]:
     """Markers of what the target does not have: of a journal that was lost, or put there by somebody."""
     there = mirror.hub_refs(*(marker_ref(request.run, entry.task) for entry in request.entries))
-    return {ref: commit for ref, commit in there.items() if not contained(mirror, request.target, commit)}
+    return {ref: commit for ref, commit in there.items() if not is_contained(mirror, request.target, commit)}
 
 
 def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
     """What is to land, composed again; or why this request may not, where its evidence is incomplete."""
     entries = entries_in(mirror, request)
-    if (gone := taken_out(mirror, request)) is not None:
+    if (gone := find_taken_out(mirror, request)) is not None:
         return _Objection(said=gone.said)
     try:
         demands = demands_of(mirror, request)
@@ -128,7 +128,7 @@ def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
     if composed.tree != request.tree:
         return _Objection(said=f"the tree of {request.commit[:12]} is {composed.tree[:12]}, not {request.tree[:12]}")
     remade = [path for step in composed.steps if step.made for path in step.made.paths]
-    if strange := unowned(mirror.git, CommitId(request.base), composed.tree, entries, remade):
+    if strange := find_unowned(mirror.git, CommitId(request.base), composed.tree, entries, remade):
         changed = ", ".join(strange[:5])
         return _Objection(said=f"the composed tree changes {changed}, which none of the entries changes")
     if (task := gate_changed_by(mirror.git, request, composed)) is not None:
@@ -149,7 +149,7 @@ def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Deman
     if not demands.reviewed:
         return None
     patches = partial(patch_ids, git, CommitId(request.base), composed)
-    wanting = unapproved(request, patches, everybody=demands.of_everybody, independence=demands.independence)
+    wanting = find_unapproved(request, patches, everybody=demands.of_everybody, independence=demands.independence)
     return None if wanting is None else _Objection(said=wanting.said, unapproved=wanting.task)
 
 

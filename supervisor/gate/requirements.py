@@ -13,15 +13,15 @@ from forgepool.supervisor.gate_file.document import (
     ScanRules,
     effective_checks,
     read_gate_file,
-    scoped,
+    apply_scopes,
     unknown_scopes,
     unknown_uses,
     voting,
 )
 from forgepool.supervisor.gate_file.scopes import Scopes
-from forgepool.supervisor.messages import EntryRef, Independence, Train
+from forgepool.supervisor.messages import EntryRef, Independence, TrainRequest
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -47,7 +47,7 @@ class Demands:
         return entry.author.is_person and self.scans.people != "enforce"
 
 
-def demands_of(mirror: Mirror, request: Train) -> Demands:
+def demands_of(mirror: Mirror, request: TrainRequest) -> Demands:
     """
     The checks of the tip's own gate file and of the plan, the former winning on equal names; and what else it says.
 
@@ -59,7 +59,7 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     name = f"{request.target}:{GATE_FILE}"
     text = _gate_file(mirror, request)
     of_target = read_gate_file(text.decode(errors="replace"), name) if text is not None else GateFile(checks=())
-    checks = scoped(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
+    checks = apply_scopes(effective_checks(of_target.checks, request.plan_checks), of_target.scopes)
     if not checks and not request.checks_waived:
         raise NotConfigured(f"neither {name} nor the plan has a check; add one, or say `checks: none` in the plan")
     if checks and not voting(checks):
@@ -77,7 +77,7 @@ def demands_of(mirror: Mirror, request: Train) -> Demands:
     )
 
 
-def independence_of(mirror: Mirror, request: Train) -> Independence:
+def independence_of(mirror: Mirror, request: TrainRequest) -> Independence:
     """
     Return what is asked of reviewers: as the target has it, else as the plan has it.
 
@@ -90,7 +90,7 @@ def independence_of(mirror: Mirror, request: Train) -> Independence:
     return _independence(read_gate_file(text.decode(errors="replace"), f"{request.target}:{GATE_FILE}"), request)
 
 
-def _independence(of_target: GateFile, request: Train) -> Independence:
+def _independence(of_target: GateFile, request: TrainRequest) -> Independence:
     match of_target.review:
         case "required":
             return "other_family"
@@ -100,7 +100,7 @@ def _independence(of_target: GateFile, request: Train) -> Independence:
             return request.independence
 
 
-def regenerated(mirror: Mirror, request: Train) -> tuple[RegenerateDefinition, ...]:
+def read_regenerated(mirror: Mirror, request: TrainRequest) -> tuple[RegenerateDefinition, ...]:
     """
     What of the target is made by commands, whatever else it demands.
 
@@ -124,10 +124,10 @@ def _refuse_worthless(checks: Sequence[CheckDefinition], scopes: Scopes) -> None
             raise NotConfigured(f"check '{check.name}' cannot fail: {why}; {mend}")
 
 
-def _gate_file(mirror: Mirror, request: Train) -> bytes | None:
+def _gate_file(mirror: Mirror, request: TrainRequest) -> bytes | None:
     """The target's gate file; None when there is none and never was in this run."""
     base, name = CommitId(request.base), f"{request.target}:{GATE_FILE}"
-    found = found_at(mirror.git, base, GATE_FILE).get(GATE_FILE)
+    found = find_at(mirror.git, base, GATE_FILE).get(GATE_FILE)
     if found is None:
         if request.had_gate_file:
             raise NotConfigured(f"{GATE_FILE} has gone from {request.target}; put it back, or start a new run")

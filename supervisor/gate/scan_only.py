@@ -3,14 +3,14 @@
 import time
 from dataclasses import replace
 
-from forgepool.supervisor.gate.check_entry import entries_in, taken_out
+from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out
 from forgepool.supervisor.gate.requirements import demands_of
-from forgepool.supervisor.gate.verdicts import conflicting, kept_out
+from forgepool.supervisor.gate.verdicts import conflicting, keep_out
 from forgepool.supervisor.gate_file.document import NotConfigured
 from forgepool.supervisor.messages import CheckRequest, CheckResult
 from forgepool.supervisor.regeneration.regenerate import Unrun
 from forgepool.supervisor.regeneration.running import as_check
-from forgepool.supervisor.scans.scanning import kept_out as held_of
+from forgepool.supervisor.scans.scanning import find_kept_out as held_of
 from forgepool.supervisor.scans.scanning import scan, subject_of
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
@@ -42,7 +42,7 @@ def screen(request: CheckRequest, settings: Settings) -> CheckResult:
 
 def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> CheckResult:
     entries, demands, base = entries_in(mirror, request), demands_of(mirror, request), CommitId(request.base)
-    if (gone := taken_out(mirror, request)) is not None:
+    if (gone := find_taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "detail": gone})
     composed = compose(mirror.git, base, entries, request.style, Unrun(definitions=demands.regenerate))
     match composed:
@@ -58,4 +58,4 @@ def _screened(mirror: Mirror, request: CheckRequest, blank: CheckResult) -> Chec
                 update={"commit": commit, "tree": tree, "patch_id": patch, "findings": findings, "verdict": "green"}
             )
             held = held_of(findings, reviewed=demands.reviewed)
-            return kept_out(request, composed, held, told) if held else told
+            return keep_out(request, composed, held, told) if held else told

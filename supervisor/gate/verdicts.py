@@ -7,15 +7,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.checks.results.failures import named, said
-from forgepool.supervisor.checks.runs import Runs
-from forgepool.supervisor.checks.trial import Found, Out
+from forgepool.supervisor.checks.results.failures import name_failure, describe_failure
+from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.trial import TrialFindings, KeptOutBy
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.gate.blame import conflict_partner, red_partner
-from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, named_partner
+from forgepool.supervisor.gate.blame import conflict_partner, find_red_partner
+from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, name_partner
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged
 from forgepool.supervisor.scans.subject import printable
-from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, Step
+from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, ComposedStep
 from forgepool.worktrees.git.git import CommitId, without_password
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -28,7 +28,7 @@ def composable(entry: EntryRef) -> Entry:
     return Entry(commit=CommitId(entry.commit), name=entry.task, message=entry.message, style=entry.style)
 
 
-def kept_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
+def keep_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
     """Of findings that are held against the entry; the worst is told first."""
     worst = min(held, key=lambda finding: _WEIGHTS.index(finding.weight))
     place = f"{worst.path}:{worst.line}" if worst.line else worst.path
@@ -48,23 +48,23 @@ def kept_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFindi
     )
 
 
-def base_red(request: CheckRequest, failures: Sequence[CheckFailure], runs: Runs, blank: CheckResult) -> CheckResult:
+def base_red(request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns, blank: CheckResult) -> CheckResult:
     failure = failures[0]
     where = f" on {request.target} itself at {request.base[:12]}"
     plain = failure.how == "exit" and not failure.setup
-    words = f"is red{where}" if plain and not failure.tests else said(failure, where)
+    words = f"is red{where}" if plain and not failure.tests else describe_failure(failure, where)
     more = f"; and so are {', '.join(one.check for one in failures[1:])}" if failures[1:] else ""
     return blank.model_copy(
         update={
             "verdict": "base_red",
             "failures": tuple(failures),
             "reproduce": _reproduce_on_tip(request, failures, runs),
-            "detail": f"{named(failure)} {words}{more}",
+            "detail": f"{name_failure(failure)} {words}{more}",
         }
     )
 
 
-def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], runs: Runs) -> str:
+def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns) -> str:
     red = {failure.check for failure in failures}
     lines = [line_of(check, runs.checks) for check in runs.checks if check.name in red]
     checks = dict.fromkeys(check for line in lines for check in line)
@@ -76,7 +76,7 @@ def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], r
     return " && ".join(steps)
 
 
-def out(request: CheckRequest, composed: Composed, found: Found, runs: Runs, blank: CheckResult) -> CheckResult:
+def out(request: CheckRequest, composed: Composed, found: TrialFindings, runs: CheckRuns, blank: CheckResult) -> CheckResult:
     """Of the check that keeps the entry out."""
     assert found.out is not None
     match found.out.judgement.verdict:
@@ -92,14 +92,14 @@ def out(request: CheckRequest, composed: Composed, found: Found, runs: Runs, bla
 
 
 def _red(
-    request: CheckRequest, composed: Composed, found: Found, out: Out, runs: Runs, blank: CheckResult
+    request: CheckRequest, composed: Composed, found: TrialFindings, out: KeptOutBy, runs: CheckRuns, blank: CheckResult
 ) -> CheckResult:
     failure = out.failure
     partner = None
     if request.decisive and out.judgement.verdict == "red" and not failure.protected:
         entry = composable(request.entries[-1])
-        partner = red_partner(request, entry, out.check, failure.tests, runs, found.excused)
-    together = f", green alone and red together with {named_partner(partner)}" if partner else ""
+        partner = find_red_partner(request, entry, out.check, failure.tests, runs, found.excused)
+    together = f", green alone and red together with {name_partner(partner)}" if partner else ""
     where = f" when merged into {request.target}"
     if failure.protected:
         where += f", with the tests and settings of {request.target}"
@@ -111,7 +111,7 @@ def _red(
             "failures": (failure,),
             "reproduce": _reproduce(request, composed, *commands),
             "partner": partner,
-            "detail": f"{named(failure)} {said(failure, f'{where}{together}')}",
+            "detail": f"{name_failure(failure)} {describe_failure(failure, f'{where}{together}')}",
         }
     )
 
@@ -119,7 +119,7 @@ def _red(
 def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
     entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
-    with_whom = named_partner(partner) if partner else request.target
+    with_whom = name_partner(partner) if partner else request.target
     paths = tuple(printable(path) for path in conflict.paths)
     files = ", ".join(paths[:_SHOWN])
     told: dict[str, object] = {
@@ -163,7 +163,7 @@ def _reproduce(request: CheckRequest, composed: Composed | Conflict, *commands: 
     return " && ".join(steps)
 
 
-def _merges(entries: Sequence[EntryRef], composed: Composed | Conflict, done: Sequence[Step]) -> Iterator[str]:
+def _merges(entries: Sequence[EntryRef], composed: Composed | Conflict, done: Sequence[ComposedStep]) -> Iterator[str]:
     """One for each entry, with what was made anew; behind one that could not be, nothing more is to be seen."""
     for at, entry in enumerate(entries):
         merge = shlex.join(["git", "merge", "--no-edit", entry.commit])
@@ -179,7 +179,7 @@ def _merges(entries: Sequence[EntryRef], composed: Composed | Conflict, done: Se
         return
 
 
-def _remade(merge: str, step: Step) -> Iterator[str]:
+def _remade(merge: str, step: ComposedStep) -> Iterator[str]:
     yield _put_back(merge, step.put_back)
     if step.made is not None:
         yield from map(_runnable, step.made.commands)

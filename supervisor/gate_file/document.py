@@ -216,7 +216,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     if wrong:
         raise DocumentWrong(name, wrong)
     return GateFile(
-        checks=scoped(checks, source.scopes),
+        checks=apply_scopes(checks, source.scopes),
         scopes=source.scopes,
         policy=source.policy,
         scans=source.scans,
@@ -225,7 +225,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     )
 
 
-def scoped(checks: Sequence[CheckDefinition], scopes: Scopes) -> tuple[CheckDefinition, ...]:
+def apply_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> tuple[CheckDefinition, ...]:
     """The checks, with what their scopes make of what they depend on; again changes nothing."""
     return tuple(_scoped(check, scopes) for check in checks)
 

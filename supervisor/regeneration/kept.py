@@ -11,11 +11,11 @@ Who asks for no landing (`private`) keeps what was made on this host alone, and 
 import time
 from dataclasses import dataclass, field
 
-from forgepool.workers.workspace.refs import made_ref
+from forgepool.workers.workspace.refs import generated_ref
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
 
 OWN_KEPT_S = 3 * 24 * 3600.0
 """How long a host keeps what was made for who lands nothing."""
@@ -26,7 +26,7 @@ class CannotKeep(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptFiles:
     """What one run, or one gate, has kept."""
 
     mirror: Mirror
@@ -63,21 +63,21 @@ class Kept:
         return self._known[key]
 
     def _of_hub(self, key: str) -> CommitId | None:
-        ref = made_ref(self.run, key)
+        ref = generated_ref(self.run, key)
         found = self.mirror.hub_refs(ref).get(ref)
         if found is not None:
             self.mirror.ensure(found, refs=(ref,))
         return found
 
     def _push(self, key: str, made: CommitId) -> CommitId:
-        ref = made_ref(self.run, key)
+        ref = generated_ref(self.run, key)
         match self.mirror.push((RefUpdate(ref=ref, new=made, expected=None),)):
             case Pushed():
                 return made
             case Stale(_, actual) if actual is not None:
                 self.mirror.ensure(actual, refs=(ref,))
                 return actual
-            case Refused(reason):
+            case PushRefused(reason):
                 raise CannotKeep(f"what was made cannot be kept in the hub: {reason}")
             case _:
                 raise CannotKeep(f"{ref} appeared in the hub and went away again")
@@ -102,4 +102,4 @@ class Kept:
                 self.mirror.git.run("update-ref", "-d", ref)
 
     def _own_ref(self, key: str) -> str:
-        return made_ref(self.run, key).replace("refs/", "refs/hub/", 1)
+        return generated_ref(self.run, key).replace("refs/", "refs/hub/", 1)

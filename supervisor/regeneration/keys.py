@@ -28,7 +28,7 @@ def counts(definition: RegenerateDefinition, path: str) -> bool:
     return is_made(definition, path) or is_source(definition, path)
 
 
-def made_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
+def make_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
     """What of a tree the command makes, as `worktrees.commits.overlay` has files."""
     below = _begin(definition.paths)
     return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}

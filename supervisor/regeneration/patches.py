@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from forgepool.worktrees.commits.compose import Step
+from forgepool.worktrees.commits.compose import ComposedStep
 from forgepool.worktrees.commits.diff import patch_id
 from forgepool.worktrees.commits.overlay import files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 
-def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
+def own_patch_id(git: Git, on: CommitId, step: ComposedStep) -> str:
     """
     An approval holds for it wherever the entry comes to stand: what was made follows from what was approved.
 
@@ -19,6 +19,6 @@ def own_patch_id(git: Git, on: CommitId, step: Step) -> str:
     return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on, step.made.paths)))
 
 
-def joint_patch_id(git: Git, on: CommitId, steps: Sequence[Step], tree: TreeId) -> str:
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[ComposedStep], tree: TreeId) -> str:
     """Of several, or of a tree that was put together by others, that of all that is changed together."""
     return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, tree)

@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from forgepool.supervisor.checks.results.failures import missing_program, said, untold
+from forgepool.supervisor.checks.results.failures import missing_program, describe_failure, untold
 from forgepool.supervisor.checks.results.touched import covers
-from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.gate_file.document import NotConfigured, RegenerateDefinition
-from forgepool.supervisor.messages import CheckFailure, Train
-from forgepool.supervisor.regeneration.kept import Kept
-from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, made_files
+from forgepool.supervisor.messages import CheckFailure, TrainRequest
+from forgepool.supervisor.regeneration.kept import KeptFiles
+from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.running import as_check, make
 from forgepool.supervisor.scans.paths.commands import run_by
@@ -51,7 +51,7 @@ class CommandFailed(Unmade):
         """What the command did, to be read behind the names of the two that do not go together."""
         what = f"the set-up of the command that makes {self.named}" if self.failure.setup else ""
         what = what or f"the command that makes {self.named}"
-        return f"{what} {self.failure.reason or said(self.failure, ' on both')}"
+        return f"{what} {self.failure.reason or describe_failure(self.failure, ' on both')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,10 @@ class Remaking:
     """The files of one target, for one request; `worktrees.commits.compose.Regeneration`."""
 
     definitions: Sequence[RegenerateDefinition]
-    kept: Kept
+    kept: KeptFiles
     base: CommitId
     """The target's tip."""
-    place: Place | None
+    place: CheckPlace | None
     """Where commands are run; None runs none, and knows only what is kept."""
     grants: tuple[str, ...] = ()
     """What a person lets one of the entries change."""
@@ -118,7 +118,7 @@ class Remaking:
         named = tuple(sorted(paths))
         return Made(tree=tree, paths=named, put_back=tuple(sorted(put_back)), commands=tuple(commands))
 
-    def confirmed(self, git: Git, on: CommitId, tree: TreeId, paths: Collection[str]) -> frozenset[str]:
+    def find_confirmed(self, git: Git, on: CommitId, tree: TreeId, paths: Collection[str]) -> frozenset[str]:
         """
         Of these paths, changed on `on` by who stands as submitted, those that the command makes just so, begun with the
         version that was there before.
@@ -133,7 +133,7 @@ class Remaking:
                 start, _ = _started(one, git, tree, on)
                 key = key_of(one, start)
                 made = self.kept.find(key) or self._twice(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
-                files, here = made_files(one, git, made) if made else {}, made_files(one, git, tree)
+                files, here = make_files(one, git, made) if made else {}, make_files(one, git, tree)
                 found |= {path for path in mine if made and files.get(path) == here.get(path)}
         return frozenset(found)
 
@@ -176,7 +176,7 @@ class Remaking:
         return self.kept.keep(key, answer, one.named)
 
     def _run(
-        self, one: RegenerateDefinition, merged: Merged, tree: TreeId, place: Place, label: str
+        self, one: RegenerateDefinition, merged: Merged, tree: TreeId, place: CheckPlace, label: str
     ) -> TreeId | CheckFailure:
         """
         Behind others one failure is enough: it decides about nobody. On the tip itself it must come twice, and must not
@@ -196,13 +196,13 @@ class Remaking:
                 _refuse_command(one, twice if twice.how == alone.how else alone)
         return again
 
-    def _alone(self, one: RegenerateDefinition, place: Place, label: str) -> CheckFailure | None:
+    def _alone(self, one: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
         """How it fails on the target itself."""
         on_tip = tree_of(place.mirror.git, self.base)
         alone = _told(make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
         return alone if isinstance(alone, CheckFailure) else None
 
-    def _refuse_unreached(self, one: RegenerateDefinition, failure: CheckFailure, place: Place, label: str) -> None:
+    def _refuse_unreached(self, one: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str) -> None:
         """
         Raises:
             Untold: it did not reach what it needs, and neither does it on the target now.
@@ -227,9 +227,9 @@ class Unrun:
 
 def remaking(
     mirror: Mirror,
-    request: Train,
+    request: TrainRequest,
     definitions: Sequence[RegenerateDefinition],
-    place: Place | None = None,
+    place: CheckPlace | None = None,
     *,
     free: bool = False,
 ) -> Remaking | None:
@@ -239,7 +239,7 @@ def remaking(
     """
     if not definitions:
         return None
-    kept = Kept(mirror=mirror, run=request.run, private=request.private)
+    kept = KeptFiles(mirror=mirror, run=request.run, private=request.private)
     grants = ("**",) if free else tuple(glob for entry in request.spec for glob in entry.grants)
     return Remaking(definitions=definitions, kept=kept, base=CommitId(request.base), place=place, grants=grants)
 
@@ -276,7 +276,7 @@ def _started(one: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) ->
 
 def _put(one: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
     """The tree with what was made in it, whatever else lies in what is kept; and the files that are made."""
-    before, after = made_files(one, git, start), made_files(one, git, made)
+    before, after = make_files(one, git, start), make_files(one, git, made)
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return with_files(git, start, changed, after) if changed else start, {*before, *after}
 
@@ -294,6 +294,6 @@ def _told(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
 def _refuse_command(one: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
     where = " on the target itself"
     if failure.how in _SLOW:
-        raise Untold(f"the command that makes {one.named} {said(failure, where)}")
-    why = missing_program(failure, where) or f"the command that makes {one.named} {said(failure, where)}; mend it"
+        raise Untold(f"the command that makes {one.named} {describe_failure(failure, where)}")
+    why = missing_program(failure, where) or f"the command that makes {one.named} {describe_failure(failure, where)}; mend it"
     raise NotConfigured(why)

@@ -5,11 +5,11 @@ the paths that it makes is taken, and nothing else.
 
 from collections.abc import Sequence
 
-from forgepool.supervisor.checks.running import Place, benched
-from forgepool.supervisor.checks.setups import Bench, keep_folders, set_up
+from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
+from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
 from forgepool.supervisor.gate_file.document import CheckDefinition, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure
-from forgepool.supervisor.regeneration.keys import made_files
+from forgepool.supervisor.regeneration.keys import make_files
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.order.private_dirs import let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
@@ -20,7 +20,7 @@ from forgepool.worktrees.git.git import CommitId, TreeId
 
 
 def make(
-    definition: RegenerateDefinition, tree: TreeId, on: CommitId, place: Place, *, label: str, base: CommitId | None
+    definition: RegenerateDefinition, tree: TreeId, on: CommitId, place: CheckPlace, *, label: str, base: CommitId | None
 ) -> TreeId | CheckFailure:
     """
     A tree of the files alone, or how it came to nothing. `base` is the target's tip, of which set-up folders are kept;
@@ -32,7 +32,7 @@ def make(
     commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be made anew\n", at=0)
     command = as_check(definition)
     place.logs.mkdir(parents=True, exist_ok=True)
-    with benched(commit, place, label, base) as bench:
+    with prepare_bench(commit, place, label, base) as bench:
         keep_folders((command,), bench)
         failure = set_up(command, bench)
         if failure is not None:
@@ -57,7 +57,7 @@ def words(definition: RegenerateDefinition) -> str:
     return f"regenerate {definition.named}"
 
 
-def _run(command: CheckDefinition, bench: Bench) -> Ended:
+def _run(command: CheckDefinition, bench: SetupBench) -> Ended:
     hosts = hosts_for_check(command.name, command.network, bench.policy, bench.lent, setup=True)
     with let_out(bench.shown, hosts, bench.lent) as own:
         return run(
@@ -73,11 +73,11 @@ def _run(command: CheckDefinition, bench: Bench) -> Ended:
         )
 
 
-def _taken(definition: RegenerateDefinition, ended: Ended, bench: Bench) -> TreeId | CheckFailure:
+def _taken(definition: RegenerateDefinition, ended: Ended, bench: SetupBench) -> TreeId | CheckFailure:
     """What git keeps of the files: what `.gitignore` names is nobody's, unless it is in the tree already."""
     git = bench.checkout.mirror.git
     try:
-        files = made_files(definition, git, bench.checkout.snapshot())
+        files = make_files(definition, git, bench.checkout.snapshot())
     except Unusable as unusable:
         return _failure(definition, ended, reason=f"left what cannot be read: {unusable}")
     if not files:

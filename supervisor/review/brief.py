@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import ReviewRequest, Sibling
 from forgepool.supervisor.review.difference import Difference, Patch
-from forgepool.supervisor.review.quoting import Quotation, clipped, one_line, plain
+from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line, plain
 from forgepool.supervisor.review.wave import wave_card
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
@@ -30,7 +30,7 @@ Keep = Callable[[str, bytes], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class ReviewBrief:
     request: ReviewRequest
     difference: Difference
     keep: Keep
@@ -50,7 +50,7 @@ class Brief:
     def others(self, said: Sequence[tuple[str, Sequence[ReviewFinding]]], *, last: bool) -> str:
         """What the others found, each by a name that tells nothing of who they are."""
         parts = ["Other reviewers have looked at the same change, without knowing of you. They say:"]
-        parts += [self.quotation.quoted(f"findings of {name}", _findings(found)) for name, found in said]
+        parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
             "Each of these is a claim: look at the code it names. Then call `verdict` again, with all that you hold "
             "now: what you keep, with the lines that show it; what of theirs you have seen to be so; what you found "
@@ -62,7 +62,7 @@ class Brief:
     def to_judge(self, said: Sequence[tuple[str, Sequence[ReviewFinding]]]) -> str:
         """What a judge hears behind the card."""
         parts = ["Reviewers of this change did not come to agree. They say:"]
-        parts += [self.quotation.quoted(f"findings of {name}", _findings(found)) for name, found in said]
+        parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
             "You decide. Read the change for yourself first; then look at the code each finding names, and call "
             "`verdict` with those that you have seen to be so, and what you found besides. The others are dismissed."
@@ -70,28 +70,28 @@ class Brief:
         return "\n\n".join(parts)
 
     def _task(self) -> Iterator[str]:
-        request, quoted = self.request, self.quotation.quoted
+        request, quoted = self.request, self.quotation.quote
         if request.wave is not None:
             yield from wave_card(request.wave, self.quotation)
         for entry in request.entries:
-            asked = "\n\n".join(filter(None, (request.title, clipped(request.description, _TASK_CHARACTERS))))
+            asked = "\n\n".join(filter(None, (request.title, clip_text(request.description, _TASK_CHARACTERS))))
             task = one_line(entry.task)
             yield f"# Review of task {task}\n\n" + quoted("what the author was asked to do", asked or task)
             if entry.holds is not None:
-                yield self.quotation.listed("what the task may write", entry.holds or ("nothing",))
+                yield self.quotation.quote_list("what the task may write", entry.holds or ("nothing",))
             if entry.claims.strip():
-                claims = clipped(entry.claims, _CLAIM_CHARACTERS)
+                claims = clip_text(entry.claims, _CLAIM_CHARACTERS)
                 yield quoted("what the author claims of the work; nothing of it is known to be so", claims)
         if request.acceptance:
-            yield self.quotation.listed("commands that the task must pass", request.acceptance)
+            yield self.quotation.quote_list("commands that the task must pass", request.acceptance)
 
     def _changes(self) -> Iterator[str]:
         patches = self.difference.patches
-        yield self.quotation.listed(f"the {len(patches)} changed files", map(_told, patches[:_MOST_LISTED]))
+        yield self.quotation.quote_list(f"the {len(patches)} changed files", map(_told, patches[:_MOST_LISTED]))
         whole = "".join(patch.text for patch in patches)
         if len(whole) <= WHOLE_DIFF_CHARACTERS:
             against = "what it would land on" if self.request.wave is None else "the target as it was before"
-            yield self.quotation.quoted(f"the whole diff, against {against}", whole)
+            yield self.quotation.quote(f"the whole diff, against {against}", whole)
             return
         room = WHOLE_DIFF_CHARACTERS // 2
         short: list[Patch] = []
@@ -101,12 +101,12 @@ class Brief:
                 break
             short.append(patch)
         if short:
-            yield self.quotation.quoted("the diff of the shorter ones", "".join(patch.text for patch in short))
+            yield self.quotation.quote("the diff of the shorter ones", "".join(patch.text for patch in short))
         yield (
             "The rest of the diff is too long to be told here. It lies in files outside the tree, named below; reading "
             "those is not yet reading the changed files, which you do in the tree."
         )
-        yield self.quotation.listed("where the rest of the diff lies", self._kept(short))
+        yield self.quotation.quote_list("where the rest of the diff lies", self._kept(short))
 
     def _kept(self, told: Sequence[Patch]) -> Iterator[str]:
         left = (patch for patch in self.difference.patches if patch not in told)
@@ -117,24 +117,24 @@ class Brief:
     def _surroundings(self) -> Iterator[str]:
         request = self.request
         if request.checked:
-            yield self.quotation.listed("what the checks of this repository said of the tree", request.checked)
+            yield self.quotation.quote_list("what the checks of this repository said of the tree", request.checked)
         else:
             yield "The repository's checks have not been run on this tree yet."
         looked_at = [one for one in request.findings if one.weight != "note"]
         if looked_at:
             said = (f"{one.path}:{one.line} ({one.rule}) {one.said} {one.text}" for one in looked_at)
-            yield self.quotation.listed("what scans found, for you to look at", said)
+            yield self.quotation.quote_list("what scans found, for you to look at", said)
         if request.siblings:
             label = "other tasks under way, and what they change: missing here on purpose"
-            yield self.quotation.listed(label, map(_sibling, request.siblings))
+            yield self.quotation.quote_list(label, map(_sibling, request.siblings))
         if text := conventions(self.difference.git, self.difference.base):
-            yield self.quotation.quoted("conventions of this repository, as the target has them", text)
+            yield self.quotation.quote("conventions of this repository, as the target has them", text)
 
 
 def conventions(git: Git, base: CommitId) -> str:
     """What the target's own files say of how code is written there; empty where they say nothing."""
     found = dict.fromkeys(text for path in _CONVENTIONS if (text := _text(git, base, path)))
-    return clipped("\n\n".join(found), _CONVENTION_CHARACTERS)
+    return clip_text("\n\n".join(found), _CONVENTION_CHARACTERS)
 
 
 def _text(git: Git, base: CommitId, path: str) -> str:

@@ -13,16 +13,16 @@ from typing import Literal
 
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.review.difference import Difference
-from forgepool.supervisor.review.form import VerdictForm, objections, settled
+from forgepool.supervisor.review.form import VerdictForm, objections, settle_form
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.reading import reading
 from forgepool.workers.agents.briefing.prompts.blocks import prompt
 from forgepool.workers.agents.briefing.skills.library import builtin_skill
-from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
+from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
-from forgepool.workers.agents.render_transcript import narrated
+from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.transcript.entries import Said, Started, Transcript, now
+from forgepool.workers.context.transcript.entries import TurnSaid, ConversationStarted, Transcript, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
@@ -53,7 +53,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class ReviewSite:
     """What all reviewers of a request look at, and with what."""
 
     difference: Difference
@@ -68,9 +68,9 @@ class Site:
 
 
 @dataclass(slots=True, kw_only=True)
-class Conversation:
+class ReviewConversation:
     seat: Seat
-    site: Site
+    site: ReviewSite
     transcript: Transcript
     meter: Meter = field(default_factory=lambda: Meter(limits=Limits()))
     form: VerdictForm | None = None
@@ -97,7 +97,7 @@ class Conversation:
     @property
     def models(self) -> tuple[str, ...]:
         """Who answered."""
-        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
+        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
         return tuple(dict.fromkeys(model for model in said if model))
 
     @property
@@ -113,8 +113,8 @@ class Conversation:
     def spent(self) -> Spent:
         return self.meter.spent.model_copy(update={"seconds": self._seconds})
 
-    def _started(self, tools: tuple[Tool, ...]) -> Started:
-        return Started(
+    def _started(self, tools: tuple[Tool, ...]) -> ConversationStarted:
+        return ConversationStarted(
             at=now(),
             order_id=self.site.request_id,
             model=self.seat.first,
@@ -134,7 +134,7 @@ class Conversation:
             stop=lambda: self.site.stop() or time.monotonic() - began >= wall_s,
             left_s=lambda: began + wall_s - time.monotonic(),
         )
-        brief = Brief(phase="review", system=_system(), tools=tools, price=self.seat.price)
+        brief = ConversationBrief(phase="review", system=_system(), tools=tools, price=self.seat.price)
         return Talk(
             provider=self.seat.provider,
             brief=brief,
@@ -154,7 +154,7 @@ class Conversation:
             hide=self.site.hide,
         )
 
-    def _context(self, brief: Brief) -> Context:
+    def _context(self, brief: ConversationBrief) -> Context:
         return Context(
             transcript=self.transcript,
             profile=self.site.profile,
@@ -167,7 +167,7 @@ class Conversation:
     def _take(self, form: VerdictForm) -> Taken:
         """Whether a verdict counts; the first time it does not, what is missing is told."""
         root = str(self.site.workplace.root)
-        form = settled(form, root=root)
+        form = settle_form(form, root=root)
         found = reading(self.transcript.entries, self.site.difference, root=root)
         self.read = tuple(dict.fromkeys((*self.read, *found.read)))
         wrong = [found.missing] if found.missing else []
@@ -181,7 +181,7 @@ class Conversation:
         goes_on = self._chances > 0
         return Taken(void=f"{why}. {_TOLD_ONCE}" if goes_on else why, goes_on=goes_on)
 
-    def _position(self, outcome: Outcome) -> Position:
+    def _position(self, outcome: ConversationOutcome) -> Position:
         if self._counted:
             return Position(ended="verdict", form=self.form)
         ended = _without_verdict(outcome, voided=self._chances < MOST_VOIDS)
@@ -197,16 +197,16 @@ class Conversation:
 
 
 @contextmanager
-def conversing(seat: Seat, site: Site) -> Iterator[Conversation]:
+def conversing(seat: Seat, site: ReviewSite) -> Iterator[ReviewConversation]:
     """A conversation in a transcript of its own, which is there as a person reads it when it has ended."""
     path = _free(site.transcripts, seat.name)
     with Transcript(path) as transcript:
-        yield Conversation(seat=seat, site=site, transcript=transcript)
-        text = narrated(transcript.entries)
+        yield ReviewConversation(seat=seat, site=site, transcript=transcript)
+        text = narrate_entries(transcript.entries)
         path.with_suffix(".log").write_text(text, encoding="utf-8", errors="replace")
 
 
-def _without_verdict(outcome: Outcome, *, voided: bool) -> Ending:
+def _without_verdict(outcome: ConversationOutcome, *, voided: bool) -> Ending:
     match outcome.ended:
         case "stopped":
             return "infrastructure"

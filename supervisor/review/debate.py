@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.supervisor.review.brief import Brief
-from forgepool.supervisor.review.conversation import Conversation, Position, Site, conversing
+from forgepool.supervisor.review.brief import ReviewBrief
+from forgepool.supervisor.review.conversation import ReviewConversation, Position, ReviewSite, conversing
 from forgepool.supervisor.review.panel import Panel
-from forgepool.workers.context.transcript.usage import added
+from forgepool.workers.context.transcript.usage import add_spent
 from forgepool.workers.schema.orders import Limits, Spent
 
 _NEAR = 5
@@ -29,11 +29,11 @@ _LETTERS = "ABCDE"
 class Heard:
     """What came of asking a panel."""
 
-    standing: tuple[Conversation, ...]
+    standing: tuple[ReviewConversation, ...]
     """Those with a verdict that counts."""
-    decisive: tuple[Conversation, ...]
+    decisive: tuple[ReviewConversation, ...]
     """Whose verdicts decide: all that stand, or the judge."""
-    all: tuple[Conversation, ...]
+    all: tuple[ReviewConversation, ...]
     failures: tuple[Position, ...]
     rounds: int
     told: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Heard:
     def spent(self) -> Spent:
         total = Spent()
         for one in self.all:
-            total = added(total, one.spent)
+            total = add_spent(total, one.spent)
         return total
 
 
@@ -53,11 +53,11 @@ Purse = Callable[[Spent], Limits | None]
 @dataclass(slots=True, kw_only=True)
 class Debate:
     panel: Panel
-    brief: Brief
-    site: Site
+    brief: ReviewBrief
+    site: ReviewSite
     purse: Purse
     rounds: int
-    _talks: list[Conversation] = field(default_factory=list)
+    _talks: list[ReviewConversation] = field(default_factory=list)
     _failures: list[Position] = field(default_factory=list)
 
     def hold(self) -> Heard:
@@ -84,7 +84,7 @@ class Debate:
                 told=tuple(told),
             )
 
-    def _argue(self, talks: Sequence[Conversation]) -> int:
+    def _argue(self, talks: Sequence[ReviewConversation]) -> int:
         """Later rounds, until all hold the same; answers how many rounds there were."""
         number = 1
         while number < self.rounds and len(_standing(talks)) > 1 and not _agree(_standing(talks)):
@@ -96,7 +96,7 @@ class Debate:
                 self._ask(talk, self.brief.others(others, last=number == self.rounds))
         return number
 
-    def _judge(self, until_the_end: ExitStack, card: str, standing: Sequence[Conversation]) -> tuple[Conversation, ...]:
+    def _judge(self, until_the_end: ExitStack, card: str, standing: Sequence[ReviewConversation]) -> tuple[ReviewConversation, ...]:
         if self.panel.judge is None:
             return ()
         judge = until_the_end.enter_context(conversing(self.panel.judge, self.site))
@@ -105,11 +105,11 @@ class Debate:
         self._ask(judge, card + "\n" + self.brief.to_judge(said))
         return (judge,) if judge.form is not None else ()
 
-    def _ask(self, talk: Conversation, say: str) -> None:
+    def _ask(self, talk: ReviewConversation, say: str) -> None:
         others = Spent()
         for one in self._talks:
             if one is not talk:
-                others = added(others, one.spent)
+                others = add_spent(others, one.spent)
         limits = self.purse(others)
         if limits is None:
             detail = f"{talk.seat.first}: what the review may cost was used up before it was asked"
@@ -120,7 +120,7 @@ class Debate:
             self._failures.append(position)
 
 
-def findings_of(decisive: Sequence[Conversation]) -> tuple[ReviewFinding, ...]:
+def findings_of(decisive: Sequence[ReviewConversation]) -> tuple[ReviewFinding, ...]:
     """All that those whose verdicts decide have found; the same by two of them once."""
     found: list[ReviewFinding] = []
     for talk in decisive:
@@ -131,12 +131,12 @@ def findings_of(decisive: Sequence[Conversation]) -> tuple[ReviewFinding, ...]:
     return tuple(found)
 
 
-def _standing(talks: Sequence[Conversation]) -> tuple[Conversation, ...]:
+def _standing(talks: Sequence[ReviewConversation]) -> tuple[ReviewConversation, ...]:
     """A verdict of an earlier round stands where a later one brought none."""
     return tuple(talk for talk in talks if talk.form is not None)
 
 
-def _agree(talks: Sequence[Conversation]) -> bool:
+def _agree(talks: Sequence[ReviewConversation]) -> bool:
     return all(_covers(one.held, other.held) and _covers(other.held, one.held) for one, other in combinations(talks, 2))
 
 
@@ -149,7 +149,7 @@ def _same(one: ReviewFinding, other: ReviewFinding) -> bool:
     return one.file == other.file and near
 
 
-def _dismissed(standing: Sequence[Conversation], judges: Sequence[Conversation]) -> Iterator[str]:
+def _dismissed(standing: Sequence[ReviewConversation], judges: Sequence[ReviewConversation]) -> Iterator[str]:
     upheld = [finding for judge in judges for finding in judge.held]
     for talk in standing:
         for finding in talk.held:
@@ -158,5 +158,5 @@ def _dismissed(standing: Sequence[Conversation], judges: Sequence[Conversation])
                 yield f"dismissed by the judge: {finding.file}:{finding.line} {claim}"
 
 
-def _name(talks: Sequence[Conversation], talk: Conversation) -> str:
+def _name(talks: Sequence[ReviewConversation], talk: ReviewConversation) -> str:
     return f"reviewer {_LETTERS[[id(one) for one in talks].index(id(talk))]}"

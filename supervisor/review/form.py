@@ -28,7 +28,7 @@ class VerdictForm(Arguments):
     files_read: tuple[str, ...] = Field(default=(), description="the changed files that you have read")
 
 
-def settled(form: VerdictForm, *, root: str) -> VerdictForm:
+def settle_form(form: VerdictForm, *, root: str) -> VerdictForm:
     """The same with paths in one spelling and texts of bearable length."""
     findings = tuple(
         one.model_copy(

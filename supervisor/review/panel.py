@@ -12,7 +12,7 @@ from forgepool.supervisor.messages import MODELLESS, Author, ReviewRequest
 from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
 from forgepool.workers.context.transcript.usage import Price
 from forgepool.workers.llm.provider import Provider
-from forgepool.workers.llm.routing.chain import Chain, Contender
+from forgepool.workers.llm.routing.chain import ModelChain, Contender
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel, scripts_in
@@ -150,7 +150,7 @@ def _other_models(
     return list(reversed(fit.values()))
 
 
-def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Chain:
+def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> ModelChain:
     """The models that the plan names, in its order, and no others; else those of the route."""
     capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     named = [
@@ -165,7 +165,7 @@ def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Chai
         for one in chain.contenders
         if one.candidate.model == model
     ]
-    return Chain(contenders=tuple(contenders), breaker=named[0].breaker, why="named in the plan")
+    return ModelChain(contenders=tuple(contenders), breaker=named[0].breaker, why="named in the plan")
 
 
 def _grouped(contenders: Iterable[Contender]) -> list[_Group]:
@@ -180,8 +180,8 @@ def _grouped(contenders: Iterable[Contender]) -> list[_Group]:
     return groups
 
 
-def _seat(number: int, contenders: Sequence[Contender], chain: Chain, table: Table) -> Seat:
-    own = Chain(contenders=tuple(contenders), breaker=chain.breaker, why=chain.why)
+def _seat(number: int, contenders: Sequence[Contender], chain: ModelChain, table: Table) -> Seat:
+    own = ModelChain(contenders=tuple(contenders), breaker=chain.breaker, why=chain.why)
     first = own.model or contenders[0].candidate.model
     families = {one.candidate.model: one.candidate.family for one in contenders}
     return Seat(

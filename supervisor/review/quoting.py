@@ -21,12 +21,12 @@ class Quotation:
 
     mark: str = field(default_factory=lambda: secrets.token_hex(_BYTES))
 
-    def quoted(self, label: str, text: str) -> str:
+    def quote(self, label: str, text: str) -> str:
         """`label` is the harness' own word for what it is."""
         return f"[quoted {self.mark}: {label}]\n{plain(text).rstrip()}\n[end {self.mark}]"
 
-    def listed(self, label: str, items: Iterable[str]) -> str:
-        return self.quoted(label, "\n".join(f"- {one_line(item)}" for item in items))
+    def quote_list(self, label: str, items: Iterable[str]) -> str:
+        return self.quote(label, "\n".join(f"- {one_line(item)}" for item in items))
 
 
 def plain(text: str) -> str:
@@ -40,5 +40,5 @@ def one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def clipped(text: str, most: int) -> str:
+def clip_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most:,} more characters are left out]"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import one_line
 from forgepool.workers.context.transcript.entries import Entry
-from forgepool.workers.context.transcript.exchanges import Exchange, exchanges, iterations, text_argument, under_way
+from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, iterations, text_argument, under_way
 from forgepool.workers.shell.purpose.file_access import normal_path
 
 _NUMBERED = re.compile(r" *(\d+)\t")
@@ -21,24 +21,24 @@ _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReviewReading:
     read: tuple[str, ...]
     """Of the changed files."""
     missing: str = ""
     """One sentence on what a verdict lacks; empty where enough was read."""
 
 
-def reading(entries: Sequence[Entry], difference: Difference, *, root: str) -> Reading:
+def reading(entries: Sequence[Entry], difference: Difference, *, root: str) -> ReviewReading:
     """As of the turn that is being carried out, which is the last one of the conversation under way."""
     talk = under_way(entries)
     done = [one for one in exchanges(talk) if one.worked and one.iteration < iterations(talk)]
     shown = _lines_shown(done, root)
     readable = difference.readable
     read = tuple(patch.path for patch in readable if _is_read(patch, shown))
-    return Reading(read=read, missing=_missing(read, difference, done))
+    return ReviewReading(read=read, missing=_missing(read, difference, done))
 
 
-def _lines_shown(done: Sequence[Exchange], root: str) -> dict[str, set[int]]:
+def _lines_shown(done: Sequence[ToolExchange], root: str) -> dict[str, set[int]]:
     """By path. An empty file is shown by no line."""
     found: dict[str, set[int]] = {}
     for one in done:
@@ -54,7 +54,7 @@ def _is_read(patch: Patch, shown: dict[str, set[int]]) -> bool:
     return lines is not None and (not patch.added or not lines.isdisjoint(patch.added))
 
 
-def _missing(read: Sequence[str], difference: Difference, done: Sequence[Exchange]) -> str:
+def _missing(read: Sequence[str], difference: Difference, done: Sequence[ToolExchange]) -> str:
     readable, least = difference.readable, difference.least_read
     if not readable:
         looked = any(one.call.name in _LOOKING for one in done)

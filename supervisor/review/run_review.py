@@ -11,27 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
-from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.findings import blocking
-from forgepool.supervisor.gate.check_entry import Stop, entries_in, taken_out
-from forgepool.supervisor.gate.requirements import independence_of, regenerated
+from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_out
+from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
 from forgepool.supervisor.gate_file.document import NotConfigured
 from forgepool.supervisor.messages import Review, ReviewRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep
 from forgepool.supervisor.regeneration.patches import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
-from forgepool.supervisor.review.brief import Brief
-from forgepool.supervisor.review.conversation import Conversation, Position, Site
+from forgepool.supervisor.review.brief import ReviewBrief
+from forgepool.supervisor.review.conversation import ReviewConversation, Position, ReviewSite
 from forgepool.supervisor.review.debate import Debate, Heard, findings_of
 from forgepool.supervisor.review.difference import Difference, difference
 from forgepool.supervisor.review.panel import author_families, panel
-from forgepool.supervisor.review.wave import landed, shrinkage
+from forgepool.supervisor.review.wave import compose_landed, shrinkage
 from forgepool.workers.agents.families import are_apart
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
-from forgepool.workers.context.transcript.usage import Meter, added
-from forgepool.workers.context.view.choice import chosen as chosen_profile
+from forgepool.workers.context.transcript.usage import Meter, add_spent
+from forgepool.workers.context.view.choice import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
@@ -47,7 +47,7 @@ from forgepool.workers.schema.orders import Limits, Spent
 from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
@@ -56,7 +56,7 @@ from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
-_TROUBLE = (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, Refused)
+_TROUBLE = (GitFailed, MissingCommit, HubUnusable, Unusable, NoSandbox, ToolRefused)
 _LONGEST_WAIT_S = 35 * 86400.0
 
 
@@ -67,17 +67,17 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
         request_id=request.request_id,
         token=request.token,
         outcome="infrastructure",
-        spent=spent_on(request, settings),
+        spent=sum_spent(request, settings),
         host=settings.host,
     )
     try:
         review = _conduct(request, settings, blank, stop)
     except (DocumentWrong, NotConfigured, HostsRefused, UnknownProfile, ModelFailed) as wrong:
         said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
-        spent = spent_on(request, settings)
+        spent = sum_spent(request, settings)
         review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
     except (*_TROUBLE, CannotKeep, Untold, OSError) as trouble:
-        spent = spent_on(request, settings)
+        spent = sum_spent(request, settings)
         review = blank.model_copy(update={"detail": str(trouble), "spent": spent})
     return review.model_copy(update={"seconds": time.monotonic() - started})
 
@@ -87,14 +87,14 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
     mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
     request = request.model_copy(update={"independence": independence_of(mirror, request)})
     if request.wave is not None:
-        tip = landed(mirror, request, request.wave)
+        tip = compose_landed(mirror, request, request.wave)
         seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
         told = request.model_copy(update={"findings": seen})
         return _of_difference(told, settings, mirror, tip, blank, stop)
     entries, base = entries_in(mirror, request), CommitId(request.base)
-    if (gone := taken_out(mirror, request)) is not None:
+    if (gone := find_taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"outcome": "stale", "detail": gone})
-    made = remaking(mirror, request, regenerated(mirror, request), _place(request, settings, mirror, stop))
+    made = remaking(mirror, request, read_regenerated(mirror, request), _place(request, settings, mirror, stop))
     composed = compose(mirror.git, base, entries, request.style, made)
     match composed:
         case Conflict(entry=entry, paths=paths, unmade=unmade):
@@ -127,9 +127,9 @@ def _of_difference(
     return _review(request, settings, mirror, found, whole, stop)
 
 
-def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> Place:
+def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> CheckPlace:
     """Where commands are run that make files anew; their logs lie beside those of the conversation."""
-    return Place(mirror=mirror, settings=settings, logs=_folder(request, settings), stop=stop)
+    return CheckPlace(mirror=mirror, settings=settings, logs=_folder(request, settings), stop=stop)
 
 
 def _review(
@@ -143,20 +143,20 @@ def _review(
     with _bench(request, settings, mirror, found, table, stop) as (site, checkout):
         if (shut := _shut(site, request)) is not None:
             return blank.model_copy(update={"outcome": "unreachable", "detail": shut})
-        brief = Brief(request=request, difference=found, keep=_keeper(site.workplace))
+        brief = ReviewBrief(request=request, difference=found, keep=_keeper(site.workplace))
         debate = Debate(
             panel=seated,
             brief=brief,
             site=site,
-            purse=lambda others: _left(request, added(before, others)),
+            purse=lambda others: _left(request, add_spent(before, others)),
             rounds=request.policy.rounds if len(seated.reviewers) > 1 else 1,
         )
         heard = debate.hold()
-        altered = checkout.altered()
+        altered = checkout.list_altered()
     told = blank.model_copy(
         update={
             **_account(heard, author_families(request.authors)),
-            "spent": added(before, heard.spent),
+            "spent": add_spent(before, heard.spent),
             "log": str(_folder(request, settings)),
         }
     )
@@ -169,7 +169,7 @@ def _review(
 @contextmanager
 def _bench(
     request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, table: Table, stop: Stop
-) -> Iterator[tuple[Site, Checkout]]:
+) -> Iterator[tuple[ReviewSite, Checkout]]:
     """A checkout of the composed commit that no command can write, and what reads it."""
     with lease_checkout(mirror, found.composed.commit, settings.cache / "checkouts") as checkout:
         shelter = Shelter(settings=settings, writable=(), readable=(checkout.path, mirror.path))
@@ -183,7 +183,7 @@ def _bench(
                 stop=stop,
                 left_s=lambda: request.policy.limits.wall_s,
             )
-            site = Site(
+            site = ReviewSite(
                 difference=found,
                 workplace=workplace,
                 policy=_policy(mirror, request, settings),
@@ -207,7 +207,7 @@ def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Polic
     return policy_of(person=settings.policy_file, repository=repository)
 
 
-def _shut(site: Site, request: ReviewRequest) -> str | None:
+def _shut(site: ReviewSite, request: ReviewRequest) -> str | None:
     """Why no model may judge this: it may not read what it must, so neither may the diff be sent to it."""
     ground = Ground(root=site.workplace.root, home=Path.home())
     policy = site.policy.during("plan")
@@ -266,7 +266,7 @@ def _judged(request: ReviewRequest, heard: Heard, blank: Review) -> Review:
     )
 
 
-def _fails(talk: Conversation) -> bool:
+def _fails(talk: ReviewConversation) -> bool:
     return talk.form is not None and talk.form.verdict == "fail"
 
 
@@ -308,12 +308,12 @@ def _folder(request: ReviewRequest, settings: Settings) -> Path:
     return settings.home / "runs" / request.run / "logs" / "reviews" / request.request_id
 
 
-def spent_on(request: ReviewRequest, settings: Settings) -> Spent:
+def sum_spent(request: ReviewRequest, settings: Settings) -> Spent:
     """By all conversations about this request, those of earlier deliveries included, as far as this host knows."""
     total = Spent()
     for path in sorted(_folder(request, settings).glob("*.jsonl")):
         try:
-            total = added(total, Meter.of(Limits(), read_transcript(path)).spent)
+            total = add_spent(total, Meter.of(Limits(), read_transcript(path)).spent)
         except (OSError, TranscriptWrong):
             continue
     return total

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
-from forgepool.supervisor.review.quoting import Quotation, clipped, one_line
+from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line
 from forgepool.supervisor.scans.paths.shape import scan_shape
 from forgepool.supervisor.scans.scanning import subject_of
-from forgepool.worktrees.commits.compose import Composed, Step, tree_of
+from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -23,7 +23,7 @@ _MOST_NAMED = 200
 _SHRINKAGE = "shrinkage"
 
 
-def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
+def compose_landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
     """
     The tip as it is, taken for one step from the base.
 
@@ -33,7 +33,7 @@ def landed(mirror: Mirror, request: ReviewRequest, wave: WaveOf) -> Composed:
     tip = CommitId(wave.tip)
     for commit in mirror.missing(CommitId(request.base), tip):
         mirror.ensure(commit, refs=(f"refs/heads/{request.target}",))
-    step = Step(commit=tip, tree=tree_of(mirror.git, tip))
+    step = ComposedStep(commit=tip, tree=tree_of(mirror.git, tip))
     return Composed(commit=step.commit, tree=step.tree, steps=(step,))
 
 
@@ -58,13 +58,13 @@ def wave_card(wave: WaveOf, quotation: Quotation) -> Iterator[str]:
     )
     room = max(_LEAST_CHARACTERS, TASKS_CHARACTERS // max(1, len(wave.tasks)))
     for one in wave.tasks:
-        yield quotation.quoted(f"what the author of task {one_line(one.task)} was asked to do", _asked(one, room))
+        yield quotation.quote(f"what the author of task {one_line(one.task)} was asked to do", _asked(one, room))
     if wave.more:
-        yield quotation.listed("tasks that landed in it besides", wave.more[:_MOST_NAMED])
+        yield quotation.quote_list("tasks that landed in it besides", wave.more[:_MOST_NAMED])
 
 
 def _asked(one: LandedTask, room: int) -> str:
-    parts = [one.title or one.task, clipped(one.description, room)]
+    parts = [one.title or one.task, clip_text(one.description, room)]
     if one.acceptance:
         parts.append("It must pass: " + "; ".join(map(one_line, one.acceptance)))
     parts.append(f"It landed as {one.commit[:12]}.")

@@ -9,15 +9,15 @@ LEAVE = "; it lands only if a person grants it"
 """What is said of a change that a grant would let in."""
 
 
-def covered(globs: Iterable[str], path: str) -> bool:
+def is_covered(globs: Iterable[str], path: str) -> bool:
     return any(parse(glob).matches(path) for glob in globs)
 
 
-def granted(subject: Subject, *paths: str | None) -> bool:
+def is_granted(subject: Subject, *paths: str | None) -> bool:
     """Does a person let the task change these, each of them?"""
-    return all(covered(subject.grants, path) for path in paths if path is not None)
+    return all(is_covered(subject.grants, path) for path in paths if path is not None)
 
 
-def held(subject: Subject, path: str) -> bool:
+def is_held(subject: Subject, path: str) -> bool:
     """Is it among what the task may write? Where it declares nothing, it may write anything."""
-    return subject.holds is None or covered(subject.holds, path)
+    return subject.holds is None or is_covered(subject.holds, path)

@@ -16,7 +16,7 @@ from forgepool.supervisor.scans.evasion import harness
 from forgepool.supervisor.scans.paths import gate_settings, protection, shape
 from forgepool.supervisor.scans.source.grammar import sources
 from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
-from forgepool.supervisor.scans.subject import Subject, finding, moved_lines, printable
+from forgepool.supervisor.scans.subject import Subject, finding, find_moved_lines, printable
 from forgepool.supervisor.scans.tests import tampering
 from forgepool.worktrees.commits.diff import contents, tree_diff, unread_paths
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
@@ -113,7 +113,7 @@ def _reported(found: ScanFinding) -> ScanFinding:
     return found.model_copy(update={"weight": "note", "said": said})
 
 
-def kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFinding, ...]:
+def find_kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFinding, ...]:
     """Those that keep an entry out: all that block, and, where nobody else looks at it, what wants to be looked at."""
     held = ("blocks",) if reviewed else ("blocks", "attention")
     return tuple(each for each in findings if each.weight in held)
@@ -121,7 +121,7 @@ def kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFi
 
 def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[ScanFinding]:
     read = sources(subject)
-    moved = moved_lines(subject)
+    moved = find_moved_lines(subject)
     yield from secrets.scan_secrets(hidden)
     yield from _not_read(subject)
     yield from unicode.scan_letters(subject)
@@ -154,8 +154,8 @@ def _told(found: ScanFinding, values: list[str]) -> ScanFinding:
     return found.model_copy(
         update={
             "path": printable(found.path, 4_000),
-            "text": printable(secrets.hidden(found.text, values)),
-            "said": printable(secrets.hidden(found.said, values), 1_000),
+            "text": printable(secrets.hide_values(found.text, values)),
+            "said": printable(secrets.hide_values(found.said, values), 1_000),
         }
     )
 

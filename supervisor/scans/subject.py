@@ -77,7 +77,7 @@ def printable(text: str, limit: int = _SHOWN) -> str:
     return shortened if len(shortened) <= limit else shortened[: limit - 1] + "…"
 
 
-def moved_lines(subject: Subject) -> frozenset[str]:
+def find_moved_lines(subject: Subject) -> frozenset[str]:
     """What was taken away somewhere: a line that is added with the same words was moved, and is nobody's doing."""
     return frozenset(line.text.strip() for file in subject.files for line in file.removed)
 

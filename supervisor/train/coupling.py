@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.train.facts import green_prefix
 from forgepool.supervisor.train.layout import Layout, lay_out
-from forgepool.supervisor.train.model import Couple, Entry, Policy, Snapshot, shared
+from forgepool.supervisor.train.model import Couple, TrainEntry, TrainPolicy, Snapshot, have_common
 from forgepool.supervisor.train.odds import entry_risk
 from forgepool.supervisor.train.queue import RANK
 
@@ -36,7 +36,7 @@ def in_order(seen: Snapshot) -> list[str]:
     return [*(one for car in cars for one in car), *(one for one in found if one not in hot)]
 
 
-def order(entry: Entry, policy: Policy) -> tuple[int, int, str]:
+def order(entry: TrainEntry, policy: TrainPolicy) -> tuple[int, int, str]:
     rank = FIRST if entry.overtaken >= policy.most_overtaken else RANK[entry.klass]
     return rank, entry.accepted, entry.id
 
@@ -60,12 +60,12 @@ def next_car(layout: Layout, able: dict[str, int]) -> Couple | None:
     return Couple(entries=tuple(one.id for one in car), at=_place(layout, car, able[first.id]))
 
 
-def _like(first: Entry, backlog: list[Entry]) -> list[Entry]:
+def _like(first: TrainEntry, backlog: list[TrainEntry]) -> list[TrainEntry]:
     """In their order, those first that share a scope with it: who shares none waits for others for nothing."""
-    return sorted(backlog, key=lambda entry: not shared(first.scopes, entry.scopes))
+    return sorted(backlog, key=lambda entry: not have_common(first.scopes, entry.scopes))
 
 
-def _with_needs(entry: Entry, waiting: dict[str, Entry], found: dict[str, int]) -> Iterator[Entry]:
+def _with_needs(entry: TrainEntry, waiting: dict[str, TrainEntry], found: dict[str, int]) -> Iterator[TrainEntry]:
     """An entry and all it needs that waits, the needed first; in a cycle, each once."""
     met, stack = set[str](), [(entry, False)]
     while stack:
@@ -78,12 +78,12 @@ def _with_needs(entry: Entry, waiting: dict[str, Entry], found: dict[str, int]) 
             stack.extend((waiting[need], False) for need in reversed(one.needs) if need in waiting)
 
 
-def _may_be_first(layout: Layout, backlog: list[Entry], aboard: Counter[str]) -> Iterator[Entry]:
+def _may_be_first(layout: Layout, backlog: list[TrainEntry], aboard: Counter[str]) -> Iterator[TrainEntry]:
     free = [entry for entry in backlog if all(need in layout.place for need in layout.needs(entry))]
     return (entry for entry in free if not _has_enough(layout, entry, free, aboard))
 
 
-def _has_enough(layout: Layout, entry: Entry, others: list[Entry], aboard: Counter[str]) -> bool:
+def _has_enough(layout: Layout, entry: TrainEntry, others: list[TrainEntry], aboard: Counter[str]) -> bool:
     """As many of its submitter's are in cars as may be while somebody else's wait, of whom that is not so."""
     cap = layout.seen.policy.most_of_one
     if cap is None or aboard[entry.submitter] < cap:
@@ -91,7 +91,7 @@ def _has_enough(layout: Layout, entry: Entry, others: list[Entry], aboard: Count
     return any(other.submitter != entry.submitter and aboard[other.submitter] < cap for other in others)
 
 
-def _size(layout: Layout, first: Entry, backlog: int) -> int:
+def _size(layout: Layout, first: TrainEntry, backlog: int) -> int:
     """What the backlog asks for, and no more than pays: a car is best at about one over the root of its risk."""
     if first.single:
         return 1
@@ -99,7 +99,7 @@ def _size(layout: Layout, first: Entry, backlog: int) -> int:
     return max(1, min(layout.seen.policy.most, math.ceil(backlog / max(1, layout.seen.slots)), pays))
 
 
-def _goes_with(layout: Layout, entry: Entry, car: list[Entry], able: dict[str, int]) -> bool:
+def _goes_with(layout: Layout, entry: TrainEntry, car: list[TrainEntry], able: dict[str, int]) -> bool:
     first, aboard = car[0], {one.id for one in car}
     if entry.single or entry.id in aboard or entry.kind != first.kind:
         return False
@@ -110,7 +110,7 @@ def _goes_with(layout: Layout, entry: Entry, car: list[Entry], able: dict[str, i
     return entry_risk(entry) <= 2 * entry_risk(first) + 0.02
 
 
-def _place(layout: Layout, car: list[Entry], rank: int) -> int:
+def _place(layout: Layout, car: list[TrainEntry], rank: int) -> int:
     """The last; a hotfix's the first behind what is green, other hotfixes, whom it needs, and who was overtaken."""
     if rank != HOTFIX:
         return len(layout.cars)

@@ -4,7 +4,7 @@ import functools
 import operator
 
 from forgepool.supervisor.train.layout import Layout, bits
-from forgepool.supervisor.train.model import Action, Dissolve, Entry, Land, Return, Trial
+from forgepool.supervisor.train.model import Action, Dissolve, TrainEntry, Land, Return, Trial
 from forgepool.supervisor.train.odds import DOUBTED
 
 TRIES = 2
@@ -35,10 +35,10 @@ def green_prefix(layout: Layout) -> int:
 
 def _landing(layout: Layout, odds: list[float]) -> Trial | None:
     """The green trial that lands most."""
-    able = [trial for at, trial in layout.coupled() if _may_land(layout, odds, at, trial)]
+    able = [trial for at, trial in layout.walk_couples() if _may_land(layout, odds, at, trial)]
     if able:
         return max(able, key=lambda trial: len(trial.spec))
-    tried = sum({1 << at for at, trial in layout.coupled() if trial.state in ("running", "green")})
+    tried = sum({1 << at for at, trial in layout.walk_couples() if trial.state in ("running", "green")})
     free = (entry for entry in layout.seen.waiting if not layout.busy(entry.scopes) & tried)
     return next((trial for entry in free if (trial := _own_landing(layout, entry.id))), None)
 
@@ -77,7 +77,7 @@ def _each_is_green(layout: Layout, trial: Trial) -> bool:
     """Each car ahead was found green by itself, on those ahead of it."""
     before = 0
     for at in dict.fromkeys(layout.place[one] for one in trial.ahead):
-        if not any(one.lands for one in layout.known(before & layout.related[at], at)):
+        if not any(one.lands for one in layout.find_trials(before & layout.related[at], at)):
             return False
         before |= 1 << at
     return True
@@ -126,7 +126,7 @@ def _broken(layout: Layout) -> list[Action]:
     return []
 
 
-def _lacks_a_need(layout: Layout, at: int, entry: Entry) -> bool:
+def _lacks_a_need(layout: Layout, at: int, entry: TrainEntry) -> bool:
     aboard = layout.cars[at]
     before = aboard[: aboard.index(entry.id)]
     return any(layout.place.get(need, at) >= at and need not in before for need in layout.needs(entry))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.supervisor.train.model import Entry, Ids, Scopes, Snapshot, Trial, scopes_of, shared
+from forgepool.supervisor.train.model import TrainEntry, Ids, Scopes, Snapshot, Trial, scopes_of, have_common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class Layout:
 
     seen: Snapshot
     cars: tuple[Ids, ...]
-    entries: dict[str, Entry]
+    entries: dict[str, TrainEntry]
     place: dict[str, int]
     """Of each coupled entry, its car's."""
     needed: tuple[int | None, ...]
@@ -37,12 +37,12 @@ class Layout:
     def ids(self, cars: int) -> Ids:
         return tuple(one for at in bits(cars) for one in self.cars[at])
 
-    def known(self, ahead: int, at: int) -> list[Trial]:
+    def find_trials(self, ahead: int, at: int) -> list[Trial]:
         """Trials of a car behind these."""
         return self.tried.get((self.ids(ahead), self.cars[at]), [])
 
     def greens(self, ahead: int, at: int) -> bool:
-        return any(trial.state == "green" for trial in self.known(ahead, at))
+        return any(trial.state == "green" for trial in self.find_trials(ahead, at))
 
     def is_alone(self, entry: str) -> bool:
         """A trial of it alone goes on, be it on a tip that is no more the target's."""
@@ -55,13 +55,13 @@ class Layout:
 
     def busy(self, scopes: Scopes) -> int:
         """The cars that share one of these scopes."""
-        return sum(1 << at for at, others in enumerate(self.scopes) if shared(scopes, others))
+        return sum(1 << at for at, others in enumerate(self.scopes) if have_common(scopes, others))
 
-    def needs(self, entry: Entry) -> Ids:
+    def needs(self, entry: TrainEntry) -> Ids:
         """Those in line that it needs."""
         return tuple(need for need in entry.needs if need in self.entries)
 
-    def coupled(self) -> Iterator[tuple[int, Trial]]:
+    def walk_couples(self) -> Iterator[tuple[int, Trial]]:
         """Trials of cars, and the car's place."""
         for trials in self.tried.values():
             for trial in trials:
@@ -105,7 +105,7 @@ def bits(cars: int) -> Iterator[int]:
         cars ^= low
 
 
-def _needed(at: int, car: tuple[Entry, ...], place: dict[str, int], entries: dict[str, Entry]) -> int | None:
+def _needed(at: int, car: tuple[TrainEntry, ...], place: dict[str, int], entries: dict[str, TrainEntry]) -> int | None:
     found, before = 0, set[str]()
     for entry in car:
         for need in entry.needs:
@@ -140,7 +140,7 @@ def _with_needed(cars: int, needed: tuple[int | None, ...]) -> int:
     return found
 
 
-def _barred(cars: tuple[tuple[Entry, ...], ...], needed: tuple[int | None, ...]) -> int:
+def _barred(cars: tuple[tuple[TrainEntry, ...], ...], needed: tuple[int | None, ...]) -> int:
     found = 0
     for at, car in enumerate(cars):
         needs = needed[at]

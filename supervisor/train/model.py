@@ -18,7 +18,7 @@ Scopes = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TrainEntry:
     id: str
     accepted: int
     """Orders entries of one class: when it was first accepted; kept over requeues."""
@@ -81,11 +81,11 @@ class Trial:
         return self.state == "red" or (self.state == "running" and self.failing)
 
 
-def shared(some: Scopes, others: Scopes) -> bool:
+def have_common(some: Scopes, others: Scopes) -> bool:
     return some is None or others is None or not some.isdisjoint(others)
 
 
-def scopes_of(entries: Iterable[Entry]) -> Scopes:
+def scopes_of(entries: Iterable[TrainEntry]) -> Scopes:
     """Of all of them together."""
     found = frozenset[str]()
     for entry in entries:
@@ -96,7 +96,7 @@ def scopes_of(entries: Iterable[Entry]) -> Scopes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class TrainPolicy:
     """What a person may set of a train; the defaults are those that were simulated."""
 
     most: int = 8
@@ -117,14 +117,14 @@ class Policy:
 class Snapshot:
     """A line as it stands. Trials are those that may still be of use: on the present tip."""
 
-    waiting: tuple[Entry, ...]
+    waiting: tuple[TrainEntry, ...]
     """In no car, in the order in which they came or came back."""
-    cars: tuple[tuple[Entry, ...], ...]
+    cars: tuple[tuple[TrainEntry, ...], ...]
     """In the order in which they are to land."""
     trials: tuple[Trial, ...]
     slots: int
     """Trials that may run at once; those that run are counted among them."""
-    policy: Policy = Policy()
+    policy: TrainPolicy = TrainPolicy()
     surprise: float = 0.02
     """How often an entry turned out red that was not thought risky, or had been green alone."""
 
@@ -138,7 +138,7 @@ class Couple:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartTrial:
     ahead: Ids
     car: Ids
     decisive: bool
@@ -179,4 +179,4 @@ class Dissolve:
     trial: str
 
 
-Action = Couple | Start | Cancel | Land | Return | Dissolve
+Action = Couple | StartTrial | Cancel | Land | Return | Dissolve

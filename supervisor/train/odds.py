@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from forgepool.supervisor.train.layout import Layout, bits
-from forgepool.supervisor.train.model import Entry, Trial
+from forgepool.supervisor.train.model import TrainEntry, Trial
 
 SURE = 0.97
 """That a car is good which was green in some trial, whatever stood ahead of it."""
@@ -29,7 +29,7 @@ class Path:
     """The cars assumed to land, as bits."""
 
 
-def entry_risk(entry: Entry) -> float:
+def entry_risk(entry: TrainEntry) -> float:
     """That it is red by itself, after what is known of it."""
     return 1 - SURE if entry.vetted else entry.risk
 
@@ -51,7 +51,7 @@ def car_odds(layout: Layout) -> list[float]:
 def before_reds(layout: Layout) -> list[float]:
     """What is known of each car by itself, and from green trials."""
     odds = [math.prod(_prior(one, layout.seen.surprise) for one in car) for car in layout.seen.cars]
-    for _, trial in layout.coupled():
+    for _, trial in layout.walk_couples():
         if trial.state == "green":
             for at in bits(layout.covered[trial.id]):
                 odds[at] = max(odds[at], SURE)
@@ -60,7 +60,7 @@ def before_reds(layout: Layout) -> list[float]:
 
 def reds(layout: Layout) -> list[tuple[int, int]]:
     """Of each red trial the car it tells of, and the cars of which one is not good with the others."""
-    coupled = list(layout.coupled())
+    coupled = list(layout.walk_couples())
     greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
     found = []
     for at, trial in coupled:
@@ -175,7 +175,7 @@ def _likeliest_first(path: _Path) -> float:
     return -path[0]
 
 
-def _prior(entry: Entry, surprise: float) -> float:
+def _prior(entry: TrainEntry, surprise: float) -> float:
     return SURE if entry.vetted else (1 - entry.risk) * (1 - surprise)
 
 

@@ -5,18 +5,18 @@ One target's line: who waits, the cars, the trials. What the run loop, the gate 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.supervisor.train.model import Entry, Ids, Policy, Snapshot, Trial, TrialState, scopes_of, shared
+from forgepool.supervisor.train.model import TrainEntry, Ids, TrainPolicy, Snapshot, Trial, TrialState, scopes_of, have_common
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class TrainQueue:
     """Entries by id, in the order in which they came or came back; cars in the order in which they are to land."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, TrainEntry] = field(default_factory=dict)
     cars: list[Ids] = field(default_factory=list)
     trials: dict[str, Trial] = field(default_factory=dict)
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: TrainEntry) -> None:
         """One that stands in line already keeps its place, and becomes what it is now."""
         self.entries[entry.id] = entry
 
@@ -114,11 +114,11 @@ class Line:
         for at, one in enumerate(ids):
             scopes = self.entries[one].scopes
             if one not in trial.ahead:
-                if shared(scopes, car):
+                if have_common(scopes, car):
                     return False
                 continue
             before = set(trial.ahead[: trial.ahead.index(one)]) - set(ids[:at])
-            if any(shared(self.entries[other].scopes, scopes) for other in before):
+            if any(have_common(self.entries[other].scopes, scopes) for other in before):
                 return False
         return True
 
@@ -126,7 +126,7 @@ class Line:
         """Somebody else has moved the tip: what was tested on the old one cannot land."""
         self.trials.clear()
 
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[TrainEntry]:
         coupled = {one for car in self.cars for one in car}
         return [entry for entry in self.entries.values() if entry.id not in coupled]
 
@@ -138,7 +138,7 @@ class Line:
             lost.update(more)
         return tuple(one for one in self.entries if one in found)
 
-    def snapshot(self, *, slots: int, policy: Policy, surprise: float) -> Snapshot:
+    def snapshot(self, *, slots: int, policy: TrainPolicy, surprise: float) -> Snapshot:
         return Snapshot(
             waiting=tuple(self.waiting()),
             cars=tuple(tuple(self.entries[one] for one in car) for car in self.cars),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from forgepool.supervisor.train.model import Entry
+from forgepool.supervisor.train.model import TrainEntry
 
 RISKY = 0.2
 _WINDOW = 60
@@ -12,7 +12,7 @@ _LOAD = 0.8
 """Of what a line can do; above it, waiting grows without bound for all practical purposes."""
 
 
-def is_unexpected(entry: Entry, *, returned: bool) -> bool:
+def is_unexpected(entry: TrainEntry, *, returned: bool) -> bool:
     return returned and (entry.vetted or entry.risk < RISKY)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from forgepool.supervisor.train.coupling import HOTFIX, next_car, order, ranks
 from forgepool.supervisor.train.facts import times_out
 from forgepool.supervisor.train.layout import Layout, bits
-from forgepool.supervisor.train.model import Action, Cancel, Entry, Ids, Start, Trial
+from forgepool.supervisor.train.model import Action, Cancel, TrainEntry, Ids, StartTrial, Trial
 from forgepool.supervisor.train.odds import Outlook
 
 _REFUTED = 0.05
@@ -24,7 +24,7 @@ _DEEP = 0.5
 _FEW = 4
 """Cars that share a scope, below which what is risky costs so few others something that it goes among them at once."""
 
-Wish = tuple[float, Start]
+Wish = tuple[float, StartTrial]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Work:
 
     @property
     def free(self) -> int:
-        started = sum(isinstance(action, Start) for action in self.actions)
+        started = sum(isinstance(action, StartTrial) for action in self.actions)
         return self.layout.seen.slots - self.busy - started
 
 
@@ -73,7 +73,7 @@ def work(layout: Layout) -> list[Action]:
 def _wishes(made: Work) -> Iterator[Wish]:
     """For each car that is not on trial on its likeliest path, the trial it wants."""
     layout, asked = made.layout, 0
-    running = {at for at, trial in layout.coupled() if trial.state == "running"}
+    running = {at for at, trial in layout.walk_couples() if trial.state == "running"}
     for at, car in enumerate(layout.cars):
         if asked > layout.seen.slots and at not in running:
             # However likely it is, those before it have all slots.
@@ -113,13 +113,13 @@ def _is_wanted(layout: Layout, ahead: int, car: Ids, known: list[Trial]) -> bool
     return not times_out(known) or (not ahead and len(car) == 1)
 
 
-def _start_of(ahead: Ids, car: Ids) -> Start:
-    return Start(ahead=ahead, car=car, decisive=not ahead and len(car) == 1)
+def _start_of(ahead: Ids, car: Ids) -> StartTrial:
+    return StartTrial(ahead=ahead, car=car, decisive=not ahead and len(car) == 1)
 
 
 def _running(made: Work) -> Iterator[tuple[float, int, Trial]]:
     """Cars' trials that run and are not of their car's likeliest path: the chance of theirs, and the car's place."""
-    for at, trial in made.layout.coupled():
+    for at, trial in made.layout.walk_couples():
         if trial.state == "running" and trial.id not in made.kept:
             yield made.outlook.chance(at, trial), at, trial
 
@@ -141,7 +141,7 @@ def _too_many(made: Work) -> list[Action]:
         return []
     chances = {
         trial.id: (made.outlook.chance(at, trial), -at)
-        for at, trial in made.layout.coupled()
+        for at, trial in made.layout.walk_couples()
         if trial.state == "running"
     }
     running = [trial.id for trial in reversed(made.layout.seen.trials) if trial.state == "running"]
@@ -196,7 +196,7 @@ def _able(made: Work) -> dict[str, int]:
     return found
 
 
-def _goes_alone(made: Work, entry: Entry) -> bool:
+def _goes_alone(made: Work, entry: TrainEntry) -> bool:
     """It is tried alone before it goes in a car: nobody may land it yet, or it is risky, or all are by now."""
     if entry.held or made.layout.needs(entry):
         return False
@@ -214,7 +214,7 @@ def _goes_alone(made: Work, entry: Entry) -> bool:
     return deep or entry.risk > made.layout.seen.policy.vet_above
 
 
-def _to_try_alone(made: Work) -> Iterator[Entry]:
+def _to_try_alone(made: Work) -> Iterator[TrainEntry]:
     for one in made.ranks:
         entry = made.layout.entries[one]
         if _goes_alone(made, entry) and not made.layout.is_alone(entry.id):
@@ -223,7 +223,7 @@ def _to_try_alone(made: Work) -> Iterator[Entry]:
 
 def _vet(made: Work, *, room: int, risky: bool = True) -> None:
     """As many as there is room for, of which those that are merely `risky` may be left out."""
-    started = {action.car for action in made.actions if isinstance(action, Start)}
+    started = {action.car for action in made.actions if isinstance(action, StartTrial)}
     taken = sum(made.layout.is_alone(entry.id) for entry in made.layout.seen.waiting)
     for entry in _to_try_alone(made):
         if made.free <= 0 or taken >= room:

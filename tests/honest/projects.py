@@ -16,7 +16,7 @@ from pathlib import Path
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scans.scanning import kept_out, scan, subject_of
+from forgepool.supervisor.scans.scanning import find_kept_out, scan, subject_of
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -70,7 +70,7 @@ class Project:
         """
         entry = EntryRef(task="edit", attempt=1, commit=commit, ref="refs/heads/edit", message="edit\n", holds=("**",))
         subject = subject_of(self.git, self.base, tree_of(self.git, commit), entry, _CHECKS)
-        return kept_out(scan(subject), reviewed=False)
+        return find_kept_out(scan(subject), reviewed=False)
 
 
 def open_project(name: str, folder: Path) -> Project:

@@ -7,7 +7,7 @@ import pytest
 from repositories import git, write
 
 from forgepool.supervisor.detection.projects import detect
-from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, committed, gate_file
+from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, read_committed, gate_file
 from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -207,7 +207,7 @@ def found(folder: Path, files: Files) -> Detected:
     git(folder, "add", "-A", "-f")
     git(folder, "commit", "-q", "-m", "files")
     commit = CommitId(git(folder, "rev-parse", "HEAD"))
-    return detect(committed(Git(git_dir=folder / ".git"), commit))
+    return detect(read_committed(Git(git_dir=folder / ".git"), commit))
 
 
 def read(detected: Detected) -> dict[str, CheckDefinition]:
@@ -333,7 +333,7 @@ def test_what_lies_in_the_work_tree_alone_is_not_looked_at(tmp_path: Path) -> No
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     write(tmp_path, {"pytest.ini": ""})
     commit = CommitId(git(tmp_path, "rev-parse", "HEAD"))
-    assert not detect(committed(Git(git_dir=tmp_path / ".git"), commit)).proposals
+    assert not detect(read_committed(Git(git_dir=tmp_path / ".git"), commit)).proposals
 
 
 def test_the_example_reads_as_a_gate_file() -> None:

@@ -14,18 +14,18 @@ import pytest
 from gates import Gate, never
 from repositories import Hub, git
 
-from forgepool.supervisor.checks.running import Place
+from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import entries_in
-from forgepool.supervisor.gate.requirements import regenerated
+from forgepool.supervisor.gate.requirements import read_regenerated
 from forgepool.supervisor.gate.scan_only import screen
 from forgepool.supervisor.gate_file.document import RegenerateDefinition
 from forgepool.supervisor.messages import CheckResult, EntryRef, LandingStyle
-from forgepool.supervisor.regeneration.kept import Kept
+from forgepool.supervisor.regeneration.kept import KeptFiles
 from forgepool.supervisor.regeneration.keys import counts, is_made, key_of
 from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.patches import own_patch_id
 from forgepool.supervisor.regeneration.regenerate import remaking
-from forgepool.workers.workspace.refs import made_ref
+from forgepool.workers.workspace.refs import generated_ref
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
 from forgepool.worktrees.commits.overlay import files_of, tree_with
 from forgepool.worktrees.git.git import CommitId
@@ -95,8 +95,8 @@ def put_together(world: World, *entries: EntryRef, style: LandingStyle = "merge"
     """As the gate does it, and no more: nothing is scanned or checked."""
     request = world.request(entries[0], entries=entries)
     here = entries_in(world.mirror, request)
-    place = Place(mirror=world.mirror, settings=world.settings, logs=world.folder / "logs", stop=never)
-    made = remaking(world.mirror, request, regenerated(world.mirror, request), place)
+    place = CheckPlace(mirror=world.mirror, settings=world.settings, logs=world.folder / "logs", stop=never)
+    made = remaking(world.mirror, request, read_regenerated(world.mirror, request), place)
     return compose(world.mirror.git, CommitId(request.base), here, style, made)
 
 
@@ -126,7 +126,7 @@ def let_in(world: World, one: EntryRef, **said: Any) -> CheckResult:
 
 
 def kept_refs(world: World) -> list[str]:
-    return git(world.hub.path, "for-each-ref", "--format=%(refname)", made_ref("r", "")).split()
+    return git(world.hub.path, "for-each-ref", "--format=%(refname)", generated_ref("r", "")).split()
 
 
 def elsewhere(world: World, folder: Path) -> Gate:
@@ -241,7 +241,7 @@ def test_pipelined_behind_what_lands_it_is_the_same_commit(world: World) -> None
 def test_who_loses_the_race_takes_what_the_winner_kept(world: World, tmp_path: Path) -> None:
     there = elsewhere(world, tmp_path / "there")
     trees = [tree_with(one.mirror.git, {"gen.lock": blob(one, text)}) for one, text in ((world, "x\n"), (there, "y\n"))]
-    ours, theirs = (Kept(mirror=one.mirror, run="r") for one in (world, there))
+    ours, theirs = (KeptFiles(mirror=one.mirror, run="r") for one in (world, there))
     assert ours.find("k") is theirs.find("k") is None
     first = ours.keep("k", trees[0], "gen.lock")
     assert theirs.keep("k", trees[1], "gen.lock") == theirs.find("k") == first

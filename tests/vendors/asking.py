@@ -8,7 +8,7 @@ from vendors.server import VendorServer
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
-from forgepool.workers.llm.provider import Provider, Request, ToolOffer
+from forgepool.workers.llm.provider import Provider, ModelRequest, ToolOffer
 from forgepool.workers.llm.wires.anthropic import AnthropicMessages
 from forgepool.workers.llm.wires.openai_chat import OpenAIChat
 from forgepool.workers.llm.wires.openai_responses import OpenAIResponses
@@ -44,9 +44,9 @@ def provider(wire: Wire, server: VendorServer | str, **own: Any) -> Provider:
     return _PROVIDERS[wire](Endpoint(**told | own))
 
 
-def request(*turns: Turn, **own: Any) -> Request:
+def request(*turns: Turn, **own: Any) -> ModelRequest:
     told: dict[str, Any] = {"system": ("What all tasks share.", "What this one adds."), "tools": TOOLS}
-    return Request(turns=turns or (CARD,), **told | own)
+    return ModelRequest(turns=turns or (CARD,), **told | own)
 
 
 def reply(turn: Turn) -> Turn:

@@ -5,10 +5,10 @@ from typing import assert_never
 
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
-from forgepool.workers.workspace.workspace import Bench
+from forgepool.workers.workspace.workspace import Workspace
 
 
-def perform(assignment: Assignment, bench: Bench, *, stop: Callable[[], bool]) -> AgentAnswer:
+def perform(assignment: Assignment, bench: Workspace, *, stop: Callable[[], bool]) -> AgentAnswer:
     """Run the order's agent in the worktree. When this returns, no process that it started is alive."""
     match assignment.order.agent:
         case CommandAgent(run=script):

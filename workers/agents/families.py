@@ -8,7 +8,7 @@ guess, and where a table and a model's own name say two different things, both c
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.router import ModelChoice
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.schema.orders import CliProgram
 
@@ -56,7 +56,7 @@ _VENDORS = {
 _PROGRAMS: dict[CliProgram, str] = {"claude": "claude", "codex": "gpt"}
 
 
-def known_family(name: str) -> str:
+def find_family(name: str) -> str:
     """By a model's name alone, whoever sells it: `us.anthropic.claude-opus-5` and `openrouter/openai/gpt-6` tell."""
     found = set(_families_named(name))
     return found.pop() if len(found) == 1 else UNKNOWN
@@ -76,7 +76,7 @@ def program_families(program: CliProgram, given: str | None, told: Iterable[str]
     """Of a program's models: `given` is what it was asked to use, `told` what it said it used."""
     names = [name for name in (given, *told) if name]
     fixed = _PROGRAMS.get(program)
-    found = dict.fromkeys(known_family(name) for name in names)
+    found = dict.fromkeys(find_family(name) for name in names)
     if fixed is None:
         return tuple(found) or (UNKNOWN,)
     # These two reach their own vendor's models, by whatever name; another's, where one is told, counts besides.
@@ -97,9 +97,9 @@ def family_said(word: str, table: Table) -> str | None:
     return told[0] if len(told) == 1 and told[0] != UNKNOWN else None
 
 
-def is_apart(candidate: Candidate, families: Collection[str]) -> bool:
+def is_apart(candidate: ModelChoice, families: Collection[str]) -> bool:
     """Whether a candidate is known to be of none of these families, by its table's word and by its names."""
-    minds = {_plain(candidate.family), known_family(candidate.model), known_family(candidate.id)}
+    minds = {_plain(candidate.family), find_family(candidate.model), find_family(candidate.id)}
     if _plain(candidate.family) == UNKNOWN:
         return False
     return minds.isdisjoint(_plain(family) for family in families) and UNKNOWN not in families
@@ -120,7 +120,7 @@ def is_same_model(name: str, others: Iterable[str]) -> bool:
 
 def _of_one(name: str, table: Table | None) -> Iterator[str]:
     by_table = _by_table(name, table) if table is not None else None
-    by_name = known_family(name)
+    by_name = find_family(name)
     if by_table is not None:
         yield by_table
     if by_table is None or (by_name != UNKNOWN and by_name != _plain(by_table)):

@@ -14,25 +14,25 @@ from pydantic import JsonValue
 
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    Committed,
+    PlanCommitted,
     Entry,
     Finished,
-    Judged,
-    Kept,
+    CallJudged,
+    CheckpointKept,
     Noted,
     Profiled,
     Rebuilt,
     Resumed,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Summoned,
-    Tried,
+    QuestionTried,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.schema.orders import Spent
 
-_Beside = Tried | Judged | Committed | Verified | Noted | Profiled | Summoned | Rebuilt | Kept | Resumed
+_Beside = QuestionTried | CallJudged | PlanCommitted | Verified | Noted | Profiled | Summoned | Rebuilt | CheckpointKept | Resumed
 
 LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", "quiet"]
 
@@ -42,17 +42,17 @@ _MOST_ARGUMENT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NarratedLine:
     kind: LineKind
     text: str
 
 
-def narrated(entries: Iterable[Entry], *, most_lines: int | None = None) -> str:
+def narrate_entries(entries: Iterable[Entry], *, most_lines: int | None = None) -> str:
     """The whole of it as text, cut only where that is asked for."""
     return "".join(f"{line.text}\n" for line in lines(entries, most_lines=most_lines))
 
 
-def lines(entries: Iterable[Entry], *, most_lines: int | None, skip: int = 0) -> Iterator[Line]:
+def lines(entries: Iterable[Entry], *, most_lines: int | None, skip: int = 0) -> Iterator[NarratedLine]:
     """
     Line by line. Of texts, results and outputs that are longer than `most_lines`, the rest is counted, not shown.
 
@@ -73,92 +73,92 @@ class _Narrator:
     turns: int = 0
     before: Turn | None = None
 
-    def tell(self, entry: Entry) -> Iterator[Line]:
+    def tell(self, entry: Entry) -> Iterator[NarratedLine]:
         match entry:
-            case Started():
-                yield Line("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
-                yield Line("quiet", f"    {entry.model}, with {', '.join(entry.tools) or 'no tools'}")
-            case Said(turn=turn):
+            case ConversationStarted():
+                yield NarratedLine("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
+                yield NarratedLine("quiet", f"    {entry.model}, with {', '.join(entry.tools) or 'no tools'}")
+            case TurnSaid(turn=turn):
                 yield from self._turn(turn)
             case Answered(result=result):
                 yield from self._result(result, f" in {entry.seconds:.1f} s" if entry.seconds >= 1 else "")
                 if entry.shortened:
-                    yield Line("quiet", f"    ({_shortened(entry)})")
+                    yield NarratedLine("quiet", f"    ({_shortened(entry)})")
             case Finished():
-                yield Line("phase", f"=== {entry.ended}: {entry.detail} ({_spent(entry.spent)})")
+                yield NarratedLine("phase", f"=== {entry.ended}: {entry.detail} ({_spent(entry.spent)})")
             case _:
                 yield from self._beside(entry)
 
-    def _beside(self, entry: _Beside) -> Iterator[Line]:
+    def _beside(self, entry: _Beside) -> Iterator[NarratedLine]:
         """What happened beside the conversation."""
         match entry:
-            case Tried():
-                yield Line("note", f"    {_tried(entry)}")
-            case Judged(decision=decision):
+            case QuestionTried():
+                yield NarratedLine("note", f"    {_tried(entry)}")
+            case CallJudged(decision=decision):
                 kind: LineKind = "quiet" if decision in ("allow", "audit") else "note"
-                yield Line(kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})")
-            case Committed():
+                yield NarratedLine(kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})")
+            case PlanCommitted():
                 made = "a plan made by the harness" if entry.synthetic else "the plan"
-                yield Line("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")
+                yield NarratedLine("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")
                 yield from self._cut("text", "    ", entry.plan)
             case Verified():
-                yield Line("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
+                yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
                 yield from self._cut("result", "    | ", entry.output, last=True)
             case Rebuilt():
-                yield Line("phase", f"=== {_rebuilt(entry)}")
+                yield NarratedLine("phase", f"=== {_rebuilt(entry)}")
             case Profiled(profile=name, by=by):
-                yield Line("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
-            case Summoned() | Kept():
+                yield NarratedLine("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
+            case Summoned() | CheckpointKept():
                 return
             case Noted(text=text):
-                yield Line("note", f"    ({text})")
+                yield NarratedLine("note", f"    ({text})")
             case Resumed():
-                yield Line("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
+                yield NarratedLine("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
             case other:
                 assert_never(other)
 
-    def _turn(self, turn: Turn) -> Iterator[Line]:
+    def _turn(self, turn: Turn) -> Iterator[NarratedLine]:
         if turn.role == "user":
-            yield Line("model", "--- told")
+            yield NarratedLine("model", "--- told")
         else:
             self.turns += 1
-            yield Line("model", f"--- {self.turns}. {turn.model or 'the model'}{_odd_stop(turn)}")
+            yield NarratedLine("model", f"--- {self.turns}. {turn.model or 'the model'}{_odd_stop(turn)}")
         for part in turn.parts:
             yield from self._part(part)
         if turn.role == "assistant" and turn.usage != Usage(cost_usd=turn.usage.cost_usd):
-            yield Line("quiet", f"    {_usage(turn.usage)}")
+            yield NarratedLine("quiet", f"    {_usage(turn.usage)}")
 
-    def _part(self, part: Part) -> Iterator[Line]:
+    def _part(self, part: Part) -> Iterator[NarratedLine]:
         match part:
             case Text(text=text):
                 yield from self._cut("text", "", text)
             case ToolCall():
-                yield Line("call", f"> {_call(part)}")
+                yield NarratedLine("call", f"> {_call(part)}")
             case ToolResult():
                 yield from self._result(part, "")
             case Opaque():
-                yield Line("quiet", "    (reasoning only its vendor can read)")
+                yield NarratedLine("quiet", "    (reasoning only its vendor can read)")
             case other:
                 assert_never(other)
 
-    def _result(self, result: ToolResult, took: str) -> Iterator[Line]:
+    def _result(self, result: ToolResult, took: str) -> Iterator[NarratedLine]:
         if took:
-            yield Line("quiet", f"   {took}")
+            yield NarratedLine("quiet", f"   {took}")
         if result.is_error:
             yield from self._cut("error", "! ", result.text)
         else:
             yield from self._cut("result", "< ", result.text)
 
-    def _cut(self, kind: LineKind, mark: str, text: str, *, last: bool = False) -> Iterator[Line]:
+    def _cut(self, kind: LineKind, mark: str, text: str, *, last: bool = False) -> Iterator[NarratedLine]:
         """The first lines of a text, or the last, and how many more there are."""
         whole = text.rstrip("\n").split("\n") if text.strip() else []
         most = self.most_lines
         more = 0 if most is None else max(0, len(whole) - most)
-        note = Line("quiet", f"{mark}... {more:,} more {'line' if more == 1 else 'lines'}")
+        note = NarratedLine("quiet", f"{mark}... {more:,} more {'line' if more == 1 else 'lines'}")
         if last and more:
             yield note
         for line in whole[more:] if last else whole[: len(whole) - more]:
-            yield Line(kind, f"{mark}{line}")
+            yield NarratedLine(kind, f"{mark}{line}")
         if more and not last:
             yield note
 
@@ -233,7 +233,7 @@ def _cost(cost_usd: float | None) -> str:
     return "cost unknown" if cost_usd is None else f"{cost_usd:.4f} USD"
 
 
-def _tried(entry: Tried) -> str:
+def _tried(entry: QuestionTried) -> str:
     status = "" if entry.status is None else f" {entry.status}"
     then = "no further try" if entry.wait_s is None else f"again in {entry.wait_s:.1f} s"
     return f"({entry.model}: {entry.trouble}{status} after {entry.seconds:.1f} s, {_short(entry.said)}; {then})"

@@ -61,7 +61,7 @@ def wish_profile(client: Redis, run: str, task: str, profile: str) -> None:
     client.set(_key(run, task), profile, ex=_KEEP_S)
 
 
-def wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
+def read_wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
     """None where nobody has a wish, or Redis is away."""
     if broker_url is None:
         return None

@@ -41,13 +41,13 @@ class Endpoint:
         return self.name or self.model
 
 
-def versioned(base_url: str) -> str:
+def add_version(base_url: str) -> str:
     """The address with the version the wire has in it, `/v1` where it names none; without its query."""
     bare = _bare(base_url)
     return bare if _VERSION.search(urlsplit(bare).path) else f"{bare}/v1"
 
 
-def unversioned(base_url: str) -> str:
+def strip_version(base_url: str) -> str:
     """The address without the wire's version and without its query."""
     return _bare(base_url).removesuffix("/v1")
 

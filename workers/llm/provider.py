@@ -26,7 +26,7 @@ class ToolOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """Everything a model is shown. The same request twice is the same question."""
 
     system: tuple[str, ...]
@@ -55,7 +55,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class ProviderTry:
     """One try that brought no turn, and what is done about it."""
 
     model: str
@@ -70,7 +70,7 @@ class Tried:
     """What it cost all the same, told or guessed: an answer that broke off is charged for."""
 
 
-LlmEvent = Delta | Tried
+LlmEvent = Delta | ProviderTry
 Hear = Callable[[LlmEvent], None]
 
 Trouble = Literal[
@@ -129,7 +129,7 @@ def deaf(event: LlmEvent) -> None:
 
 
 class Provider(Protocol):
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
         The model's next turn. Who waits for long asks `stop` meanwhile and, told so, gives up.
 

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
+from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, deaf
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.yaml.documents import load
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
@@ -77,7 +77,7 @@ class ScriptedTurn(BaseModel):
     """Time the model takes for the turn."""
 
 
-class Script(BaseModel):
+class ScriptedTurns(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     turns: tuple[ScriptedTurn, ...] = Field(min_length=1)
@@ -96,12 +96,12 @@ def scripts_in(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_script(text: str, name: str) -> Script:
+def read_script(text: str, name: str) -> ScriptedTurns:
     """
     Raises:
         DocumentWrong: the text is not a script; with every mistake's line.
     """
-    return load(text, name, Script)
+    return load(text, name, ScriptedTurns)
 
 
 class ScriptedModel:
@@ -127,7 +127,7 @@ class ScriptedModel:
         """Whether it has turns for PLAN."""
         return any(turn.phase == "plan" for turn in self._script.turns)
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         number = next_turn(self._script, self._attempt, request.turns, request.phase)
         if number is None:
             raise ModelFailed(_nothing_fits(request.turns))
@@ -144,7 +144,7 @@ class ScriptedModel:
         )
 
 
-def next_turn(script: Script, attempt: int, turns: tuple[Turn, ...], phase: PhaseName = "execute") -> int | None:
+def next_turn(script: ScriptedTurns, attempt: int, turns: tuple[Turn, ...], phase: PhaseName = "execute") -> int | None:
     """The index of the turn the script has for what was said so far; None when none fits."""
     taken = next((turn.id for turn in reversed(turns) if turn.role == "assistant"), "")
     match = _ID.fullmatch(taken)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from forgepool.workers.queue.broker import app
 from forgepool.workers.queue.consumer import Delivery, deliver
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Message, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 
@@ -24,11 +24,11 @@ def run_order(encoded: str) -> None:
 
         return carry_out(order, Settings(), stop=stop)
 
-    def failed(why: str) -> Message:
-        from forgepool.workers.workspace.resume import told_so_far
+    def make_failure(why: str) -> Message:
+        from forgepool.workers.workspace.resume import sum_so_far
 
         return WorkResult(
-            **told_so_far(order, Settings()),
+            **sum_so_far(order, Settings()),
             order_id=order.order_id,
             token=order.token,
             outcome="infrastructure",
@@ -40,12 +40,12 @@ def run_order(encoded: str) -> None:
 
     # Found out once here, and known to every process forked from this one.
     with suppress(NoSandbox):
-        chosen(Settings().sandbox)
+        choose_level(Settings().sandbox)
     if order.agent.kind == "builtin":
         from forgepool.workers.llm.routing.open import preload
 
         preload(Settings())
     delivery = Delivery(
-        message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=failed
+        message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=make_failure
     )
     deliver(delivery, work, apart=True)

@@ -17,16 +17,16 @@ from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.workspace.acceptance import Finding, accept
-from forgepool.workers.workspace.candidates import Candidate, publish, published
-from forgepool.workers.workspace.resume import carried_over, told_so_far
-from forgepool.workers.workspace.workspace import Bench, set_up, unprintable
+from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
+from forgepool.workers.workspace.candidates import Candidate, publish, find_published
+from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
+from forgepool.workers.workspace.workspace import Workspace, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
-from forgepool.worktrees.commits.changes import changes, touched_paths
+from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
@@ -64,13 +64,13 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
     )
     try:
         mirror = open_mirror(order.hub, settings.cache, credential_helper=settings.git_credential_helper)
-        earlier = published(mirror, order) if order.resent else None
-        blank = blank.model_copy(update={"sandbox": chosen(settings.sandbox)})
+        earlier = find_published(mirror, order) if order.resent else None
+        blank = blank.model_copy(update={"sandbox": choose_level(settings.sandbox)})
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:
         return blank.model_copy(update={**ended.said, "finished_at": time.time()})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, *_UNHELD, OSError) as trouble:
-        so_far = told_so_far(order, settings)
+        so_far = sum_so_far(order, settings)
         return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
 
 
@@ -107,7 +107,7 @@ def _require_disk(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
-def _assignment(bench: Bench) -> Assignment:
+def _assignment(bench: Workspace) -> Assignment:
     return Assignment(
         order=bench.order,
         worktree=bench.checkout.path,
@@ -120,7 +120,7 @@ def _assignment(bench: Bench) -> Assignment:
     )
 
 
-def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
+def _told(answer: AgentAnswer, bench: Workspace) -> dict[str, Any]:
     """What every result says of the agent, however it ended."""
     return {
         "spent": answer.spent,
@@ -128,7 +128,7 @@ def _told(answer: AgentAnswer, bench: Bench) -> dict[str, Any]:
         "families": answer.families,
         "planned": answer.planned,
         "includes": answer.includes,
-        "carried": carried_over(bench.order, bench.settings) if answer.includes else None,
+        "carried": sum_carried_over(bench.order, bench.settings) if answer.includes else None,
         "log": str(bench.agent_log),
     }
 
@@ -170,7 +170,7 @@ def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
     return "needs_human" if answer.trouble in ("authentication", "unavailable") else "agent_failed"
 
 
-def _left_behind(bench: Bench, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
+def _left_behind(bench: Workspace, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
     """
     The tree of what the agent left, and every path it changed: at least one, each a name that messages can carry.
 
@@ -180,7 +180,7 @@ def _left_behind(bench: Bench, told: dict[str, Any], stop: Stop) -> tuple[TreeId
         tree = bench.checkout.snapshot()
     except Unusable as problem:
         raise NotDone("agent_failed", str(problem), **told) from problem
-    paths = touched_paths(changes(bench.mirror.git, bench.base, tree))
+    paths = list_touched_paths(changes(bench.mirror.git, bench.base, tree))
     if not paths:
         _require_unchanged_acceptance(bench, told, stop)
         raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **told)
@@ -189,17 +189,17 @@ def _left_behind(bench: Bench, told: dict[str, Any], stop: Stop) -> tuple[TreeId
     return tree, paths
 
 
-def _require_acceptance(bench: Bench, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
+def _require_acceptance(bench: Workspace, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
     """The acceptance commands are green on this tree, or were found so by the agent's own VERIFY."""
     if bench.green == tree:
         return
-    finding: Finding = accept(bench.order, bench.checkout.path, bench.own, bench.logs, stop=stop)
+    finding: AcceptanceFinding = accept(bench.order, bench.checkout.path, bench.own, bench.logs, stop=stop)
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
         raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)
 
 
-def _require_unchanged_acceptance(bench: Bench, told: dict[str, Any], stop: Stop) -> None:
+def _require_unchanged_acceptance(bench: Workspace, told: dict[str, Any], stop: Stop) -> None:
     """Run the acceptance commands on unchanged files, where changing nothing may be all there is to do."""
     if bench.order.unchanged == "ok":
         _require_acceptance(bench, bench.checkout.snapshot(), told, stop)

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from forgepool.workers.policy.judgement import Judgement, judge_command, judge_path, judge_tool
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_path, judge_tool
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import Access
 from forgepool.workers.policy.rules.place import Ground
 from forgepool.workers.policy.rules.rule import READERS, SHELLS, STRICTNESS, WRITERS
 from forgepool.workers.tools.files.patches.patch import Add, Delete, Update, read_patch
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 
 
-def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> Judgement:
+def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> PolicyJudgement:
     """The strictest of what it comes to. Arguments that are wrong are left to the tool to complain of."""
     command = arguments.get("command")
     if tool in SHELLS and isinstance(command, str):
@@ -40,7 +40,7 @@ def _paths(tool: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
 def _patched(patch: str) -> Iterator[str]:
     try:
         changes = read_patch(patch)
-    except Refused:
+    except ToolRefused:
         return
     for change in changes:
         match change:

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_touch, on_variable
-from forgepool.workers.policy.rules.command import called
+from forgepool.workers.policy.rules.command import make_call
 from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import Ground, Unresolved
-from forgepool.workers.policy.rules.rule import Rule
+from forgepool.workers.policy.rules.rule import PolicyRule
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.shell.interpret.read_script import Script, read_script
+from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
 
 _NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
 """Where paths of examples lie: nothing on the disk says what they are."""
 _EACH_ACCESS: tuple[tuple[str, Access], ...] = (("write_file", "write"), ("bash", "write"), ("read_file", "read"))
 
 
-def examples_wrong(entry: RuleEntry, rule: Rule) -> Iterator[tuple[str, int, str]]:
+def examples_wrong(entry: RuleEntry, rule: PolicyRule) -> Iterator[tuple[str, int, str]]:
     """Those that do not come out as they should: the key, the place in its list, and the rest of a sentence."""
     fits = None if rule.subject == "files" and rule.commands is not None else _FITS.get(rule.subject)
     for key, examples, should in (
@@ -35,37 +35,37 @@ def examples_wrong(entry: RuleEntry, rule: Rule) -> Iterator[tuple[str, int, str
                 yield key, index, f"{'does not match' if should else 'matches'} its example '{example[:80]}'"
 
 
-def _fits_command(rule: Rule, example: str) -> bool:
+def _fits_command(rule: PolicyRule, example: str) -> bool:
     script = read_script(example, folder=_NOWHERE.root)
-    if not isinstance(script, Script):
+    if not isinstance(script, ShellScript):
         return False
-    calls = (called(each, _NOWHERE.root) for each in script.executions)
+    calls = (make_call(each, _NOWHERE.root) for each in script.executions)
     return any(any(on_call([rule], _tool(rule), call, by_name_alone=False)) for call in calls)
 
 
-def _fits_path(rule: Rule, example: str) -> bool:
+def _fits_path(rule: PolicyRule, example: str) -> bool:
     place = _NOWHERE.place(f"{Path.home()}{example[1:]}" if example.startswith("~/") else example)
     if isinstance(place, Unresolved):
         return False
     return any(any(on_touch([rule], tool, Touch(access=access, place=place))) for tool, access in _EACH_ACCESS)
 
 
-def _fits_host(rule: Rule, example: str) -> bool:
+def _fits_host(rule: PolicyRule, example: str) -> bool:
     try:
         return any(on_host([rule], HostPattern.of(example)))
     except ValueError:
         return False
 
 
-def _fits_variable(rule: Rule, example: str) -> bool:
+def _fits_variable(rule: PolicyRule, example: str) -> bool:
     return any(on_variable([rule], _tool(rule), example))
 
 
-def _tool(rule: Rule) -> str:
+def _tool(rule: PolicyRule) -> str:
     return next(iter(rule.tools or ("bash",)))
 
 
-_FITS: Mapping[str, Callable[[Rule, str], bool]] = {
+_FITS: Mapping[str, Callable[[PolicyRule, str], bool]] = {
     "commands": _fits_command,
     "files": _fits_path,
     "hosts": _fits_host,

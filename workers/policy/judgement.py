@@ -15,20 +15,20 @@ from urllib.parse import urlsplit
 
 from forgepool.workers.policy.layers import Policy, Verdict
 from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_tool, on_touch, on_variable
-from forgepool.workers.policy.rules.command import Call, called
+from forgepool.workers.policy.rules.command import ProgramCall, make_call
 from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.place import Ground, Place, Unresolved, unknown
+from forgepool.workers.policy.rules.place import Ground, ResolvedPath, Unresolved, unknown
 from forgepool.workers.policy.rules.rule import STRICTNESS
 from forgepool.workers.schema.policy_rules import Decision
-from forgepool.workers.shell.interpret.known_programs import written_by
+from forgepool.workers.shell.interpret.known_programs import find_written
 from forgepool.workers.shell.interpret.read_script import (
-    Assignment,
+    VariableAssignment,
     Execution,
     Fact,
     Redirect,
-    Script,
+    ShellScript,
     Unparseable,
-    Word,
+    ShellWord,
     read_script,
 )
 
@@ -49,7 +49,7 @@ _RAISING = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "nsen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class PolicyJudgement:
     decision: Decision
     rule: str | None
     """The id of the rule that decided; None where there was none."""
@@ -68,46 +68,46 @@ class _Finding:
     reason: str
 
 
-def judge_tool(policy: Policy, tool: str) -> Judgement:
+def judge_tool(policy: Policy, tool: str) -> PolicyJudgement:
     """A tool as such, whatever it is called with."""
     verdict = policy.decide(partial(on_tool, tool=tool))
     return _as_judgement(_finding(verdict, f"the tool {tool}"))
 
 
-def judge_path(policy: Policy, tool: str, access: Access, path: str, ground: Ground) -> Judgement:
+def judge_path(policy: Policy, tool: str, access: Access, path: str, ground: Ground) -> PolicyJudgement:
     """A tool's reading or writing of a file."""
     place = ground.place(path, writes=access == "write")
     if isinstance(place, Unresolved):
-        return Judgement(decision="deny", rule=None, reason=f"{path}: cannot be resolved: {place.why}")
+        return PolicyJudgement(decision="deny", rule=None, reason=f"{path}: cannot be resolved: {place.why}")
     touch = Touch(access=access, place=place)
     verdict = policy.decide(partial(on_touch, tool=tool, touch=touch))
     return _as_judgement(_finding(verdict, f"{tool} of {path}"))
 
 
-def judge_host(policy: Policy, host: HostPattern) -> Judgement:
+def judge_host(policy: Policy, host: HostPattern) -> PolicyJudgement:
     verdict = policy.decide(partial(on_host, host=host))
     return _as_judgement(_finding(verdict, f"the host {host.text}"))
 
 
-def judge_command(policy: Policy, text: str, ground: Ground, *, tool: str = "bash") -> Judgement:
+def judge_command(policy: Policy, text: str, ground: Ground, *, tool: str = "bash") -> PolicyJudgement:
     """A script for bash, begun in the worktree. Never raises, and ends in bounded time."""
     try:
         script = read_script(text, folder=ground.root, read_file=partial(_script_text, ground=ground))
         if isinstance(script, Unparseable):
-            return Judgement(decision="deny", rule=None, reason=f"{script.why}; {script.instead}")
+            return PolicyJudgement(decision="deny", rule=None, reason=f"{script.why}; {script.instead}")
         return _judged(policy, script, ground, tool)
     except Exception as bug:  # whatever is wrong with us, it permits nothing
         why = f"it could not be judged ({type(bug).__name__}); write it as plainer commands"
-        return Judgement(decision="deny", rule=None, reason=why)
+        return PolicyJudgement(decision="deny", rule=None, reason=why)
 
 
-def _judged(policy: Policy, script: Script, ground: Ground, tool: str) -> Judgement:
+def _judged(policy: Policy, script: ShellScript, ground: Ground, tool: str) -> PolicyJudgement:
     commands = tuple(each.shown for each in script.executions)
     findings = [finding for fact in script.facts for finding in _findings(policy, fact, ground, tool)]
     if not findings or not commands:
         findings.append(_Finding(decision="prompt", rule=None, reason="no command was found in it; give one to run"))
     first = max(findings, key=lambda each: STRICTNESS[each.decision])
-    return Judgement(decision=first.decision, rule=first.rule, reason=first.reason, commands=commands)
+    return PolicyJudgement(decision=first.decision, rule=first.rule, reason=first.reason, commands=commands)
 
 
 def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator[_Finding]:
@@ -117,7 +117,7 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
         case Redirect():
             if not _is_stream(fact.path):
                 yield from _of_file(policy, fact.path, _opened(fact, ground), fact.mode, tool)
-        case Assignment(name=name):
+        case VariableAssignment(name=name):
             by_name = _is_harmless(name)
             find = partial(on_variable, tool=tool, name=name, by_name_alone=by_name)
             verdict = policy.decide(find, silent=None if by_name else "prompt")
@@ -128,7 +128,7 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
 
 
 def _of_execution(policy: Policy, fact: Execution, ground: Ground, tool: str) -> Iterator[_Finding]:
-    call = called(fact, ground.root)
+    call = make_call(fact, ground.root)
     shown = _shown(fact)
     if call.wrong:
         yield _Finding(decision="deny", rule=None, reason=f"{shown}: {call.wrong}")
@@ -149,21 +149,21 @@ def _of_execution(policy: Policy, fact: Execution, ground: Ground, tool: str) ->
     yield from _of_hosts(policy, call, shown)
 
 
-def _floored(verdict: Verdict, fact: Execution, call: Call) -> Verdict:
+def _floored(verdict: Verdict, fact: Execution, call: ProgramCall) -> Verdict:
     """What a program of the worktree does, or a text that nobody has read, is never simply allowed."""
     if verdict.decision == "allow" and (fact.opaque or call.inside):
         return Verdict(decision="audit", match=verdict.match)
     return verdict
 
 
-def _touches(fact: Execution, call: Call, ground: Ground, *, reads: bool) -> Iterator[Touch | Unresolved]:
+def _touches(fact: Execution, call: ProgramCall, ground: Ground, *, reads: bool) -> Iterator[Touch | Unresolved]:
     """The files that a command names: those it is known to write, and, where that is asked for, all its words."""
-    for written in (each for name in call.names for each in written_by(name, call.all_words)):
+    for written in (each for name in call.names for each in find_written(name, call.all_words)):
         if _is_stream(written.word):
             continue
         place = _place(written.word, fact.cwd, ground, writes=True, follow=written.follow, whole=written.whole)
         yield _touch("write", place, _beside(call, written.word))
-        for source in written.beneath if isinstance(place, Place) and _is_folder(place, ground) else ():
+        for source in written.beneath if isinstance(place, ResolvedPath) and _is_folder(place, ground) else ():
             name = source.text.rstrip("/").rpartition("/")[2]
             if source.static and name not in ("", ".", ".."):
                 inside = _joined(written.word, name)
@@ -174,7 +174,7 @@ def _touches(fact: Execution, call: Call, ground: Ground, *, reads: bool) -> Ite
                 yield _touch("read", _place(word, fact.cwd, ground), call)
 
 
-def _beside(call: Call, word: Word) -> Call:
+def _beside(call: ProgramCall, word: ShellWord) -> ProgramCall:
     """The command without a word that is a file: one word that cannot be known is not both a file and an option."""
     if word.static or word.several:
         return call
@@ -185,15 +185,15 @@ def _beside(call: Call, word: Word) -> Call:
     )
 
 
-def _touch(access: Access, place: Place | Unresolved, call: Call) -> Touch | Unresolved:
+def _touch(access: Access, place: ResolvedPath | Unresolved, call: ProgramCall) -> Touch | Unresolved:
     if isinstance(place, Unresolved):
         return place
     return Touch(access=access, place=place, call=call, by_operand=True)
 
 
 def _place(
-    word: Word, cwd: Path | None, ground: Ground, *, writes: bool = False, follow: bool = True, whole: bool = False
-) -> Place | Unresolved:
+    word: ShellWord, cwd: Path | None, ground: Ground, *, writes: bool = False, follow: bool = True, whole: bool = False
+) -> ResolvedPath | Unresolved:
     if not word.static and not word.text and (at_home := _AT_HOME.fullmatch(word.written)):
         home = ground.home.parent / at_home[1] if at_home[1] else ground.home
         found = ground.place(f"{home}{at_home[2] or ''}", writes=writes, follow=follow, whole=whole)
@@ -203,19 +203,19 @@ def _place(
     return ground.place(word.text, folder=cwd, writes=writes, follow=follow, whole=whole)
 
 
-def _joined(folder: Word, name: str) -> Word:
-    return Word(text=f"{folder.text.rstrip('/')}/{name}", static=folder.static)
+def _joined(folder: ShellWord, name: str) -> ShellWord:
+    return ShellWord(text=f"{folder.text.rstrip('/')}/{name}", static=folder.static)
 
 
-def _is_folder(place: Place, ground: Ground) -> bool:
+def _is_folder(place: ResolvedPath, ground: Ground) -> bool:
     return place.is_known and (ground.root / place.names[0]).is_dir()
 
 
-def _opened(fact: Redirect, ground: Ground) -> Place | Unresolved:
+def _opened(fact: Redirect, ground: Ground) -> ResolvedPath | Unresolved:
     return _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
 
 
-def _of_file(policy: Policy, word: Word, place: Place | Unresolved, access: Access, tool: str) -> Iterator[_Finding]:
+def _of_file(policy: Policy, word: ShellWord, place: ResolvedPath | Unresolved, access: Access, tool: str) -> Iterator[_Finding]:
     """A file that the shell itself opens."""
     if isinstance(place, Unresolved):
         yield _Finding(decision="deny", rule=None, reason=f"{word.shown}: {place.why}")
@@ -227,7 +227,7 @@ def _of_file(policy: Policy, word: Word, place: Place | Unresolved, access: Acce
         yield _finding(verdict, f"{'writing' if access == 'write' else 'reading'} {word.shown}")
 
 
-def _of_hosts(policy: Policy, call: Call, shown: str) -> Iterator[_Finding]:
+def _of_hosts(policy: Policy, call: ProgramCall, shown: str) -> Iterator[_Finding]:
     """Hosts that a command names in addresses: rules may restrain them; what permits is the sandbox's grant."""
     if not policy.names_hosts:
         return
@@ -260,8 +260,8 @@ def _finding(verdict: Verdict | None, thing: str) -> _Finding:
     return _Finding(decision=verdict.decision, rule=match.rule.id, reason=f"{thing}: {reason}")
 
 
-def _as_judgement(finding: _Finding) -> Judgement:
-    return Judgement(decision=finding.decision, rule=finding.rule, reason=finding.reason)
+def _as_judgement(finding: _Finding) -> PolicyJudgement:
+    return PolicyJudgement(decision=finding.decision, rule=finding.rule, reason=finding.reason)
 
 
 def _shown(fact: Execution) -> str:
@@ -269,7 +269,7 @@ def _shown(fact: Execution) -> str:
     return f"`{text}`" if len(text) <= 120 else f"`{text[:120]}...`"
 
 
-def _is_stream(word: Word) -> bool:
+def _is_stream(word: ShellWord) -> bool:
     return word.static and (word.text in _STREAMS or word.text.startswith("/dev/fd/"))
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forgepool.workers.policy.rules.command import Call, Likeness
-from forgepool.workers.policy.rules.rule import READERS, STRICTNESS, Rule
+from forgepool.workers.policy.rules.command import ProgramCall, Likeness
+from forgepool.workers.policy.rules.rule import READERS, STRICTNESS, PolicyRule
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.policy_rules import Decision
 
@@ -27,7 +27,7 @@ _MOST_KNOWN = 4096
 class Match:
     """A rule that bears on what is judged."""
 
-    rule: Rule
+    rule: PolicyRule
     rank: Rank
     likeness: Likeness = "yes"
 
@@ -40,7 +40,7 @@ class Verdict:
     match: Match | None = None
 
 
-Find = Callable[[Sequence[Rule]], Iterable[Match]]
+Find = Callable[[Sequence[PolicyRule]], Iterable[Match]]
 """Those of some rules that bear on one thing."""
 
 
@@ -48,11 +48,11 @@ Find = Callable[[Sequence[Rule]], Iterable[Match]]
 class Policy:
     """All rules in force, by layer."""
 
-    built_in: tuple[Rule, ...] = ()
-    person: tuple[Rule, ...] = ()
-    repository: tuple[Rule, ...] = ()
-    plan: tuple[Rule, ...] = ()
-    phase: tuple[Rule, ...] = ()
+    built_in: tuple[PolicyRule, ...] = ()
+    person: tuple[PolicyRule, ...] = ()
+    repository: tuple[PolicyRule, ...] = ()
+    plan: tuple[PolicyRule, ...] = ()
+    phase: tuple[PolicyRule, ...] = ()
     _about: dict[tuple[str, ...], "Policy"] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -68,7 +68,7 @@ class Policy:
         return any(rule.hosts is not None for rule in self.rules)
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[PolicyRule, ...]:
         return tuple(rule for layer in self._layers for rule in layer)
 
     def during(self, phase: PhaseName) -> "Policy":
@@ -76,7 +76,7 @@ class Policy:
         kept = [tuple(rule for rule in layer if rule.phase in (None, phase)) for layer in self._layers]
         return Policy(built_in=kept[0], person=kept[1], repository=kept[2], plan=kept[3], phase=kept[4])
 
-    def about(self, call: Call) -> "Policy":
+    def about(self, call: ProgramCall) -> "Policy":
         """The same policy without the rules that name other programs: what is asked of it is a command of this one."""
         if call.names not in self._about:
             if len(self._about) >= _MOST_KNOWN:
@@ -87,7 +87,7 @@ class Policy:
         return self._about[call.names]
 
     @property
-    def _layers(self) -> tuple[tuple[Rule, ...], ...]:
+    def _layers(self) -> tuple[tuple[PolicyRule, ...], ...]:
         return self.built_in, self.person, self.repository, self.plan, self.phase
 
     def decide(self, find: Find, *, silent: Decision | None = "prompt") -> Verdict | None:
@@ -106,11 +106,11 @@ class Policy:
         return _tightened(verdict, _best(find(self.phase)))
 
 
-def _may_name(rule: Rule, call: Call) -> bool:
+def _may_name(rule: PolicyRule, call: ProgramCall) -> bool:
     return rule.commands is None or any(pattern.names_program(call) for pattern in rule.commands)
 
 
-def _about(rule: Rule, call: Call) -> Rule:
+def _about(rule: PolicyRule, call: ProgramCall) -> PolicyRule:
     if rule.commands is None:
         return rule
     return replace(rule, commands=tuple(each for each in rule.commands if each.names_program(call)))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.policy.layers import Match, Rank
-from forgepool.workers.policy.rules.command import Call, Likeness
+from forgepool.workers.policy.rules.command import ProgramCall, Likeness
 from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.place import UNKNOWN, Place
-from forgepool.workers.policy.rules.rule import READERS, SHELLS, WRITERS, Rule
+from forgepool.workers.policy.rules.place import UNKNOWN, ResolvedPath
+from forgepool.workers.policy.rules.rule import READERS, SHELLS, WRITERS, PolicyRule
 
 Access = Literal["read", "write"]
 
@@ -24,20 +24,20 @@ class Touch:
     """A file or folder that a tool reads or writes; for the shell's, the command that does, if one does."""
 
     access: Access
-    place: Place
-    call: Call | None = None
+    place: ResolvedPath
+    call: ProgramCall | None = None
     by_operand: bool = False
     """It is a word of a command: whether the command may run at all is judged besides."""
 
 
-def on_tool(rules: Sequence[Rule], tool: str) -> Iterator[Match]:
+def on_tool(rules: Sequence[PolicyRule], tool: str) -> Iterator[Match]:
     """A tool as such."""
     for rule in rules:
         if rule.subject == "tools" and _names(rule, tool):
             yield Match(rule=rule, rank=_rank(rule))
 
 
-def on_touch(rules: Sequence[Rule], tool: str, touch: Touch) -> Iterator[Match]:
+def on_touch(rules: Sequence[PolicyRule], tool: str, touch: Touch) -> Iterator[Match]:
     for rule in rules:
         if rule.subject == "tools":
             if not touch.by_operand and _names(rule, tool):
@@ -46,7 +46,7 @@ def on_touch(rules: Sequence[Rule], tool: str, touch: Touch) -> Iterator[Match]:
             yield from _on_place(rule, touch)
 
 
-def _on_place(rule: Rule, touch: Touch) -> Iterator[Match]:
+def _on_place(rule: PolicyRule, touch: Touch) -> Iterator[Match]:
     sure, rank = _fitting(rule, touch.place)
     if rank is None:
         return
@@ -59,7 +59,7 @@ def _on_place(rule: Rule, touch: Touch) -> Iterator[Match]:
             yield Match(rule=rule, rank=_rank(rule, command=length, path=rank), likeness=both)
 
 
-def _fitting(rule: Rule, place: Place) -> tuple[bool, tuple[int, int] | None]:
+def _fitting(rule: PolicyRule, place: ResolvedPath) -> tuple[bool, tuple[int, int] | None]:
     """Whether it fits for sure, and its rank if it may. A path that cannot be known may be any that is denied."""
     patterns = rule.paths or ()
     if not place.is_known:
@@ -70,7 +70,7 @@ def _fitting(rule: Rule, place: Place) -> tuple[bool, tuple[int, int] | None]:
     return True, max(fits, default=None)
 
 
-def on_call(rules: Sequence[Rule], tool: str, call: Call, *, by_name_alone: bool) -> Iterator[Match]:
+def on_call(rules: Sequence[PolicyRule], tool: str, call: ProgramCall, *, by_name_alone: bool) -> Iterator[Match]:
     """A command. `by_name_alone`: only rules that name its program, because what it runs is judged besides."""
     for rule in rules:
         if rule.subject == "tools":
@@ -81,7 +81,7 @@ def on_call(rules: Sequence[Rule], tool: str, call: Call, *, by_name_alone: bool
                 yield Match(rule=rule, rank=_rank(rule, command=length), likeness=likeness)
 
 
-def _on_commands(rule: Rule, call: Call) -> Iterator[tuple[Likeness, int]]:
+def _on_commands(rule: PolicyRule, call: ProgramCall) -> Iterator[tuple[Likeness, int]]:
     for pattern in rule.commands or ():
         if rule.restrains:
             likeness = pattern.amounts(call)
@@ -91,7 +91,7 @@ def _on_commands(rule: Rule, call: Call) -> Iterator[tuple[Likeness, int]]:
             yield "yes", pattern.rank
 
 
-def on_variable(rules: Sequence[Rule], tool: str, name: str, *, by_name_alone: bool = False) -> Iterator[Match]:
+def on_variable(rules: Sequence[PolicyRule], tool: str, name: str, *, by_name_alone: bool = False) -> Iterator[Match]:
     for rule in rules:
         if rule.subject == "tools":
             if not by_name_alone and _names(rule, tool):
@@ -102,7 +102,7 @@ def on_variable(rules: Sequence[Rule], tool: str, name: str, *, by_name_alone: b
                 yield Match(rule=rule, rank=_rank(rule, command=1, path=(0, max(fits))))
 
 
-def on_host(rules: Sequence[Rule], host: HostPattern) -> Iterator[Match]:
+def on_host(rules: Sequence[PolicyRule], host: HostPattern) -> Iterator[Match]:
     """A host, or all hosts of a pattern: what restrains one of them restrains all."""
     for rule in rules:
         ranks = [each.rank for each in rule.hosts or () if (each.meets(host) if rule.restrains else each.covers(host))]
@@ -110,14 +110,14 @@ def on_host(rules: Sequence[Rule], host: HostPattern) -> Iterator[Match]:
             yield Match(rule=rule, rank=max(ranks))
 
 
-def _names(rule: Rule, tool: str) -> bool:
+def _names(rule: PolicyRule, tool: str) -> bool:
     if rule.tools is None:
         return True
     own = (tool, "bash") if tool in SHELLS else (tool,)
     return any(fnmatch.fnmatchcase(each, name) for name in rule.tools for each in own)
 
 
-def _reaches(rule: Rule, tool: str, access: Access) -> bool:
+def _reaches(rule: PolicyRule, tool: str, access: Access) -> bool:
     """What is said of files for one tool that writes holds for all that write, the shell's commands too."""
     if rule.tools is None:
         return True
@@ -127,12 +127,12 @@ def _reaches(rule: Rule, tool: str, access: Access) -> bool:
     return any(name in family for name in rule.tools) or _names(rule, tool)
 
 
-def _rank(rule: Rule, *, command: int = 0, path: tuple[int, int] = (-1, 0)) -> Rank:
+def _rank(rule: PolicyRule, *, command: int = 0, path: tuple[int, int] = (-1, 0)) -> Rank:
     """How specific: by its command, its path, and whether it names its tool and its phase."""
     return (command, *path, 0 if rule.tools is None or "*" in rule.tools else 1, 0 if rule.phase is None else 1)
 
 
-def may_permit(rule: Rule, tool: str) -> bool:
+def may_permit(rule: PolicyRule, tool: str) -> bool:
     """Whether a rule lets some of a tool's calls through, though not all."""
     return (
         not rule.restrains and rule.subject in ("files", "commands") and rule.tools is not None and _names(rule, tool)

@@ -40,7 +40,7 @@ def require_hosts(
     Raises:
         HostsRefused: some of them are not to be had; all of these are named.
     """
-    granted = granted_hosts(policy, wanted, asked_by=asked_by)
+    granted = grant_hosts(policy, wanted, asked_by=asked_by)
     refused = [(host, why) for host, why in granted.refused if host not in replaced]
     if refused:
         raise HostsRefused(_refusal(what, refused))
@@ -57,7 +57,7 @@ def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], re
     refused: dict[str, str] = {}
     asking: list[str] = []
     for what, hosts in wanted.items():
-        found = granted_hosts(policy, hosts, asked_by="repository").refused
+        found = grant_hosts(policy, hosts, asked_by="repository").refused
         if lacking := {host: why for host, why in found if host not in replaced}:
             asking.append(what)
             refused |= lacking
@@ -84,7 +84,7 @@ def _quoted(host: str) -> str:
     return f"'{host}'" if ":" in host or "*" in host else host
 
 
-def granted_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) -> Granted:
+def grant_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) -> Granted:
     """
     A plan's asking for a host settles what stands at `prompt`, a repository's does not: it may not loosen what the
     person allows. A denied host is refused, and so is a pattern that means a denied one among others.

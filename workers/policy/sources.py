@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.network import granted_hosts, require_hosts
-from forgepool.workers.policy.rules.document import made, mistakes_in, parse_policy, read_policy
-from forgepool.workers.policy.rules.rule import Rule
+from forgepool.workers.policy.network import grant_hosts, require_hosts
+from forgepool.workers.policy.rules.document import make_rules, mistakes_in, parse_policy, read_policy
+from forgepool.workers.policy.rules.rule import PolicyRule
 from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.schema.policy_rules import RuleEntry
 from forgepool.workers.schema.yaml.documents import read, validate
@@ -39,10 +39,10 @@ def policy_of(*, person: Path | None, repository: str | None = None, plan: Seque
         DocumentWrong: with every mistake found in the first file that has any.
     """
     return Policy(
-        built_in=built_in(),
+        built_in=read_builtin_rules(),
         person=() if person is None else read_policy(person, str(person), "person"),
         repository=() if repository is None else repository_rules(repository),
-        plan=made(plan, "plan", [f"rule {at + 1}" for at in range(len(plan))]),
+        plan=make_rules(plan, "plan", [f"rule {at + 1}" for at in range(len(plan))]),
         phase=_shipped("phases.yaml"),
     )
 
@@ -63,7 +63,7 @@ def hosts_for_check(
     policy = policy_of(person=person)
     replaced = lent.stands_for if lent is not None else frozenset[str]()
     hosts = require_hosts(policy, wanted, asked_by="repository", what=f"check '{check}'", replaced=replaced)
-    own = granted_hosts(policy, lent.hosts, asked_by="plan").hosts if setup and lent is not None and wanted else ()
+    own = grant_hosts(policy, lent.hosts, asked_by="plan").hosts if setup and lent is not None and wanted else ()
     return tuple(dict.fromkeys((*hosts, *own)))
 
 
@@ -77,7 +77,7 @@ def policy_alone(path: Path) -> Policy:
     return Policy(person=read_policy(path, str(path), "person"))
 
 
-def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[Rule, ...]:
+def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[PolicyRule, ...]:
     """
     The rules under `policy` in a `forgepool.yaml`; none where the key is not there.
 
@@ -90,15 +90,15 @@ def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[Rule, ...]
     if wrong:
         raise DocumentWrong(name, wrong)
     places = [f"{name}:{document.line(('policy', at))}" for at in range(len(entries))]
-    return made(entries, "repository", places)
+    return make_rules(entries, "repository", places)
 
 
 @lru_cache(maxsize=1)
-def built_in() -> tuple[Rule, ...]:
+def read_builtin_rules() -> tuple[PolicyRule, ...]:
     """What holds before anybody has said anything."""
     return _shipped("defaults.yaml")
 
 
-def _shipped(name: str) -> tuple[Rule, ...]:
+def _shipped(name: str) -> tuple[PolicyRule, ...]:
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     return parse_policy(text, name, "built-in" if name == "defaults.yaml" else "phase")

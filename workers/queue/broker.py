@@ -102,7 +102,7 @@ app.conf.update(
 )
 
 
-class Job(Protocol):
+class RegisteredJob(Protocol):
     """A function registered with the app, as a sender sees it."""
 
     name: str
@@ -164,7 +164,7 @@ def ping(client: Redis, url: str) -> None:
         ) from problem
 
 
-def send(job: Job, message: Message, *, message_id: str) -> None:
+def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
     """
     Puts one message on its job's queue. At least once: the receiver drops what it has had already.
 
@@ -174,7 +174,7 @@ def send(job: Job, message: Message, *, message_id: str) -> None:
     job.apply_async((message.encode(),), task_id=message_id, retry=False)
 
 
-def queued(client: Redis, queue: Queue) -> int:
+def count_waiting(client: Redis, queue: Queue) -> int:
     """Messages waiting in a queue that no worker has taken yet."""
     return int(client.llen(queue))
 

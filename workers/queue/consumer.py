@@ -97,9 +97,9 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
     if not isinstance(lease, leases.Lease):
         told.info("message.refused", why=lease)
         return
-    with leases.kept(lease):
+    with leases.keep_lease(lease):
         result = _stale(delivery) or _worked_on(client, delivery, work, lease, settings)
-        if lease.lost():
+        if lease.is_lost():
             told.warning("message.lease_lost")
             return
         replies.answer(client, delivery.run, delivery.message_id, result)
@@ -124,7 +124,7 @@ def _worked_on(client: Redis, delivery: Delivery, work: Work, lease: leases.Leas
     _tell_started(client, delivery, settings)
     told.info("message.started")
     try:
-        return work(lease.lost)
+        return work(lease.is_lost)
     except Exception as broken:
         told.exception("message.broken")
         said = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
@@ -157,7 +157,7 @@ def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Leas
 
 
 def _tell_started(client: Redis, delivery: Delivery, settings: Settings) -> None:
-    note = replies.Started(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
+    note = replies.MessageStarted(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
     try:
         replies.tell(client, delivery.run, note)
     except BrokerAway:

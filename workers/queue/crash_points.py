@@ -11,7 +11,7 @@ import signal
 from forgepool.workers.schema.settings import fault
 
 
-def reached(*points: str) -> None:
+def crash_here(*points: str) -> None:
     """
     Ends this process here, if one of these is where it was asked to end.
 

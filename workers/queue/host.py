@@ -23,7 +23,7 @@ from forgepool.workers.queue import celery_main, presence
 from forgepool.workers.queue.broker import BrokerAway, connect
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.fork import Fork, go_on_beside
-from forgepool.workers.sandbox.processes.process_group import abandoned
+from forgepool.workers.sandbox.processes.process_group import find_abandoned
 from forgepool.workers.sandbox.processes.scratch import scratch
 from forgepool.workers.schema.settings import Settings, whole_environment
 
@@ -36,7 +36,7 @@ _LONGEST_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class WorkerPost:
     """What a host's worker listens to, and where its log goes."""
 
     queues: tuple[str, ...]
@@ -44,14 +44,14 @@ class Post:
     log: Path
 
 
-def serve(posts: Sequence[Post], settings: Settings) -> int:
+def serve(posts: Sequence[WorkerPost], settings: Settings) -> int:
     """
     Runs a worker for each post until told to stop, and starts one again when it dies. Returns the exit status.
 
     SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
     """
     tree.become_subreaper()
-    left_over = abandoned()
+    left_over = find_abandoned()
     if left_over:
         log.warning("left_over.killed", pids=left_over)
         tree.kill_tree(left_over)
@@ -61,7 +61,7 @@ def serve(posts: Sequence[Post], settings: Settings) -> int:
 class _Worker:
     """One post's worker: the process that runs, or the time at which the next one starts."""
 
-    def __init__(self, post: Post, settings: Settings) -> None:
+    def __init__(self, post: WorkerPost, settings: Settings) -> None:
         self.post, self.settings = post, settings
         self.place = scratch()
         self.child: Fork | None = None
@@ -72,7 +72,7 @@ class _Worker:
     def running(self) -> bool:
         return self.child is not None and self.child.running()
 
-    def noticed_death(self) -> bool:
+    def notice_death(self) -> bool:
         """Whether it has died since it was last asked. The next starts at once at first, then ever more slowly."""
         if self.child is None or self.child.running():
             return False
@@ -102,7 +102,7 @@ class _Worker:
 class _Watch:
     """The loop's memory: the workers, and what the signals have asked for."""
 
-    def __init__(self, posts: Sequence[Post], settings: Settings) -> None:
+    def __init__(self, posts: Sequence[WorkerPost], settings: Settings) -> None:
         self.settings = settings
         self.client = connect(settings.broker_url or "")
         self.asked = 0
@@ -143,7 +143,7 @@ class _Watch:
             time.sleep(_TURN_S)
 
     def _start_those_due(self) -> None:
-        if any([worker.noticed_death() for worker in self.workers]):
+        if any([worker.notice_death() for worker in self.workers]):
             self.announced = 0.0
             self._bury()
         for worker in self.workers:
@@ -184,7 +184,7 @@ class _Watch:
         except BrokerAway:
             return
 
-    def _present(self, post: Post) -> presence.Present:
+    def _present(self, post: WorkerPost) -> presence.Present:
         return presence.Present(
             host=self.settings.host,
             pid=os.getpid(),

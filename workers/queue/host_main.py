@@ -3,14 +3,14 @@
 import sys
 from pathlib import Path
 
-from forgepool.workers.queue.host import Post, serve
+from forgepool.workers.queue.host import WorkerPost, serve
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.settings import Settings
 
 
-def _post(said: str) -> Post:
+def _post(said: str) -> WorkerPost:
     queues, concurrency, log = said.split("=", 2)
-    return Post(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log))
+    return WorkerPost(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log))
 
 
 if __name__ == "__main__":

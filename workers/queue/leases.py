@@ -69,7 +69,7 @@ class Lease:
     _gone: threading.Event = field(default_factory=threading.Event)
     _released: threading.Event = field(default_factory=threading.Event)
 
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         return self._gone.is_set()
 
     def renew(self) -> None:
@@ -84,7 +84,7 @@ class Lease:
             self._gone.set()
 
     def _keep(self) -> None:
-        while not self._released.wait(self.ttl_s / 4) and not self.lost():
+        while not self._released.wait(self.ttl_s / 4) and not self.is_lost():
             self.renew()
 
     def release(self) -> None:
@@ -94,7 +94,7 @@ class Lease:
 
 
 @contextmanager
-def kept(lease: Lease) -> Iterator[Lease]:
+def keep_lease(lease: Lease) -> Iterator[Lease]:
     """Renews the lease in a thread of its own, and gives it back at the end."""
     thread = threading.Thread(target=lease._keep, name="lease", daemon=True)
     thread.start()
@@ -135,7 +135,7 @@ def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:
     return {one: Holder.decode(value) for one, value in zip(message_ids, values, strict=True) if value}
 
 
-def done_key(message_id: str) -> str:
+def key_of_done(message_id: str) -> str:
     return _keys(message_id)[2]
 
 

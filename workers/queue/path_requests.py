@@ -24,7 +24,7 @@ _NUMBER_BITS = 53
 """What every reader of JSON takes for a whole number."""
 
 
-class PathsAsked(Message):
+class PathRequest(Message):
     """May this order touch these paths, too?"""
 
     kind: Literal["paths_asked"] = "paths_asked"
@@ -60,7 +60,7 @@ def ask_paths(
     Paths the task holds already may be among them. Refused, too, when `stop` turns true or no time is left meanwhile.
     """
     # By chance, not by the clock: an order delivered again may be asking on a host whose clock is behind.
-    question = PathsAsked(
+    question = PathRequest(
         order_id=order.order_id, token=order.token, number=secrets.randbits(_NUMBER_BITS), paths=tuple(paths)
     )
     ask_at = 0.0
@@ -82,14 +82,14 @@ def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> Non
     client.set(_key(order_id, number), answer.encode(), ex=_KEEP_S)
 
 
-def _ask(client: Redis, order: WorkOrder, question: PathsAsked) -> None:
+def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
     try:
         tell(client, order.run, question)
     except BrokerAway:
         return
 
 
-def _answer(client: Redis, question: PathsAsked) -> PathsAnswer | None:
+def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
     try:
         said = cast(str | None, client.get(_key(question.order_id, question.number)))
     except BrokerAway:

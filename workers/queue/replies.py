@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 from forgepool.workers.queue.broker import BrokerAway, Redis
-from forgepool.workers.queue.leases import done_key, keep_s
+from forgepool.workers.queue.leases import key_of_done, keep_s
 from forgepool.workers.schema.orders import Message
 
 _KEPT_ANSWERS = 20_000
@@ -18,7 +18,7 @@ _ANSWER_FOR_S = 900.0
 """Seconds a finished worker keeps trying to tell an unreachable Redis; the candidate is in the hub already."""
 
 
-class Started(Message):
+class MessageStarted(Message):
     """A worker has begun a message."""
 
     kind: Literal["started"] = "started"
@@ -52,7 +52,7 @@ def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
         try:
             with client.pipeline(transaction=True) as both:
                 both.xadd(_stream(run), {"m": result.encode()}, maxlen=_KEPT_ANSWERS, approximate=True)
-                both.set(done_key(message_id), "1", ex=keep_s())
+                both.set(key_of_done(message_id), "1", ex=keep_s())
                 both.execute()
             return
         except BrokerAway:

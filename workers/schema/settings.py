@@ -110,7 +110,7 @@ _TOOLCHAINS = (
 """Which version of its programs a person has chosen, and where these find the rest of themselves."""
 
 
-def inherited_environment() -> dict[str, str]:
+def inherit_environment() -> dict[str, str]:
     """The few variables a command run for a task gets from the host: enough to find programs, no secrets."""
     kept = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
     return {name: os.environ[name] for name in (*kept, *_TOOLCHAINS) if name in os.environ}

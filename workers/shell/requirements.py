@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.syntax import Chain, Function, Pipeline, Sequence, Simple, Statement
+from forgepool.workers.shell.parse.syntax import AndOrList, Function, Pipeline, Sequence, Simple, Statement
 from forgepool.workers.shell.parse.words import read_word
 from forgepool.workers.shell.programs.builtins import BUILTINS
 from forgepool.workers.shell.scan.limits import encode
@@ -68,7 +68,7 @@ def _certain(statement: Statement) -> Iterator[Simple]:
             yield statement
         case Pipeline(parts=parts):
             yield from (part for part in parts if isinstance(part, Simple))
-        case Chain(parts=parts, operators=operators) if "||" not in operators:
+        case AndOrList(parts=parts, operators=operators) if "||" not in operators:
             yield from _one_after_another(parts)
         case Sequence(parts=parts):
             yield from _one_after_another(parts)
@@ -78,10 +78,10 @@ def _certain(statement: Statement) -> Iterator[Simple]:
 
 def _one_after_another(parts: tuple[Statement, ...]) -> Iterator[Simple]:
     for part in parts:
-        if not isinstance(part, Simple | Pipeline | Chain) or isinstance(part, Function):
+        if not isinstance(part, Simple | Pipeline | AndOrList) or isinstance(part, Function):
             return
         yield from _certain(part)
-        if isinstance(part, Chain) and "||" in part.operators:
+        if isinstance(part, AndOrList) and "||" in part.operators:
             return
 
 

@@ -20,7 +20,7 @@ def _never() -> bool:
     return False
 
 
-class Aside:
+class AsyncioThread:
     """The thread is there from the first question to the end of the block."""
 
     def __init__(self) -> None:

@@ -3,5 +3,5 @@ How a tool says no.
 """
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """A call that cannot be carried out; the sentence is for the model and says what would be right."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -36,7 +36,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PersonAsked:
     """The model wants to know something of a person."""
 
     question: str
@@ -49,12 +49,12 @@ class Queued:
     why: str
 
 
-Ends = Finish | Planned | Asked | Queued
+Ends = Finish | Planned | PersonAsked | Queued
 """What ends a conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolAnswer:
     """What the model is told."""
 
     text: str
@@ -70,7 +70,7 @@ ToolKind = Literal["read", "write", "run", "end"]
 class Tool:
     offer: ToolOffer
     kind: ToolKind
-    call: Callable[[Mapping[str, JsonValue], Workplace], Answer]
+    call: Callable[[Mapping[str, JsonValue], Workplace], ToolAnswer]
     """
     Judges the arguments and does the work. May raise Refused, ValueError (a schema's and an encoding's too) and
     OSError, which `carry_out` turns into answers.
@@ -84,8 +84,8 @@ class Tool:
 A = TypeVar("A", bound=Arguments)
 
 
-def typed(
-    name: str, description: str, arguments: type[A], function: Callable[[A, Workplace], Answer], *, kind: ToolKind
+def make_typed_tool(
+    name: str, description: str, arguments: type[A], function: Callable[[A, Workplace], ToolAnswer], *, kind: ToolKind
 ) -> Tool:
     """A tool whose arguments are a model of ours."""
     schema = arguments.model_json_schema()
@@ -97,30 +97,30 @@ def typed(
     )
 
 
-def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> Answer:
+def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> ToolAnswer:
     """The answer to one call. Never raises for what the model sent or for what the disk says."""
     tool = next((tool for tool in tools if tool.name == call.name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in tools)
-        return Answer(text=f"no tool is called {call.name!r}; the tools are: {names}", is_error=True)
+        return ToolAnswer(text=f"no tool is called {call.name!r}; the tools are: {names}", is_error=True)
     if call.malformed is not None:
-        return Answer(
+        return ToolAnswer(
             text=f"not run: the arguments of {call.name} are not one JSON object; send it again", is_error=True
         )
     try:
         return tool.call(call.arguments, workplace)
     except ValidationError as wrong:
-        return Answer(text=f"{call.name}: {_mistakes(wrong, tool)}", is_error=True)
-    except Refused as refused:
-        return Answer(text=str(refused), is_error=True)
+        return ToolAnswer(text=f"{call.name}: {_mistakes(wrong, tool)}", is_error=True)
+    except ToolRefused as refused:
+        return ToolAnswer(text=str(refused), is_error=True)
     except UnicodeError:
-        return Answer(text=f"{call.name}: half a character among its arguments; send UTF-8", is_error=True)
+        return ToolAnswer(text=f"{call.name}: half a character among its arguments; send UTF-8", is_error=True)
     except ValueError as trouble:
         why = str(trouble).partition("\n")[0] or "a value that cannot be used"
-        return Answer(text=f"{call.name}: {why}", is_error=True)
+        return ToolAnswer(text=f"{call.name}: {why}", is_error=True)
     except OSError as trouble:
         where = f" ({workplace.name(trouble.filename)})" if trouble.filename else ""
-        return Answer(text=f"{call.name}: {trouble.strerror}{where}", is_error=True)
+        return ToolAnswer(text=f"{call.name}: {trouble.strerror}{where}", is_error=True)
 
 
 def _mistakes(wrong: ValidationError, tool: Tool) -> str:

@@ -16,12 +16,12 @@ from io import FileIO
 from pathlib import Path
 
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.worktrees.git.beneath import Beneath
 from forgepool.worktrees.git.git import Git
 
 
-class Anchor:
+class HeldFolder:
     """A folder as it was when the work began: what a command puts in its place later is not taken for it."""
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class Anchor:
     def is_same(self) -> bool:
         return self._beneath is not None and self._beneath.is_still_there()
 
-    def held(self) -> Beneath:
+    def open_held(self) -> Beneath:
         """
         The folder itself, wherever it is now.
 
@@ -39,10 +39,10 @@ class Anchor:
             Refused: there was none when the work began.
         """
         if self._beneath is None:
-            raise Refused(f"{self.path}: was not there when the work began; nothing can be used below it")
+            raise ToolRefused(f"{self.path}: was not there when the work began; nothing can be used below it")
         return self._beneath
 
-    def made(self) -> Beneath:
+    def open_or_make(self) -> Beneath:
         """
         The folder; made again where it is gone.
 
@@ -53,8 +53,8 @@ class Anchor:
             self.path.mkdir(parents=True, mode=0o700)
             self._beneath = _beneath(self.path)
         if not self.is_same():
-            raise Refused(f"{self.path}: is not the folder it was; remove it, and it is made anew")
-        return self.held()
+            raise ToolRefused(f"{self.path}: is not the folder it was; remove it, and it is made anew")
+        return self.open_held()
 
 
 def _beneath(folder: Path) -> Beneath | None:
@@ -68,9 +68,9 @@ def _beneath(folder: Path) -> Beneath | None:
 class Anchors:
     """Of a workplace's folders, each under the path it was given by."""
 
-    root: tuple[Path, Anchor]
-    tmp: tuple[Path, Anchor]
-    readable: tuple[tuple[Path, Anchor], ...]
+    root: tuple[Path, HeldFolder]
+    tmp: tuple[Path, HeldFolder]
+    readable: tuple[tuple[Path, HeldFolder], ...]
 
     @property
     def paths(self) -> tuple[Path, Path, tuple[Path, ...]]:
@@ -108,8 +108,8 @@ class Workplace:
     def __post_init__(self) -> None:
         if self.anchors is not None and self.anchors.paths == (self.root, self.tmp, self.readable):
             return
-        readable = tuple((folder, Anchor(folder)) for folder in self.readable)
-        anchors = Anchors(root=(self.root, Anchor(self.root)), tmp=(self.tmp, Anchor(self.tmp)), readable=readable)
+        readable = tuple((folder, HeldFolder(folder)) for folder in self.readable)
+        anchors = Anchors(root=(self.root, HeldFolder(self.root)), tmp=(self.tmp, HeldFolder(self.tmp)), readable=readable)
         object.__setattr__(self, "anchors", anchors)  # frozen for all others
 
     @property
@@ -120,7 +120,7 @@ class Workplace:
         Raises:
             Refused: a command has put something else in its place.
         """
-        return self._anchors.tmp[1].made()
+        return self._anchors.tmp[1].open_or_make()
 
     @property
     def outputs(self) -> Path:
@@ -150,7 +150,7 @@ class Workplace:
             if trouble.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
             place = scratch.path / below.parent
-            raise Refused(f"{place}: is a link or a file; remove it, so that output can be kept there") from trouble
+            raise ToolRefused(f"{place}: is a link or a file; remove it, so that output can be kept there") from trouble
 
     def keep(self, below: Path, data: bytes) -> Path:
         """
@@ -169,7 +169,7 @@ class Workplace:
                 file.write(data)
         return scratch.path / below
 
-    def held(self, path: Path) -> tuple[Beneath, Path]:
+    def open_parent(self, path: Path) -> tuple[Beneath, Path]:
         """
         The folder that a real path lies in, and the way to it from there.
 
@@ -179,8 +179,8 @@ class Workplace:
         anchors = self._anchors
         for anchor in (anchors.root[1], anchors.tmp[1], *(anchor for _, anchor in anchors.readable)):
             if path.is_relative_to(anchor.path):
-                return anchor.held(), path.relative_to(anchor.path)
-        raise Refused(f"{path}: lies outside the worktree; only paths below it can be used")
+                return anchor.open_held(), path.relative_to(anchor.path)
+        raise ToolRefused(f"{path}: lies outside the worktree; only paths below it can be used")
 
     @contextlib.contextmanager
     def reading(self, path: Path) -> Iterator[FileIO]:
@@ -190,7 +190,7 @@ class Workplace:
         Raises:
             OSError: there is none, it is a folder, or a link stands in the way.
         """
-        folder, below = self.held(path)
+        folder, below = self.open_parent(path)
         with folder.reading(below) as file:
             yield file
 
@@ -203,7 +203,7 @@ class Workplace:
         """
         real = self._real(text)
         if not real.is_relative_to(self.root):
-            raise Refused(f"{text}: lies outside the worktree; only paths below it can be used")
+            raise ToolRefused(f"{text}: lies outside the worktree; only paths below it can be used")
         return self._not_gits(text, real)
 
     def readable_path(self, text: str) -> Path:
@@ -232,13 +232,13 @@ class Workplace:
 
     def _real(self, text: str) -> Path:
         if not text or "\0" in text:
-            raise Refused(f"path {text!r}: give a path below the worktree, such as src/x.py")
+            raise ToolRefused(f"path {text!r}: give a path below the worktree, such as src/x.py")
         try:
             return (self.root / text).resolve()
         except (OSError, RuntimeError) as trouble:
-            raise Refused(f"{text}: its links lead in a circle; give the file's own path") from trouble
+            raise ToolRefused(f"{text}: its links lead in a circle; give the file's own path") from trouble
 
     def _not_gits(self, text: str, real: Path) -> Path:
         if any(part.lower() == ".git" for part in real.relative_to(self.root).parts):
-            raise Refused(f"{text}: is git's own; the harness commits, the files are yours")
+            raise ToolRefused(f"{text}: is git's own; the harness commits, the files are yours")
         return real

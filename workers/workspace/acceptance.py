@@ -30,7 +30,7 @@ _PASSING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AcceptanceFinding:
     """The first thing that is wrong with the work, if any."""
 
     verdict: Literal["green", "red", "out_of_scope", "infrastructure", "stopped"]
@@ -57,7 +57,7 @@ def accept(
     also: tuple[str, ...] = (),
     left_s: Callable[[], float] | None = None,
     stop: Callable[[], bool],
-) -> Finding:
+) -> AcceptanceFinding:
     """
     Runs the task's own acceptance commands on what the agent left, up to the first red one; then those of `also`, which
     a model wrote: a pipe in them does not hide the status of what stands before it. Each command may take the attempt's
@@ -80,19 +80,19 @@ def accept(
         )
         if not ended.succeeded:
             return _red(command, ended)
-    return Finding(verdict="green", detail="the acceptance commands are green" if order.acceptance or also else "")
+    return AcceptanceFinding(verdict="green", detail="the acceptance commands are green" if order.acceptance or also else "")
 
 
-def _red(command: str, ended: Ended) -> Finding:
+def _red(command: str, ended: Ended) -> AcceptanceFinding:
     if ended.how == "not_started":
         detail = f"acceptance command '{command}' was not started: {ended.tail}"
-        return Finding(verdict="infrastructure", detail=detail)
-    detail = f"acceptance command '{command}' {said(ended)}"
+        return AcceptanceFinding(verdict="infrastructure", detail=detail)
+    detail = f"acceptance command '{command}' {describe_end(ended)}"
     verdict: Literal["red", "stopped"] = "stopped" if ended.how == "stopped" else "red"
-    return Finding(verdict=verdict, detail=detail, output=ended.excerpt, log=str(ended.log))
+    return AcceptanceFinding(verdict=verdict, detail=detail, output=ended.excerpt, log=str(ended.log))
 
 
-def said(ended: Ended) -> str:
+def describe_end(ended: Ended) -> str:
     """How a command ended, as the end of a sentence."""
     match ended.how:
         case "exit":

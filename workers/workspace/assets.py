@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes.scratch import scratched
+from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.schema.orders import Assets, Message
 from forgepool.workers.workspace.refs import assets_ref
 from forgepool.worktrees.commits.candidate import write_commit
@@ -101,7 +101,7 @@ def publish_assets(assets: Sequence[Asset], kept: Path, mirror: Mirror, run: str
 
 
 @contextmanager
-def laid_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | None]:
+def lay_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | None]:
     """
     A folder with the files, gone with the block; None where there are none.
 
@@ -113,7 +113,7 @@ def laid_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path |
         return
     commit = CommitId(assets.commit)
     mirror.ensure(commit, refs=(assets_ref(run),))
-    with scratched() as folder:
+    with make_scratch() as folder:
         folder.chmod(0o755)
         for record in mirror.git.run("ls-tree", "-r", "-z", "--full-tree", commit).fields:
             facts, _, path = record.partition("\t")

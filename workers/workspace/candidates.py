@@ -13,7 +13,7 @@ from forgepool.workers.workspace.refs import candidate_ref, result_ref
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +51,17 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
         case Pushed():
             return result
         case Stale():
-            earlier = published(mirror, order)
+            earlier = find_published(mirror, order)
             if earlier is not None:
                 return earlier
             raise GitFailed(("push",), 1, f"{candidate_ref(run, task, attempt)} is taken, without a result")
-        case Refused(reason=reason):
+        case PushRefused(reason=reason):
             raise GitFailed(("push",), 1, f"the hub refuses candidates: {reason}")
         case _:
             assert_never(answer)
 
 
-def published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:
+def find_published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:
     """The result of an order that has been finished before, under the token of the order at hand."""
     found = read_result(mirror, order.run, order.task, order.attempt)
     return found.model_copy(update={"token": order.token}) if found else None

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from forgepool.workers.context.transcript.entries import Kept, Transcript, now
+from forgepool.workers.context.transcript.entries import CheckpointKept, Transcript, now
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.workspace.refs import progress_ref
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable
@@ -33,7 +33,7 @@ _FILES, _TRANSCRIPT = "files", "transcript.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class AttemptProgress:
     """What is kept of an attempt."""
 
     attempt: int
@@ -93,7 +93,7 @@ class HubKeeper:
             thread.start()
 
     def keep(self, *, changed: bool) -> None:
-        self._transcript.append(Kept(at=now()))
+        self._transcript.append(CheckpointKept(at=now()))
         with self._changed:
             self._due = self._noted = self._transcript.size
             self._stale = self._stale or changed
@@ -203,7 +203,7 @@ class HubKeeper:
 
 
 @contextmanager
-def kept(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: CommitId | None) -> Iterator[HubKeeper]:
+def keep_hub(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: CommitId | None) -> Iterator[HubKeeper]:
     keeper = HubKeeper(order, checkout, transcript, tip=tip)
     try:
         yield keeper
@@ -211,7 +211,7 @@ def kept(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: Comm
         keeper.close()
 
 
-def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> Progress | None:
+def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> AttemptProgress | None:
     """
     What the hub keeps of an attempt, or None.
 
@@ -225,7 +225,7 @@ def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> Progress
     mirror.fetch(f"+{ref}:{ref}")
     base, files = mirror.git.text("rev-parse", f"{commit}^", f"{commit}:{_FILES}").split()
     text = _blob(mirror.git, commit)
-    return Progress(attempt=attempt, base=CommitId(base), commit=commit, files=TreeId(files), transcript=text)
+    return AttemptProgress(attempt=attempt, base=CommitId(base), commit=commit, files=TreeId(files), transcript=text)
 
 
 def transcripts(mirror: Mirror, run: str) -> Iterator[tuple[str, int, bytes]]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.sources import REPOSITORY_FILE, hosts_for_check
-from forgepool.workers.sandbox.network.package_access import lent_by
+from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.sandbox.order.layers import NoSandbox
 from forgepool.workers.sandbox.order.private_dirs import Private, let_out, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class SetupSite:
     """Where set-ups are run, and what for."""
 
     checkout: Checkout
@@ -47,7 +47,7 @@ class Site:
     stop: Callable[[], bool]
 
 
-def provide(own: Private, site: Site, of_plan: Sequence[Setup]) -> Private:
+def provide(own: Private, site: SetupSite, of_plan: Sequence[Setup]) -> Private:
     """
     What an order's commands run with, the folders of all set-ups included. The checkout is at its base, and holds
     nothing else afterwards but folders that git ignores.
@@ -107,14 +107,14 @@ def _of_repository(checkout: Checkout) -> Sequence[Setup]:
         return ()
 
 
-def _store(setup: Setup, site: Site) -> Path | None:
+def _store(setup: Setup, site: SetupSite) -> Path | None:
     if lacking := lacking_keys(setup, site.checkout):
         log.warning("setup.without_key", check=setup.name, lacking=lacking)
         return None
     return store_of(setup, site.checkout, site.checkout.commit, site.kept)
 
 
-def _fill(setup: Setup, store: Path, site: Site) -> None:
+def _fill(setup: Setup, store: Path, site: SetupSite) -> None:
     try:
         ended = _run(setup, site)
     except (NoSandbox, HostsRefused, DocumentWrong) as trouble:
@@ -127,9 +127,9 @@ def _fill(setup: Setup, store: Path, site: Site) -> None:
     slots.prepare(site.checkout.slot, site.checkout.commit)
 
 
-def _run(setup: Setup, site: Site) -> Ended:
+def _run(setup: Setup, site: SetupSite) -> Ended:
     settings = site.shelter.settings
-    lent = lent_by(settings)
+    lent = find_lent_access(settings)
     hosts = hosts_for_check(setup.name, setup.network, settings.policy_file, lent, setup=True)
     with private({}, replace(site.shelter, network=())) as bare, let_out(bare, hosts, lent) as alone:
         command = Command(
@@ -143,7 +143,7 @@ def _run(setup: Setup, site: Site) -> Ended:
         return run(command, stop=site.stop)
 
 
-def _brought_in(setup: Setup, store: Path, own: Private, site: Site) -> list[tuple[Path, Path]]:
+def _brought_in(setup: Setup, store: Path, own: Private, site: SetupSite) -> list[tuple[Path, Path]]:
     """Only at the top of the worktree are folders mounted: others an agent's command could move meanwhile."""
     path = site.checkout.path
     try:

@@ -25,7 +25,7 @@ from forgepool.workers.schema.orders import CachedFolder, Setup
 from forgepool.worktrees.checkouts.checkout import Checkout
 from forgepool.worktrees.checkouts.copies import InTheWay, copy_folder
 from forgepool.worktrees.checkouts.trees import remove_tree
-from forgepool.worktrees.commits.paths import Found, found_at
+from forgepool.worktrees.commits.paths import Found, find_at
 from forgepool.worktrees.git.beneath import LISTED, Beneath
 from forgepool.worktrees.git.git import CommitId
 
@@ -58,7 +58,7 @@ def environment_fingerprint() -> str:
 def lacking_keys(setup: Setup, checkout: Checkout) -> list[str]:
     """The lock files that are no regular files of the commit: there is nothing to keep folders by."""
     keys = sorted({cached.key for cached in setup.cache})
-    found = found_at(checkout.mirror.git, checkout.commit, *keys)
+    found = find_at(checkout.mirror.git, checkout.commit, *keys)
     return [key for key in keys if key not in found or found[key].kind != "file"]
 
 
@@ -126,7 +126,7 @@ def _inputs(setup: Setup, checkout: Checkout, commit: CommitId) -> tuple[tuple[s
     words = [os.path.normpath(word) for word in _WORD.findall(setup.run) if not word.startswith(("/", "-"))]
     paths = sorted({*words, *(cached.key for cached in setup.cache)} - {".", ".."})
     inside = [path for path in paths if not path.startswith("../")]
-    return tuple(found_at(checkout.mirror.git, commit, *inside).items())
+    return tuple(find_at(checkout.mirror.git, commit, *inside).items())
 
 
 def _folders(cache: Sequence[CachedFolder]) -> Iterator[Path]:

@@ -47,12 +47,12 @@ def board_ref(target: str) -> str:
     return f"refs/forgepool/queues/{target}"
 
 
-def told_ref(run: str, task: str, number: int) -> str:
+def reply_ref(run: str, task: str, number: int) -> str:
     """A blob: what the gate of its target has to say of what a run gave it."""
     return f"refs/forgepool/{run}/told/{task}/{number}"
 
 
-def told_refs(run: str) -> str:
+def reply_refs(run: str) -> str:
     return f"refs/forgepool/{run}/told/*"
 
 
@@ -66,6 +66,6 @@ def assets_ref(run: str) -> str:
     return f"refs/forgepool/{run}/assets"
 
 
-def made_ref(run: str, key: str) -> str:
+def generated_ref(run: str, key: str) -> str:
     """What a command has made of a merged tree: a commit of these files alone. Created once, by who comes first."""
     return f"refs/forgepool/{run}/made/{key}"

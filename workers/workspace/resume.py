@@ -14,10 +14,10 @@ from typing import Any
 
 from forgepool.workers.context.transcript.entries import (
     Entry,
-    Kept,
+    CheckpointKept,
     Resumed,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Transcript,
     TranscriptWrong,
     now,
@@ -27,8 +27,8 @@ from forgepool.workers.context.transcript.entries import (
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.orders import Limits, Spent, WorkOrder
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.checkpoints import Progress, read_progress
-from forgepool.workers.workspace.workspace import Bench, transcript_path
+from forgepool.workers.workspace.checkpoints import AttemptProgress, read_progress
+from forgepool.workers.workspace.workspace import Workspace, transcript_path
 from forgepool.worktrees.git.git import CommitId
 
 
@@ -42,7 +42,7 @@ class Beginning:
     """Whether it goes on with a conversation."""
 
 
-def begin(bench: Bench) -> Beginning:
+def begin(bench: Workspace) -> Beginning:
     """
     The attempt's transcript, with the files as it left them; a fresh one and the base's files where nothing is kept.
 
@@ -79,34 +79,34 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
     """The attempts whose conversations are in a transcript, in their order."""
-    ids = [entry.order_id for entry in entries if isinstance(entry, Started | Resumed)]
+    ids = [entry.order_id for entry in entries if isinstance(entry, ConversationStarted | Resumed)]
     counted = [one for entry in entries if isinstance(entry, Resumed) for one in entry.counted]
     found = dict.fromkeys([*(int(one.rpartition(".")[2]) for one in ids), *counted])
     return tuple(one for one in found if one != but)
 
 
-def carried_in(entries: Sequence[Entry], *, attempt: int) -> Spent:
+def sum_carried_in(entries: Sequence[Entry], *, attempt: int) -> Spent:
     """What other attempts had used of a conversation when this one went on with it."""
     if not attempts_in([*entries], but=attempt):
         return Spent()
     for at, entry in enumerate(entries):
-        if isinstance(entry, Started | Resumed) and int(entry.order_id.rpartition(".")[2]) == attempt:
+        if isinstance(entry, ConversationStarted | Resumed) and int(entry.order_id.rpartition(".")[2]) == attempt:
             # What was lost to the hub is told by whoever goes on: of turns before its own.
             return Meter.of(Limits(), entries[: at + 1]).spent
     return Meter.of(Limits(), entries).spent
 
 
-def carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
+def sum_carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
     """As its transcript on this host tells; None where that cannot be read."""
     try:
-        return carried_in(read_transcript(transcript_path(order, settings)), attempt=order.attempt)
+        return sum_carried_in(read_transcript(transcript_path(order, settings)), attempt=order.attempt)
     except (OSError, TranscriptWrong):
         return None
 
 
 def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
     """Its limits, less what they allow for as used already and is not found so: it may use no more by itself."""
-    found, limits = carried_in(entries, attempt=order.attempt), order.limits
+    found, limits = sum_carried_in(entries, attempt=order.attempt), order.limits
     usd = max(0.0, (order.carried.cost_usd or 0.0) - (found.cost_usd or 0.0))
     tokens = max(0, order.carried.tokens - found.tokens)
     return limits.model_copy(
@@ -117,7 +117,7 @@ def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
     )
 
 
-def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
+def sum_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
     """What a result without an answer of the agent's says: what its models used, as the transcript has it."""
     path = transcript_path(order, settings)
     try:
@@ -128,11 +128,11 @@ def told_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
         return {}
     includes = attempts_in(entries, but=order.attempt)
     # Who finds nothing in the hub to go on with begins anew: there is no harm in looking.
-    spent, carried = Meter.of(Limits(), entries).spent, carried_in(entries, attempt=order.attempt)
+    spent, carried = Meter.of(Limits(), entries).spent, sum_carried_in(entries, attempt=order.attempt)
     return {"spent": spent, "includes": includes, "carried": carried, "resumable": True}
 
 
-def _kept_earlier(bench: Bench) -> Progress | None:
+def _kept_earlier(bench: Workspace) -> AttemptProgress | None:
     """
     Of the attempt that the order names; where that was interrupted before it had put anything into the hub, of the one
     that it went on with itself. Not of one that came back with reasons: what it did was judged.
@@ -145,7 +145,7 @@ def _kept_earlier(bench: Bench) -> Progress | None:
     return next((found for attempt in attempts if (found := _kept(bench, attempt)) is not None), None)
 
 
-def _kept(bench: Bench, attempt: int) -> Progress | None:
+def _kept(bench: Workspace, attempt: int) -> AttemptProgress | None:
     """What the hub keeps of an attempt that began where this one does, up to the last turn that was complete."""
     found = read_progress(bench.mirror, bench.order.run, bench.order.task, attempt)
     if found is None or found.base != bench.base:
@@ -154,12 +154,12 @@ def _kept(bench: Bench, attempt: int) -> Progress | None:
         entries = parse_transcript(found.transcript, "progress")
     except TranscriptWrong:
         return None
-    whole = next((at for at in range(len(entries), 0, -1) if isinstance(entries[at - 1], Kept)), 0)
+    whole = next((at for at in range(len(entries), 0, -1) if isinstance(entries[at - 1], CheckpointKept)), 0)
     lines = found.transcript.split(b"\n")[:whole]
     return replace(found, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
 
 
-def _lost_here(bench: Bench, found: Progress | None) -> tuple[Spent, tuple[int, ...]]:
+def _lost_here(bench: Workspace, found: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
     """
     What was used by turns that are not in what is gone on with, as the newest transcript this host has of them tells,
     which tells of those before it too; and by which other attempts.
@@ -172,13 +172,13 @@ def _lost_here(bench: Bench, found: Progress | None) -> tuple[Spent, tuple[int, 
         beyond = data[len(known) :] if data.startswith(known) else b""
         entries = _readable(beyond)
         spent = Meter.of(Limits(), entries).spent
-        if spent != Spent() or any(isinstance(entry, Said | Resumed) for entry in entries):
+        if spent != Spent() or any(isinstance(entry, TurnSaid | Resumed) for entry in entries):
             others = {attempt, *attempts_in(entries, but=bench.order.attempt)} - {bench.order.attempt}
             return spent, tuple(sorted(others))
     return Spent(), ()
 
 
-def _local(bench: Bench, attempt: int) -> bytes:
+def _local(bench: Workspace, attempt: int) -> bytes:
     path = bench.logs.parent / str(attempt) / bench.transcript.name
     try:
         return path.read_bytes()

@@ -20,11 +20,11 @@ from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.workers.tools.turns.endings import GRANTED, Permission
-from forgepool.workers.workspace.acceptance import Finding, accept
-from forgepool.workers.workspace.assets import VARIABLE, laid_out
-from forgepool.workers.workspace.dependencies import Site, provide
+from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
+from forgepool.workers.workspace.assets import VARIABLE, lay_out
+from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -34,7 +34,7 @@ TRANSCRIPT = "transcript.jsonl"
 
 
 @dataclass(slots=True, kw_only=True)
-class Bench:
+class Workspace:
     order: WorkOrder
     settings: Settings
     mirror: Mirror
@@ -67,19 +67,19 @@ class Bench:
         """
         return _policy_of(self.order, self.settings, self.mirror)
 
-    def changed(self) -> tuple[str, ...]:
+    def list_changed(self) -> tuple[str, ...]:
         """
         Every path that is not as the base has it.
 
         Raises:
             Unusable: the checkout holds nothing a commit could be made of.
         """
-        return touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
+        return list_touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
 
-    def unchanged(self) -> str | None:
+    def why_unchanged(self) -> str | None:
         """Why there is nothing to commit, as a sentence for the model; None when there is something."""
         try:
-            return None if self.changed() else "no file that git keeps is changed; do the task's work first"
+            return None if self.list_changed() else "no file that git keeps is changed; do the task's work first"
         except Unusable as problem:
             return str(problem)
 
@@ -98,7 +98,7 @@ class Bench:
             self.granted.update(wanted)
         return Permission(verdict=answer.verdict, why=answer.why)
 
-    def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> Finding:
+    def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> AcceptanceFinding:
         """
         Scope, then the acceptance commands and some more, on what the agent has left so far.
 
@@ -108,16 +108,16 @@ class Bench:
         try:
             tree = self.checkout.snapshot()
         except Unusable as problem:
-            return Finding(verdict="red", detail=str(problem))
-        paths = touched_paths(changes(self.mirror.git, self.base, tree))
+            return AcceptanceFinding(verdict="red", detail=str(problem))
+        paths = list_touched_paths(changes(self.mirror.git, self.base, tree))
         if (shown := unprintable(paths)) is not None:
-            return Finding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
+            return AcceptanceFinding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
         # What has to wait for another task waits as a candidate: the work is done.
         asked = self.may_touch(paths, stop=stop, left_s=left_s)
         if stop() or left_s() <= 0:
-            return Finding(verdict="stopped", detail="the attempt came to its end before its work was verified")
+            return AcceptanceFinding(verdict="stopped", detail="the attempt came to its end before its work was verified")
         if asked.verdict == "refused":
-            return Finding(verdict="out_of_scope", detail=asked.why, paths=paths)
+            return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
         finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
         if self.order.acceptance or also:
             self.checkout.take(tree)
@@ -127,12 +127,12 @@ class Bench:
 
 
 @contextmanager
-def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) -> Iterator[Bench]:
+def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) -> Iterator[Workspace]:
     logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
     with (
-        laid_out(mirror, order.run, order.assets) as assets,
+        lay_out(mirror, order.run, order.assets) as assets,
         lease_checkout(mirror, CommitId(order.base), checkouts) as checkout,
     ):
         shelter = Shelter(
@@ -142,12 +142,12 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
             readable=(mirror.path, *([assets] if assets is not None else [])),
             network=_network(order, settings, mirror),
         )
-        site = Site(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
+        site = SetupSite(checkout=checkout, shelter=shelter, kept=settings.cache / "setups", logs=logs, stop=stop)
         with private(order.env, shelter) as alone:
             own = provide(alone, site, order.setups)
             if assets is not None:
                 own = replace(own, env={**own.env, VARIABLE: str(assets)})
-            yield Bench(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+            yield Workspace(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
 
 
 def _policy_of(order: WorkOrder, settings: Settings, mirror: Mirror) -> Policy:

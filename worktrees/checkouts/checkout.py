@@ -13,8 +13,8 @@ from pathlib import Path
 
 from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
 from forgepool.worktrees.git.config import restore_config
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed, Output, TreeId
-from forgepool.worktrees.git.locks import taken
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
+from forgepool.worktrees.git.locks import take_lock
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
 _GITLINK = "160000"
@@ -103,7 +103,7 @@ class Checkout:
             self.git.run("read-tree", "--reset", "-u", tree)
             self.git.run("clean", "-ffd", "-q")
 
-    def altered(self) -> tuple[str, ...]:
+    def list_altered(self) -> tuple[str, ...]:
         """
         The commit's files that are no longer as the commit has them, sorted; what was only added is not told.
 
@@ -175,11 +175,11 @@ def _free_slot(mirror: Mirror, commit: CommitId, pool: Path) -> tuple[Slot, int]
     folder.mkdir(parents=True, exist_ok=True)
     number = 1 + max((int(slot.path.name.removeprefix("slot-")) for slot in slots), default=0)
     for slot in slots:
-        if (lock_fd := taken(slot.beside(".lock"))) is not None:
+        if (lock_fd := take_lock(slot.beside(".lock"))) is not None:
             return slot, lock_fd
     while True:
         slot = Slot(mirror=mirror.path, path=folder / f"slot-{number}")
-        if (lock_fd := taken(slot.beside(".lock"))) is not None:
+        if (lock_fd := take_lock(slot.beside(".lock"))) is not None:
             return slot, lock_fd
         number += 1
 
@@ -191,7 +191,7 @@ def _last_commit(slot: Slot) -> str:
         return ""
 
 
-def _refuse_unusable(said: Output) -> None:
+def _refuse_unusable(said: GitOutput) -> None:
     """An unreadable folder is only a warning to `git add`, which then takes the files in it for deleted."""
     for line in said.stderr.splitlines():
         shown = line[:_LINE_CHARACTERS]

@@ -10,9 +10,9 @@ from pathlib import Path
 from forgepool.worktrees.checkouts.slots import Slot, discard, slots_of
 from forgepool.worktrees.checkouts.trees import remove_rubbish, remove_tree
 from forgepool.worktrees.git.git import is_ref
-from forgepool.worktrees.git.locks import held, taken
+from forgepool.worktrees.git.locks import hold_lock, take_lock
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import RefUpdate, Refused, Stale
+from forgepool.worktrees.hub.push import RefUpdate, PushRefused, Stale
 
 _MOST_AT_ONCE = 500
 """Refs deleted by one push: each costs two words of its command line."""
@@ -51,7 +51,7 @@ def prune_checkouts(mirror: Mirror, pool: Path) -> int:
     """Removes the pool's slots that nobody has leased, with all that belongs to them; how many there were."""
     removed = 0
     for slot in slots_of(mirror.path, pool):
-        lock_fd = taken(slot.beside(".lock"))
+        lock_fd = take_lock(slot.beside(".lock"))
         if lock_fd is None:
             continue
         try:
@@ -69,7 +69,7 @@ def _delete(mirror: Mirror, updates: list[RefUpdate]) -> int:
     if not updates:
         return 0
     answer = mirror.push(updates)
-    if not isinstance(answer, Stale | Refused):
+    if not isinstance(answer, Stale | PushRefused):
         return len(updates)
     if len(updates) == 1:
         return 0
@@ -79,7 +79,7 @@ def _delete(mirror: Mirror, updates: list[RefUpdate]) -> int:
 
 def _forget(mirror: Mirror, prefix: str, kept: tuple[str, ...]) -> None:
     """The mirror's own copies of refs; the objects stay until a repack finds nobody wants them."""
-    with held(mirror.lock):
+    with hold_lock(mirror.lock):
         names = mirror.git.text("for-each-ref", "--format=%(refname)", prefix).splitlines()
         gone = [name for name in names if not name.startswith(kept)]
         lines = "".join(f"delete {name}\n" for name in gone)
@@ -94,7 +94,7 @@ def _sweep(mirror: Mirror, pool: Path) -> None:
             with suppress(FileNotFoundError):
                 remove_rubbish(rubbish)
     for slot in _orphans(mirror):
-        lock_fd = taken(slot.beside(".lock")) if slot.path.parent.is_dir() else None
+        lock_fd = take_lock(slot.beside(".lock")) if slot.path.parent.is_dir() else None
         if lock_fd is not None or not slot.path.parent.is_dir():
             remove_tree(slot.admin)
         if lock_fd is not None:

@@ -20,7 +20,7 @@ class FileTooLarge(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PathChange:
     """One path added, modified, deleted, renamed (with `old_path`) or of another type (file, link)."""
 
     status: Status
@@ -31,13 +31,13 @@ class Change:
     old_mode: str
 
 
-def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[Change, ...]:
+def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
     """What another commit or tree changes of a commit's, renames recognised, in the order of their paths."""
     said = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
     return tuple(_parsed(said.fields))
 
 
-def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[Change, ...]:
+def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[PathChange, ...]:
     """
     What was renamed between two commits where only these names are looked at, old ones and new ones.
 
@@ -52,7 +52,7 @@ def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence
     return tuple(each for each in _parsed(said.fields) if each.path in wanted and each.old_path in wanted)
 
 
-def touched_paths(changes: Sequence[Change]) -> tuple[str, ...]:
+def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
     """Every path concerned, both names of renames, sorted."""
     names = {change.path for change in changes}
     names.update(change.old_path for change in changes if change.old_path is not None)
@@ -86,7 +86,7 @@ def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) ->
     return git.run("cat-file", "blob", os.fsdecode(name)).stdout
 
 
-def _parsed(fields: Sequence[str]) -> Iterator[Change]:
+def _parsed(fields: Sequence[str]) -> Iterator[PathChange]:
     """Records of `diff-tree --raw -z`: facts, path, and for renames the new path."""
     rest = iter(fields)
     for facts in rest:
@@ -95,7 +95,7 @@ def _parsed(fields: Sequence[str]) -> Iterator[Change]:
         renamed = letter[0] == "R"
         if letter[0] not in "AMDRT":
             raise GitFailed(("diff-tree",), 0, f"it gave {first!r} the unknown status {letter}")
-        yield Change(
+        yield PathChange(
             status=cast(Status, letter[0]),
             path=next(rest) if renamed else first,
             old_path=first if renamed else None,

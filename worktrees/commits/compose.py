@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.commits.overlay import files_of, with_files
-from forgepool.worktrees.commits.replay import as_child, branch_commits, made_again
+from forgepool.worktrees.commits.replay import as_child, branch_commits, remake_commit
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId, is_object_id
 
 LandingStyle = Literal["merge", "squash", "rebase"]
@@ -40,7 +40,7 @@ class Composed:
 
     commit: CommitId
     tree: TreeId
-    steps: tuple["Step", ...] = ()
+    steps: tuple["ComposedStep", ...] = ()
     """One for each entry, in order; the last is the whole."""
 
     def after(self, entries: int, *, base: CommitId) -> CommitId:
@@ -49,7 +49,7 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ComposedStep:
     """What one entry was composed to, on top of the base and of those before it."""
 
     commit: CommitId
@@ -68,7 +68,7 @@ class Conflict:
     paths: tuple[str, ...]
     unmade: "Unmade | None" = None
     """Of what merges, and could not be made anew."""
-    steps: tuple[Step, ...] = field(default=(), compare=False)
+    steps: tuple[ComposedStep, ...] = field(default=(), compare=False)
     """Of the entries before it."""
 
 
@@ -129,7 +129,7 @@ def compose(
     # Without work tree and index: attributes in a checkout would make the outcome depend on where this runs.
     bare = replace(git, work_tree=None, index=None)
     tip = base
-    steps: list[Step] = []
+    steps: list[ComposedStep] = []
     dates = _dates(bare, entries)
     for entry in entries:
         step = _put(bare, tip, entry, entry.style or style, dates[entry.commit], regeneration)
@@ -142,7 +142,7 @@ def compose(
 
 def _put(
     git: Git, tip: CommitId, entry: Entry, style: LandingStyle, at: int, regeneration: Regeneration | None
-) -> Step | Conflict:
+) -> ComposedStep | Conflict:
     own = branch_commits(git, tip, entry.commit) if style == "rebase" else None
     before = _all_but_last(git, tip, entry, own or (), regeneration)
     if isinstance(before, Conflict):
@@ -162,12 +162,12 @@ def _put(
         return Conflict(entry=entry.name, paths=merged.conflicts)
     if own:
         ending = entry.message.rstrip("\n").rpartition("\n\n")[2] + "\n"
-        commit = made_again(git, own[-1], on=ground, tree=tree, ending=ending)
+        commit = remake_commit(git, own[-1], on=ground, tree=tree, ending=ending)
     else:
         parents = (tip, entry.commit) if style == "merge" else (tip,)
         commit = write_commit(git, tree=tree, parents=parents, message=entry.message, at=at)
     put_back = merged.conflicts if made is None else made.put_back
-    return Step(commit=commit, tree=tree, made=made, put_back=put_back)
+    return ComposedStep(commit=commit, tree=tree, made=made, put_back=put_back)
 
 
 def _all_but_last(
@@ -183,7 +183,7 @@ def _all_but_last(
         if isinstance(merged, Conflict):
             return merged
         conflicts.update(merged.conflicts)
-        tip = made_again(git, commit, on=tip, tree=merged.tree)
+        tip = remake_commit(git, commit, on=tip, tree=merged.tree)
     return tip, conflicts
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, cast
 
-from forgepool.worktrees.commits.hunks import Hunk, parsed_hunks
+from forgepool.worktrees.commits.hunks import DiffHunk, parse_hunks
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
 FileStatus = Literal["A", "M", "D", "R", "T"]
@@ -33,7 +33,7 @@ _MOST_SEARCHED = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DiffLine:
     """A line that was added (numbered as in the new file) or removed (as in the old one), without its end."""
 
     number: int
@@ -56,8 +56,8 @@ class FileDiff:
     """It holds a NUL near its beginning, before or after; its lines are not told."""
     cut: bool = False
     """It is too large to be compared line by line; its lines are not told."""
-    added: tuple[Line, ...] = ()
-    removed: tuple[Line, ...] = ()
+    added: tuple[DiffLine, ...] = ()
+    removed: tuple[DiffLine, ...] = ()
     id: str = ""
     """Of its content in the new tree; zeros where there is none."""
     old_id: str = ""
@@ -219,14 +219,14 @@ def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
 
 def _compared(
     git: Git, records: Sequence[_Record], texts: dict[str, bytes], *, context: int
-) -> dict[int, tuple[Hunk, ...]]:
+) -> dict[int, tuple[DiffHunk, ...]]:
     """The hunks of each record that can be compared line by line, by its place in the list."""
     pairs = {number: each for number, each in enumerate(records) if each.comparable and _is_readable(each, texts)}
     if not pairs:
         return {}
     before = _tree(git, ((number, each.old_id) for number, each in pairs.items()))
     after = _tree(git, ((number, each.id) for number, each in pairs.items()))
-    return parsed_hunks(git.run("diff-tree", *_AS_TEXT, *_EXACTLY, f"-U{context}", before, after).stdout)
+    return parse_hunks(git.run("diff-tree", *_AS_TEXT, *_EXACTLY, f"-U{context}", before, after).stdout)
 
 
 def _tree(git: Git, blobs: Iterable[tuple[int, str]]) -> str:
@@ -252,7 +252,7 @@ def _is_binary(record: _Record, texts: dict[str, bytes]) -> bool:
     return any(b"\0" in texts.get(one, b"")[:_LOOKS_BINARY] for one in _sides(record))
 
 
-def _file(record: _Record, texts: dict[str, bytes], hunks: Sequence[Hunk]) -> FileDiff:
+def _file(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:
     readable = _is_readable(record, texts)
     added: Iterable[tuple[int, bytes]] = ()
     removed: Iterable[tuple[int, bytes]] = ()
@@ -284,13 +284,13 @@ def _whole(mode: str, content: str, texts: dict[str, bytes]) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[Line, ...]:
+def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[DiffLine, ...]:
     return tuple(
-        Line(number=number, text=text.removesuffix(b"\r").decode("utf-8", "backslashreplace")) for number, text in found
+        DiffLine(number=number, text=text.removesuffix(b"\r").decode("utf-8", "backslashreplace")) for number, text in found
     )
 
 
-def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[Hunk]) -> list[bytes]:
+def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
     """What of a file's content goes into the digest: its hunks where they say all, else both ids."""
     ids = [b"ids", record.old_id.encode(), record.id.encode()]
     if not hunks or not record.comparable:
@@ -308,7 +308,7 @@ def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[Hunk]) ->
     return whole
 
 
-def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[Hunk]) -> Iterator[str]:
+def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
     """A file's difference as text, its heading first."""
     old, new = _shown(record.old_path or record.path), _shown(record.path)
     yield f"diff --git a/{old} b/{new}"

@@ -9,7 +9,7 @@ _HEAD = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
+class DiffHunk:
     """One run of changed lines, with the unchanged ones around it that were asked for."""
 
     old_start: int
@@ -44,17 +44,17 @@ class Hunk:
                 number += 1
 
 
-def parsed_hunks(patch: bytes) -> dict[int, tuple[Hunk, ...]]:
+def parse_hunks(patch: bytes) -> dict[int, tuple[DiffHunk, ...]]:
     """The hunks by the number that each file has for a name."""
     lines = patch.split(b"\n")
-    found: dict[int, list[Hunk]] = {}
+    found: dict[int, list[DiffHunk]] = {}
     file = at = 0
     while at < len(lines):
         if name := _FILE.fullmatch(lines[at]):
             file = int(name[1])
         elif head := _HEAD.match(lines[at]):
             end = _end(lines, at + 1, int(head[2] or 1), int(head[4] or 1))
-            hunk = Hunk(old_start=int(head[1]), new_start=int(head[3]), lines=tuple(lines[at + 1 : end]))
+            hunk = DiffHunk(old_start=int(head[1]), new_start=int(head[3]), lines=tuple(lines[at + 1 : end]))
             found.setdefault(file, []).append(hunk)
             at = end
             continue

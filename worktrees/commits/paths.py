@@ -17,7 +17,7 @@ class Found:
     id: str
 
 
-def found_at(git: Git, commit: CommitId, *paths: str) -> dict[str, Found]:
+def find_at(git: Git, commit: CommitId, *paths: str) -> dict[str, Found]:
     """
     What the commit has at those of the paths where it has something; one git process for all.
 

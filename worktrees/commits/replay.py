@@ -28,7 +28,7 @@ def as_child(git: Git, tip: CommitId, commit: CommitId) -> CommitId:
     return write_commit(git, tree=tree, parents=(parent,), message="in between\n", at=0)
 
 
-def made_again(git: Git, commit: CommitId, *, on: CommitId, tree: TreeId, ending: str = "") -> CommitId:
+def remake_commit(git: Git, commit: CommitId, *, on: CommitId, tree: TreeId, ending: str = "") -> CommitId:
     """The commit with another tree and parent; `ending` is put at the end of its message."""
     said = git.text("show", "-s", "--no-show-signature", f"--format={_FIELDS}", commit)
     _, _, name, email, at, message = said.split("\0", 5)

@@ -90,7 +90,7 @@ class GitFailed(InfrastructureError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class GitOutput:
     """What a git process said, and how it ended."""
 
     status: int
@@ -123,7 +123,7 @@ class Git:
         ok: Collection[int] = (0,),
         env: Mapping[str, str] | None = None,
         timeout_s: float = 600,
-    ) -> Output:
+    ) -> GitOutput:
         """
         One git process. `env` is added to the environment made here; it is the only way in.
 
@@ -165,7 +165,7 @@ def git_version() -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split("."))
 
 
-def find_repository(where: Path) -> Output:
+def find_repository(where: Path) -> GitOutput:
     """
     The repository a person's path lies in: git folder shared by its worktrees, is it bare, is it shallow.
 
@@ -176,7 +176,7 @@ def find_repository(where: Path) -> Output:
     return _execute(argv, where, {}, None, (0, 128), 60)
 
 
-def run_outside(*argv: str, env: Mapping[str, str] | None = None, timeout_s: float = 600) -> Output:
+def run_outside(*argv: str, env: Mapping[str, str] | None = None, timeout_s: float = 600) -> GitOutput:
     """A git process that needs no repository: `ls-remote` of a URL."""
     return _execute(argv, Path("/"), {"GIT_DIR": "/nonexistent", **(env or {})}, None, (0,), timeout_s)
 
@@ -210,7 +210,7 @@ def _execute(
     ok: Collection[int],
     timeout_s: float,
     fence: Fence | None = None,
-) -> Output:
+) -> GitOutput:
     door = _door()  # first: importing anything of GitPython fails where there is no git
     from git.exc import GitCommandNotFound
 
@@ -241,7 +241,7 @@ def _execute(
             raise GitFailed(argv, 127, _NO_GIT) from missing
     if status not in ok:
         raise GitFailed(argv, status, _NO_GIT if status == 127 else stderr)
-    return Output(status=status, stdout=stdout, stderr=stderr)
+    return GitOutput(status=status, stdout=stdout, stderr=stderr)
 
 
 _NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 @contextmanager
-def held(path: Path) -> Iterator[int]:
+def hold_lock(path: Path) -> Iterator[int]:
     """The lock, waited for as long as it takes."""
     descriptor = None
     while descriptor is None:
@@ -24,7 +24,7 @@ def held(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def taken(path: Path) -> int | None:
+def take_lock(path: Path) -> int | None:
     """The lock's file descriptor, to be closed by the caller; None when somebody else has it."""
     try:
         return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)

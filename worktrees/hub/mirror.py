@@ -30,7 +30,7 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.locks import held
+from forgepool.worktrees.git.locks import hold_lock
 from forgepool.worktrees.hub.hub import is_url
 from forgepool.worktrees.hub.hub_locks import remove_stale_locks
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
@@ -100,7 +100,7 @@ class Mirror:
 
     def fetch(self, *refspecs: str) -> None:
         """One fetch, alone on this mirror; without refspecs, of every branch."""
-        with held(self.lock):
+        with hold_lock(self.lock):
             self._fetch(refspecs or (_HEADS,))
 
     def bring(self, *refs: str) -> None:
@@ -186,7 +186,7 @@ class Mirror:
 
     def _fetch_for(self, commit: CommitId, refspecs: Sequence[str]) -> bool:
         """Fetches for one commit; another process may have brought it while the lock was waited for."""
-        with held(self.lock):
+        with hold_lock(self.lock):
             if self.has(commit):
                 return True
             try:
@@ -218,7 +218,7 @@ def open_mirror(
     mirror = Mirror(path=path, hub=hub, credential_helper=credential_helper, push_option=push_option)
     if not is_whole(mirror.path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with held(mirror.lock):
+        with hold_lock(mirror.lock):
             if not is_whole(mirror.path):
                 _make(mirror)
     restore_config(mirror.path)

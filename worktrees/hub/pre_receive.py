@@ -81,7 +81,7 @@ def refuse_strange(hooks: Path) -> None:
     Raises:
         CannotProtect: somebody has put a hook in the place of ours, while one from before is kept.
     """
-    hook, kept = hooks / "pre-receive", kept_hook(hooks)
+    hook, kept = hooks / "pre-receive", find_kept_hook(hooks)
     if not is_there(hook) or is_ours(hook) or not is_there(kept) or _same(hook, kept):
         return
     raise CannotProtect(
@@ -95,7 +95,7 @@ def _same(one: Path, other: Path) -> bool:
     return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
 
 
-def kept_hook(hooks: Path) -> Path:
+def find_kept_hook(hooks: Path) -> Path:
     """Where the hook that was there before is kept."""
     return hooks / _KEPT / "pre-receive"
 
@@ -110,7 +110,7 @@ def is_ours(hook: Path) -> bool:
 
 def place(hooks: Path, hub: Path) -> None:
     """The hook is in the folder, once, and what was in its place is kept; that never lacks for a moment."""
-    hook, kept = hooks / "pre-receive", kept_hook(hooks)
+    hook, kept = hooks / "pre-receive", find_kept_hook(hooks)
     for folder in (hooks, kept.parent):
         if not folder.is_dir():
             folder.mkdir(parents=True)

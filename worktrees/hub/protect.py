@@ -29,7 +29,7 @@ from forgepool.worktrees.hub.pre_receive import (
     CannotProtect,
     is_ours,
     is_there,
-    kept_hook,
+    find_kept_hook,
     lines,
     place,
     refuse_strange,
@@ -111,7 +111,7 @@ def protection(where: str) -> Protection:
     """How a hub on this host is guarded now."""
     git = Git(git_dir=_local(_on_this_host(where)))
     hook = _hooks(git) / "pre-receive"
-    kept = kept_hook(hook.parent)
+    kept = find_kept_hook(hook.parent)
     targets = _targets(git.git_dir)
     in_force = bool(targets) and is_ours(hook) and os.access(hook, os.X_OK)
     return Protection(

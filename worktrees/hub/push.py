@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from forgepool.worktrees.git.git import CommitId, GitFailed, Output, is_object_id, is_ref, without_password
+from forgepool.worktrees.git.git import CommitId, GitFailed, GitOutput, is_object_id, is_ref, without_password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,13 @@ class Stale:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PushRefused:
     """The hub said no, though every ref is where it was expected; nothing was moved."""
 
     reason: str
 
 
-PushAnswer: TypeAlias = Pushed | Stale | Refused
+PushAnswer: TypeAlias = Pushed | Stale | PushRefused
 
 LOCKED = ".lock': File exists"
 _TRANSIENT = ("failed to update ref", "cannot lock ref", "failed to lock", "unpacker error", "stale info")
@@ -68,7 +68,7 @@ def push_words(updates: Sequence[RefUpdate]) -> tuple[list[str], list[str]]:
 
 
 def judge_push(
-    argv: tuple[str, ...], said: Output, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
+    argv: tuple[str, ...], said: GitOutput, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
 ) -> PushAnswer:
     """
     What a push that failed means, from what it said and where the refs are now.
@@ -85,16 +85,16 @@ def judge_push(
     reason = _refusal(said)
     if reason is None:
         raise GitFailed(argv, said.status, _locked(said) or said.stderr)
-    return Refused(reason)
+    return PushRefused(reason)
 
 
-def _locked(said: Output) -> str | None:
+def _locked(said: GitOutput) -> str | None:
     """The line that names the lock in the way, which git tells before it tells that all came to nothing."""
     lines = (line.removeprefix("remote:").strip() for line in said.stderr.splitlines())
     return next((line for line in lines if LOCKED in line), None)
 
 
-def _refusal(said: Output) -> str | None:
+def _refusal(said: GitOutput) -> str | None:
     """Why the hub said no, in one sentence; None when it did not say no."""
     denied = _NO_ACCESS.search(said.stderr)
     for ref, why in _rejections(said.text):

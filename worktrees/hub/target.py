@@ -9,7 +9,7 @@ from types import MappingProxyType
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
 
 
 class CertificateMismatch(ValueError):
@@ -75,15 +75,15 @@ def move_target(
     match answer:
         case Pushed():
             return Moved(commit)
-        case Refused(reason):
+        case PushRefused(reason):
             return NotMoved(reason)
         case Stale(ref, actual):
-            if contained(mirror, target, commit):
+            if is_contained(mirror, target, commit):
                 return Moved(commit)
             return TargetElsewhere(actual) if ref == branch else NotMoved(f"the marker {ref} is taken by {actual}")
 
 
-def contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
+def is_contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
     """
     Asks the hub: does the history of the target have the commit? A marker alone would be no proof: a hub that is killed
     within a push may have written it, and not moved the target.
@@ -114,7 +114,7 @@ def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
             return base
         case Stale(_, actual) if actual is not None:
             return actual
-        case Refused(reason):
+        case PushRefused(reason):
             raise TargetRefused(
                 f"branch {target} cannot be created: {reason}; get permission to push there, "
                 "or give the plan another `target`"

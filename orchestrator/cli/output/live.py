@@ -17,12 +17,12 @@ from rich.text import Text
 
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.event_text import answer_with, sentence, telling_lines
 from forgepool.orchestrator.reports.status import Waits
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, Phase
 
 _REDRAW_S = 0.25
@@ -45,13 +45,13 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
 class Display:
     """Where progress goes, and what has been shown."""
 
-    course: Course
+    course: PlanIndex
     console: Console
     live: Live | None
     started: float = field(default_factory=time.monotonic)
     _drawn: float = 0.0
 
-    def listen(self, state: State, recorded: Sequence[Recorded]) -> None:
+    def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         """Told by the loop after every turn, with the events it has just journaled."""
         for one in recorded:
             self._tell(one, state.run)
@@ -69,7 +69,7 @@ class Display:
         for line in telling_lines(recorded):
             self.console.print(f"         | {printable(line)}", markup=False)
 
-    def _picture(self, state: State) -> Group:
+    def _picture(self, state: RunState) -> Group:
         elapsed = time.monotonic() - self.started
         counts = Counter(task.phase for task in state.tasks.values())
         words = [
@@ -80,7 +80,7 @@ class Display:
         head = Text(f"{_clock(elapsed)} elapsed, {self._eta(state, elapsed)}: " + ", ".join(words))
         return Group(head, table(("task", "phase", "for", ""), self._rows(state)))
 
-    def _rows(self, state: State) -> list[tuple[str, str, str, str]]:
+    def _rows(self, state: RunState) -> list[tuple[str, str, str, str]]:
         now = time.time()
         waits = Waits(self.course, state)
         asking = [task for task in state.tasks.values() if task.question]
@@ -101,7 +101,7 @@ class Display:
         ]
         return [*asked, *self._at_target(state, now), *rows]
 
-    def _at_target(self, state: State, now: float) -> list[tuple[str, str, str, str]]:
+    def _at_target(self, state: RunState, now: float) -> list[tuple[str, str, str, str]]:
         """What is done to the target itself, while nothing is let in."""
         owed = {"all checks": state.wave.message, "a review of the whole": state.wave_review.review.message}
         return [
@@ -110,7 +110,7 @@ class Display:
             if message is not None
         ]
 
-    def _eta(self, state: State, elapsed: float) -> str:
+    def _eta(self, state: RunState, elapsed: float) -> str:
         """By the pace so far: an honest guess needs at least a few tasks that have ended."""
         ended = sum(task.phase in TERMINAL for task in state.tasks.values())
         if ended < 3:
@@ -134,7 +134,7 @@ def event_style(event: e.Event) -> str:
 
 
 @contextmanager
-def display(course: Course, *, as_json: bool) -> Iterator[Display]:
+def display(course: PlanIndex, *, as_json: bool) -> Iterator[Display]:
     """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
     console = out(stderr=as_json)
     # Not `console.is_terminal`: with FORCE_COLOR that is true of a pipe as well.

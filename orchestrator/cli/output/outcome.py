@@ -5,29 +5,29 @@ from collections import Counter
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.decisions.evidence import counted
-from forgepool.orchestrator.decisions.queue.delegable import held_up
+from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.queue.delegable import why_held_up
 from forgepool.orchestrator.decisions.train.target_check import where_to_look
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
-from forgepool.orchestrator.reports.event_text import answer_with, listed
+from forgepool.orchestrator.reports.event_text import answer_with, shorten_list
 from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left
 from forgepool.orchestrator.reports.status import Standing, TaskStanding, standing
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed
 
 
-def exit_status(state: State, ending: str) -> int:
+def exit_status(state: RunState, ending: str) -> int:
     """0 all landed or had nothing to do, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
     if ending == "interrupted":
         return 130
     if ending == "halted":
         return 3 if state.halted_by_infrastructure or state.gate_away else 1
-    return 0 if len(state.done()) == len(state.tasks) else 1
+    return 0 if len(state.find_done()) == len(state.tasks) else 1
 
 
-def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool, before: str = "") -> None:
+def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, before: str = "") -> None:
     """`before`: what a person types in front of each command, such as variables."""
     now = standing(kept.course, state, now=time.time(), live=False)
     if as_json:
@@ -37,13 +37,13 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool, bef
     tell_use(now)
     say(f"\n{tally(now)} on {now.target}, which is at {now.tip[:12]}")
     if ending == "halted":
-        say(f"landing is paused: {state.halted}" if state.halted else held_up(state, patient=False))
+        say(f"landing is paused: {state.halted}" if state.halted else why_held_up(state, patient=False))
     for line in where_to_look(state.wave.base_red) if state.wave.base_red is not None else ():
         say(f"    {printable(line)}")
     forgepool = f"{before}forgepool"
     if ending != "ended":
         say(f"go on with:  {forgepool} resume {now.run}")
-    if len(state.done()) < len(state.tasks):
+    if len(state.find_done()) < len(state.tasks):
         say(f"logs:        {forgepool} logs {now.run} TASK")
     say(f"journal:     {kept.folder / 'journal.db'}")
     say(f"report:      {forgepool} report {now.run}")
@@ -54,15 +54,15 @@ def tell_outcome(kept: KeptRun, state: State, ending: str, *, as_json: bool, bef
         _tell_leftovers(kept, state)
 
 
-def _tell_leftovers(kept: KeptRun, state: State) -> None:
+def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
     """Say what the run leaves in its hub; nothing where that cannot be asked."""
     try:
         found = refs_left(mirror_of(kept.options.hub, Settings()), state)
     except GitFailed:
         return
     if found:
-        refs = counted(sum(map(len, found.values())), "ref")
-        say(f"kept:        {refs} in the hub, the work of {listed(list(found))}; `forgepool clean` lists what is kept")
+        refs = count_of(sum(map(len, found.values())), "ref")
+        say(f"kept:        {refs} in the hub, the work of {shorten_list(list(found))}; `forgepool clean` lists what is kept")
 
 
 def tally(now: Standing) -> str:

@@ -20,7 +20,7 @@ from forgepool.orchestrator.cli.queue.verdicts import (
 )
 from forgepool.orchestrator.cli.run.running import Sandbox, settings_with
 from forgepool.orchestrator.cli.run.target_check import interruptible
-from forgepool.orchestrator.launch.gate_check import NOBODY, UNKNOWN, Question, Reviewing, ask, prepare
+from forgepool.orchestrator.launch.gate_check import NOBODY, UNKNOWN, GateCheckQuestion, Reviewing, ask, prepare
 from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
 from forgepool.supervisor.messages import CheckResult, ReviewPolicy
 from forgepool.workers.agents.families import family_said
@@ -106,7 +106,7 @@ def check(
     3 infrastructure, 130 interrupted.
     """
     settings = settings_with(None, sandbox)
-    question = Question(
+    question = GateCheckQuestion(
         where=repo,
         base=base,
         head=head,
@@ -123,13 +123,13 @@ def check(
     if not as_json_:
         tell_beginning(ready)
 
-    def heard(result: CheckResult) -> None:
+    def show_progress(result: CheckResult) -> None:
         if not as_json_:
             tell_result(result, scans_only=scans_only, person=question.family == NOBODY)
 
     with interruptible() as stop:
         told = (lambda progress: None) if as_json_ else partial(tell_progress, base=ready.named[0])
-        answer = ask(ready, settings, stop=stop, heard=heard, hear=told)
+        answer = ask(ready, settings, stop=stop, heard=show_progress, hear=told)
         interrupted = stop()
     if as_json_:
         say_json(as_json(ready, answer, interrupted=interrupted))

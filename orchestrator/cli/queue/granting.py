@@ -6,14 +6,14 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.output.texts import prove_text
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.segments import BadGlob
 from forgepool.workers.schema.yaml.mistakes import nearest
 
 
-def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request:
+def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonRequest:
     """
     What is left for the gate.
 
@@ -35,7 +35,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> Request
             meant = nearest(rule, RULES)
             mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
             raise CannotRun(f"there is no rule '{rule}'; {mend}")
-    return Request(do="grant", grants=globs, waive=rules, by=by)
+    return PersonRequest(do="grant", grants=globs, waive=rules, by=by)
 
 
 Globs = Annotated[

@@ -13,20 +13,20 @@ from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.texts import prove_text
 from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
 from forgepool.orchestrator.cli.queue.granting import Globs, Rules, granting
-from forgepool.orchestrator.decisions.queue.intake import asked, nothing_to_do, verb
+from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import JournalBusy
-from forgepool.orchestrator.merge_queue.lookup import found, gate_called
+from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called
 from forgepool.orchestrator.merge_queue.serve.entry_refs import KEPT_DAYS, MOST_KEPT, forgettable
-from forgepool.orchestrator.reports.queue_board import Reply
+from forgepool.orchestrator.reports.queue_board import RequestReply
 from forgepool.orchestrator.reports.queue_text import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 
 Target = Annotated[
@@ -51,7 +51,7 @@ def withdraw(
     as_json: Json = False,
 ) -> int:
     """Take an entry out of the queue, from any clone of its repository. What is just landing still lands."""
-    return _ask_anywhere(Request(do="cancel", task=entry, by=_person()), target, hub, server, token_file, as_json)
+    return _ask_anywhere(PersonRequest(do="cancel", task=entry, by=_person()), target, hub, server, token_file, as_json)
 
 
 def retry(
@@ -63,7 +63,7 @@ def retry(
     as_json: Json = False,
 ) -> int:
     """Try an entry again that was returned or withdrawn, or waits for a person; with the same commit."""
-    return _ask_anywhere(Request(do="retry", task=entry, by=_person()), target, hub, server, token_file, as_json)
+    return _ask_anywhere(PersonRequest(do="retry", task=entry, by=_person()), target, hub, server, token_file, as_json)
 
 
 def grant(entry: Entry, globs: Globs = None, waive: Rules = None, target: Target = None, as_json: Json = False) -> int:
@@ -81,7 +81,7 @@ def hold(
     as_json: Json = False,
 ) -> int:
     """Keep an entry where it is: it is not tested and does not land, and no other entry waits for it."""
-    return _ask_anywhere(Request(do="hold", task=entry, by=_person()), target, hub, server, token_file, as_json)
+    return _ask_anywhere(PersonRequest(do="hold", task=entry, by=_person()), target, hub, server, token_file, as_json)
 
 
 def release(
@@ -93,7 +93,7 @@ def release(
     as_json: Json = False,
 ) -> int:
     """Let an entry go on that was held."""
-    return _ask_anywhere(Request(do="release", task=entry, by=_person()), target, hub, server, token_file, as_json)
+    return _ask_anywhere(PersonRequest(do="release", task=entry, by=_person()), target, hub, server, token_file, as_json)
 
 
 def priority(
@@ -108,7 +108,7 @@ def priority(
     """Put an entry into another class of the queue."""
     if klass not in CLASSES:
         raise CannotRun(f"there is no class '{klass}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}")
-    request = Request(do="reclass", task=entry, text=klass, by=_person())
+    request = PersonRequest(do="reclass", task=entry, text=klass, by=_person())
     return _ask_anywhere(request, target, hub, server, token_file, as_json)
 
 
@@ -119,16 +119,16 @@ def pause(
 ) -> int:
     """Let nothing be tested and nothing land until `queue resume`; what runs may finish, and all keep their places."""
     prove_text(why, "what is said of why")
-    return _ask(as_json, target, None, Request(do="pause", text=why.strip(), by=_person()))
+    return _ask(as_json, target, None, PersonRequest(do="pause", text=why.strip(), by=_person()))
 
 
 def resume(target: Target = None, as_json: Json = False) -> int:
     """End a pause, also one that the queue began itself because the target was red."""
-    return _ask(as_json, target, None, Request(do="go", by=_person()))
+    return _ask(as_json, target, None, PersonRequest(do="go", by=_person()))
 
 
 def _ask_anywhere(
-    request: Request, target: str | None, hub: str | None, server: str | None, token_file: Path | None, as_json: bool
+    request: PersonRequest, target: str | None, hub: str | None, server: str | None, token_file: Path | None, as_json: bool
 ) -> int:
     """Send the request to the API, to the hub, or to the queue of this home."""
     entry, settings = request.task or "", Settings()
@@ -142,13 +142,13 @@ def _ask_anywhere(
     if reply is None:
         silence = queue.look().silence
         late = f"; {silence}, and it is done when one starts" if silence else "; it has not answered yet"
-        reply = Reply(done=False, said=f"asked the queue of {queue.target} to {verb(request)} {entry}{late}")
+        reply = RequestReply(done=False, said=f"asked the queue of {queue.target} to {verb(request)} {entry}{late}")
     elif not reply.done:
         raise CannotRun(reply.said)
     return _tell_reply(reply, request, queue.target, as_json)
 
 
-def _tell_reply(reply: Reply, request: Request, queue: str, as_json: bool) -> int:
+def _tell_reply(reply: RequestReply, request: PersonRequest, queue: str, as_json: bool) -> int:
     if as_json:
         say_json({"gate": queue, "entry": request.task, "done": reply.done, "said": [reply.said]})
     else:
@@ -156,17 +156,17 @@ def _tell_reply(reply: Reply, request: Request, queue: str, as_json: bool) -> in
     return 0
 
 
-def _ask(as_json: bool, target: str | None, entry: str | None, request: Request) -> int:
+def _ask(as_json: bool, target: str | None, entry: str | None, request: PersonRequest) -> int:
     if entry is None:
         kept = gate_called(Settings(), target)
         state = kept.state()
     else:
-        one = found(Settings(), entry, target)
+        one = find_entry(Settings(), entry, target)
         kept, state = one.kept, one.state
         request = request.model_copy(update={"task": one.name, "candidate": one.state.submitted[one.name].commit})
         if request.do in ("retry", "grant"):
             refuse_forgotten(state, one.name)
-    if not asked(state, request):
+    if not apply_request(state, request):
         raise CannotRun(nothing_to_do(state, request))
     changes = _left_or_done(kept, request)
     said = [gate_sentence(change, state) or "" for change in changes or ()]
@@ -179,7 +179,7 @@ def _ask(as_json: bool, target: str | None, entry: str | None, request: Request)
     return 0
 
 
-def refuse_forgotten(state: State, entry: str) -> None:
+def refuse_forgotten(state: RunState, entry: str) -> None:
     """Raises CannotRun where the hub need not have its commit any more."""
     if state.tasks[entry].phase != "landed" and entry in forgettable(state, time.time()):
         raise CannotRun(
@@ -188,7 +188,7 @@ def refuse_forgotten(state: State, entry: str) -> None:
         )
 
 
-def _left_or_done(kept: KeptRun, request: Request) -> Sequence[Event] | None:
+def _left_or_done(kept: KeptRun, request: PersonRequest) -> Sequence[Event] | None:
     """What it has changed; None where somebody keeps the gate, who does it at the next turn."""
     try:
         return kept.amend(partial(_decided, request))[1]
@@ -197,8 +197,8 @@ def _left_or_done(kept: KeptRun, request: Request) -> Sequence[Event] | None:
         return None
 
 
-def _decided(request: Request, state: State) -> list[Event]:
-    return asked(state, request) or []
+def _decided(request: PersonRequest, state: RunState) -> list[Event]:
+    return apply_request(state, request) or []
 
 
 def _person() -> str:

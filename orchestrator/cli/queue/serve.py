@@ -16,7 +16,7 @@ from forgepool.orchestrator.cli.queue import requests
 from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
 from forgepool.orchestrator.cli.queue.requests import Entry, Json, Target
 from forgepool.orchestrator.cli.queue.waiting import wait_for
-from forgepool.orchestrator.cli.run.running import Broker, Sandbox, heard, listen_to_ctrl_c, settings_with
+from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_run, listen_to_ctrl_c, settings_with
 from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.freeze_windows import BadFreeze, refuse_endless
@@ -25,8 +25,8 @@ from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.merge_queue.bot.service import EVERY_S, Connection, bot_beside
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL
 from forgepool.orchestrator.merge_queue.http.service import api_beside
-from forgepool.orchestrator.merge_queue.lookup import found, gates_called
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, explained_by, shown_by
+from forgepool.orchestrator.merge_queue.lookup import find_entry, gates_called
+from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, explain_entry, show_board
 from forgepool.orchestrator.merge_queue.serve.serve import Beside, posts
 from forgepool.orchestrator.merge_queue.serve.serve import serve as keep
 from forgepool.orchestrator.merge_queue.submit import Wish
@@ -38,7 +38,7 @@ from forgepool.orchestrator.reports.queue_text import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed, without_password
 
@@ -108,7 +108,7 @@ def serve(
         beside.append(api_beside(http, token_file, targets[0], settings, _note))
     wishes = listen_to_ctrl_c()
     say(_opening(targets, stands[0].hub.facts.url))
-    told = heard(partial(_tell, _column(targets)), wishes, settings)
+    told = listen_to_run(partial(_tell, _column(targets)), wishes, settings)
     kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
     return max(2 if is_any_shut else 0, *(_close(one, wishes, alone=len(kept) == 1) for one in kept))
 
@@ -144,7 +144,7 @@ def _stays_shut(target: str, trouble: Exception) -> None:
     _note(f"the queue of {target} is not served, the others are; {_first_line(trouble)}; correct it, then start again")
 
 
-def _left(targets: Sequence[str], gate: State, trouble: Exception) -> None:
+def _left(targets: Sequence[str], gate: RunState, trouble: Exception) -> None:
     if len(targets) > 1:
         _note(f"the queue of {gate.target} has stopped, the others go on; {_first_line(trouble)}")
 
@@ -166,7 +166,7 @@ def _note(said: str) -> None:
     complain(printable(said), 0)
 
 
-def _tell(column: int, state: State, recorded: Sequence[Recorded]) -> None:
+def _tell(column: int, state: RunState, recorded: Sequence[Recorded]) -> None:
     """With a column of the target's name where there are several."""
     target = f"{state.target:<{column}}  " if column else ""
     for one in recorded:
@@ -273,7 +273,7 @@ def _boards(target: str | None, hub: str | None, server: str | None, token_file:
         return [(server_queue(server, token_file, settings).board(), "")]
     queues = hub_queues(hub, target, settings)
     if queues is not None:
-        return [shown_by(one) for one in queues]
+        return [show_board(one) for one in queues]
     now = time.time()
     kept = gates_called(settings, target)
     return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
@@ -318,9 +318,9 @@ def explain(
     if server is not None:
         told = server_queue(server, token_file, settings).entry(entry).entries[0]
     elif (queues := hub_queues(hub, target, settings)) is not None:
-        told = explained_by(one_of(queues, entry), entry)
+        told = explain_entry(one_of(queues, entry), entry)
     else:
-        one = found(settings, entry, target)
+        one = find_entry(settings, entry, target)
         told = entry_of(one.state, one.name, time.time())
     if as_json:
         say_json(told.as_json())

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.cli.output.say import say
-from forgepool.orchestrator.decisions.evidence import counted
-from forgepool.orchestrator.launch.gate_check import Answer, Ready
-from forgepool.supervisor.checks.running import Progress
+from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.launch.gate_check import GateCheckAnswer, Ready
+from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
 from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review
 from forgepool.workers.schema.error_lines import error_lines, without_escapes
@@ -44,7 +44,7 @@ def tell_result(result: CheckResult, *, scans_only: bool, person: bool = False) 
         say(f"see it again: {result.reproduce}")
 
 
-def tell_answer(answer: Answer, threshold: Threshold) -> None:
+def tell_answer(answer: GateCheckAnswer, threshold: Threshold) -> None:
     """The review, and the last line: what it comes to."""
     if answer.review is not None:
         for line in _reviewed(answer.review, threshold):
@@ -62,7 +62,7 @@ def tell_answer(answer: Answer, threshold: Threshold) -> None:
             say(f"no verdict: {answer.why}", style="yellow")
 
 
-def tell_progress(progress: Progress, base: str) -> None:
+def tell_progress(progress: CheckProgress, base: str) -> None:
     """One line whenever a check begins or ends, for a person who waits."""
     where = _where(progress.label.partition("-for-")[0].split("-"), base)
     match progress.what:
@@ -92,7 +92,7 @@ def tell_notes(result: CheckResult) -> None:
         say(f"  {_place(one.path, one.line)}: {one.rule}: {one.said}")
 
 
-def as_json(ready: Ready, answer: Answer, *, interrupted: bool) -> dict[str, object]:
+def as_json(ready: Ready, answer: GateCheckAnswer, *, interrupted: bool) -> dict[str, object]:
     result, review = answer.result, answer.review
     return {
         "verdict": "interrupted" if interrupted else answer.verdict,
@@ -132,7 +132,7 @@ def _green(one: Certificate) -> str:
     if one.tests is not None:
         told.append("one test" if one.tests == 1 else f"{one.tests} tests")
     if one.findings:
-        told.append(f"{counted(one.findings, 'finding')}, and the base has them all")
+        told.append(f"{count_of(one.findings, 'finding')}, and the base has them all")
     elif one.known_failures:
         told.append(f"{len(one.known_failures)} of them red on the base already")
     return f"'{one.check}' {'adds nothing' if one.findings else 'is green'} ({', '.join(told)})"

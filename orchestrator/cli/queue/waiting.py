@@ -10,7 +10,7 @@ from types import FrameType
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out
 from forgepool.orchestrator.merge_queue.remote.hub import HubQueue
-from forgepool.orchestrator.merge_queue.remote.waiting import Progress, followed
+from forgepool.orchestrator.merge_queue.remote.waiting import EntryProgress, follow_entry
 from forgepool.orchestrator.merge_queue.submit import Submitted
 from forgepool.orchestrator.reports.queue_board import BoardEntry
 
@@ -21,10 +21,10 @@ _LOG_LINES = 12
 
 def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
     """0 it has landed, 1 it was returned, 130 interrupted: then it stays in the queue."""
-    ended: Progress | None = None
+    ended: EntryProgress | None = None
     try:
         with _interruptible():
-            for progress in followed(queue, mine):
+            for progress in follow_entry(queue, mine):
                 _tell(f"{time.strftime('%H:%M:%S')} {mine.name}: {progress.line}", as_json=as_json)
                 ended = progress
     except KeyboardInterrupt:
@@ -59,10 +59,10 @@ def _tell(line: str, *, as_json: bool) -> None:
 def _interruptible() -> Iterator[None]:
     """A polite signal counts as Ctrl-C."""
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = [(number, signal.signal(number, interrupted)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [(number, signal.signal(number, note_interrupt)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         yield
     finally:

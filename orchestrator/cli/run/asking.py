@@ -9,7 +9,7 @@ import typer
 from forgepool.orchestrator.cli.output.outcome import tell_table, tell_use
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.requesting import Task, kept_with
+from forgepool.orchestrator.cli.run.requesting import Task, find_run_with
 from forgepool.orchestrator.cli.run.running import Json, Run
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
@@ -106,7 +106,7 @@ def logs(
     attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt; default: of all.")] = None,
 ) -> int:
     """Print the log of a task's command, acceptance, checks or review; where there are several, list them."""
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     state, recorded = kept.replay()
     found = task_logs(kept.folder, recorded, task)
     found = [log for log in found if attempt in (None, log.attempt) and (check is None or log.is_of(check))]

@@ -9,11 +9,11 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.run.target_check import exit_status_of_base, interruptible, say_interrupted, tell_base
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch.preflight import check_tip, lacking
 from forgepool.orchestrator.launch.prerequisites import refuse_unready
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.plan.overlap import NOTHING, shared_files
+from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.supervisor.messages import CheckResult
@@ -77,7 +77,7 @@ def preview_plan(
 
     The exit status is 0, or 2 when there are problems; that of the checks where they were run.
     """
-    course = Course(plan, {})
+    course = PlanIndex(plan, {})
     shown = preview(course.graph)
     tip = hub.tip_for(plan)
     hub.mirror.ensure(tip)
@@ -86,7 +86,7 @@ def preview_plan(
         {
             "tasks": [a, b],
             "globs": [glob_a, glob_b],
-            "files": list(shared_files(course.declared[a] or NOTHING, course.declared[b] or NOTHING, files)),
+            "files": list(find_shared_files(course.declared[a] or NOTHING, course.declared[b] or NOTHING, files)),
         }
         for a, b, glob_a, glob_b in shown.conflicts
     ]
@@ -118,7 +118,7 @@ def preview_plan(
 
 def _tell(
     plan: Plan,
-    course: Course,
+    course: PlanIndex,
     answer: dict[str, object],
     waves: tuple[tuple[str, ...], ...],
     conflicts: list[dict[str, list[str]]],

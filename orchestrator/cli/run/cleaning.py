@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.running import Json
-from forgepool.orchestrator.decisions.evidence import counted
-from forgepool.orchestrator.reports.event_text import listed
-from forgepool.orchestrator.reports.leftovers import Leftover, ended_runs, mirror_of, refs_left, remove_refs
+from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.reports.event_text import shorten_list
+from forgepool.orchestrator.reports.leftovers import Leftover, list_ended_runs, mirror_of, refs_left, remove_refs
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.scalars import Duration
@@ -47,7 +47,7 @@ def clean(
     """List the git refs that ended runs of this host have left in their repositories, or remove them."""
     settings, before = Settings(), time.time() - _seconds(older)
     rows, away = list[_Row](), set[str]()
-    for one in ended_runs(settings):
+    for one in list_ended_runs(settings):
         if one.ended > before or one.hub in away:
             continue
         try:
@@ -79,9 +79,9 @@ def _tell(rows: list[_Row], *, yes: bool, as_json: bool) -> None:
         say("no run that has ended has left anything in its hub")
         return
     days = [time.strftime("%Y-%m-%d", time.localtime(row.ended)) for row in rows]
-    shown = [(row.run, day, str(row.refs), listed(row.tasks)) for row, day in zip(rows, days, strict=True)]
+    shown = [(row.run, day, str(row.refs), shorten_list(row.tasks)) for row, day in zip(rows, days, strict=True)]
     out().print(table(("run", "ended", "refs", "tasks"), shown))
-    refs = counted(sum(row.refs for row in rows), "ref")
+    refs = count_of(sum(row.refs for row in rows), "ref")
     say(f"{refs} removed" if yes else f"{refs}, each the work of a task that did not land; --yes removes them")
 
 

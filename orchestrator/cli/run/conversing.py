@@ -10,15 +10,15 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.output.terminal import out
-from forgepool.orchestrator.cli.run.requesting import Task, kept_with
+from forgepool.orchestrator.cli.run.requesting import Task, find_run_with
 from forgepool.orchestrator.cli.run.running import Run
-from forgepool.orchestrator.decisions.evidence import counted
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.workers.agents.render_transcript import Line, lines
+from forgepool.workers.agents.render_transcript import NarratedLine, lines
 from forgepool.workers.context.transcript.as_script import as_script
-from forgepool.workers.context.transcript.entries import Entry, Said, parse_transcript
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_transcript
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
@@ -43,7 +43,7 @@ def transcript(
     as_json: Annotated[bool, typer.Option("--json", help="The entries as they are kept, a line of JSON each.")] = False,
 ) -> int:
     """Show an agent's conversation: what it said, what it called, what came of it."""
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     source = _source(kept, task, attempt)
     shown = _Shown(source, full=full, as_json=as_json)
     shown.tell(source.read())
@@ -55,10 +55,10 @@ def transcript(
 
 def record(run: Run, task: Task, attempt: Attempt = None) -> int:
     """Print an agent's conversation as a script for the scripted model, which replays it."""
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     source = _source(kept, task, attempt)
     entries = source.entries(source.read())
-    if not any(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries):
+    if not any(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries):
         return _nothing_said(source)
     say(as_script(entries).rstrip("\n"))
     return 0
@@ -109,7 +109,7 @@ class _Shown:
         self._entries = len(raw)
 
 
-def _print(said: list[Line]) -> None:
+def _print(said: list[NarratedLine]) -> None:
     console = out()
     for line in said:
         console.print(printable(line.text), style=_STYLES.get(line.kind), markup=False)
@@ -126,7 +126,7 @@ def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
     sent = state.tasks[task].attempt
     if attempt is not None and attempt > sent:
         raise CannotRun(
-            f"task '{task}' of run {kept.options.run} has had {counted(sent, 'attempt')}; give one of these"
+            f"task '{task}' of run {kept.options.run} has had {count_of(sent, 'attempt')}; give one of these"
         )
     for number in [attempt] if attempt is not None else range(sent, 0, -1):
         for source in _places(kept, task, number):

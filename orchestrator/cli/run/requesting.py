@@ -10,16 +10,16 @@ from forgepool.orchestrator.cli.output.texts import prove_text
 from forgepool.orchestrator.cli.run.running import Run, resume, tell_changes
 from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import JournalBusy
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
@@ -42,7 +42,7 @@ def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; 
         todo = f"to take one out of line: forgepool queue withdraw {task or 'ENTRY'} --target {gate.target}"
         all_of_it = "" if task is not None else f"; to stop all: forgepool queue pause --target {gate.target}"
         raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; {todo}{all_of_it}")
-    ask(run, Request(do="cancel", task=task))
+    ask(run, PersonRequest(do="cancel", task=task))
 
 
 def retry(run: Run, task: Task, no_resume: NoResume = False) -> int:
@@ -53,7 +53,7 @@ def retry(run: Run, task: Task, no_resume: NoResume = False) -> int:
     if (gate := _gate(run)) is not None:
         todo = f"forgepool queue retry {task} --target {gate.target}"
         raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; to try one again: {todo}")
-    return ask_and_go_on(run, Request(do="retry", task=task), resume_after=not no_resume)
+    return ask_and_go_on(run, PersonRequest(do="retry", task=task), resume_after=not no_resume)
 
 
 def answer(
@@ -67,7 +67,7 @@ def answer(
     Answer the question with which a task waits for a person; it then goes on where it was. A run that has ended goes on
     at once.
     """
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     if not text.strip():
         raise CannotRun(f"the answer is empty; write it in quotes: forgepool answer {kept.options.run} {task} 'TEXT'")
     state = kept.state()
@@ -80,7 +80,7 @@ def answer(
     name = _person() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
         prove_text(said, what)
-    request = Request(do="answer", task=task, text=text, by=printable(name))
+    request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
     return ask_and_go_on(run, request, resume_after=not no_resume)
 
 
@@ -99,7 +99,7 @@ def approve(
     review of all that has landed. A run that has ended goes on at once.
     """
     task = None if task is None else _entry_name(run, task)
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     name = kept.options.run
     if (task is not None) + wave + all_green != 1:
         raise CannotRun(f"approve one thing: forgepool approve {name} TASK, or --all-green or --wave in place of TASK")
@@ -112,11 +112,11 @@ def approve(
     for one in tasks:
         if (wrong := why_not_approve(kept.course, state, one)) is not None:
             raise CannotRun(f"task '{one}' of run {name} {wrong}")
-    requests = [Request(do="approve", task=one, by=person, candidate=state.tasks[one].candidate) for one in tasks]
+    requests = [PersonRequest(do="approve", task=one, by=person, candidate=state.tasks[one].candidate) for one in tasks]
     return ask_and_go_on(run, *requests, resume_after=not no_resume)
 
 
-def _green(kept: KeptRun, state: State) -> list[str]:
+def _green(kept: KeptRun, state: RunState) -> list[str]:
     """
     The tasks that wait for a person's word on a candidate whose checks are green.
 
@@ -139,7 +139,7 @@ def _approve_wave(kept: KeptRun, by: str | None, *, resume_after: bool) -> int:
     state = kept.state()
     if (wrong := post_merge_reviews.why_not_approve(kept.course, state)) is not None:
         raise CannotRun(f"run {run} {wrong}")
-    said = Request(do="approve", wave=True, by=name, candidate=state.tip)
+    said = PersonRequest(do="approve", wave=True, by=name, candidate=state.tip)
     return ask_and_go_on(run, said, wish=f"approve what has landed up to {state.tip[:12]}", resume_after=resume_after)
 
 
@@ -155,13 +155,13 @@ def reject(
     has ended goes on at once.
     """
     task = _entry_name(run, task)
-    kept = kept_with(run, task)
+    kept = find_run_with(run, task)
     name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
     prove_text(reason, "the reason")
     state = kept.state()
     if (wrong := why_not_reject(state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
-    said = Request(do="reject", task=task, text=reason.strip(), by=name, candidate=state.tasks[task].candidate)
+    said = PersonRequest(do="reject", task=task, text=reason.strip(), by=name, candidate=state.tasks[task].candidate)
     return ask_and_go_on(run, said, resume_after=not no_resume)
 
 
@@ -183,13 +183,13 @@ def _entry_name(run: str, task: str) -> str:
     return task if _gate(run) is None else entry_name(task)
 
 
-def _gate(run: str) -> Options | None:
+def _gate(run: str) -> RunOptions | None:
     """None where it is a run of a plan."""
     options = run_folder.find(Settings(), run).options
     return options if options.gate else None
 
 
-def kept_with(run: str, task: str | None) -> KeptRun:
+def find_run_with(run: str, task: str | None) -> KeptRun:
     """The run, which has the task if one is named. Raises CannotRun."""
     kept = run_folder.find(Settings(), run)
     if task is not None and task not in kept.course.tasks:
@@ -205,14 +205,14 @@ def _person() -> str:
         return ""
 
 
-def ask_and_go_on(run: str, *requests: Request, wish: str = "", resume_after: bool) -> int:
+def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_after: bool) -> int:
     """
     Ask for all of these, then resume the run where it had ended and now has something to do; its exit status.
 
     A run that a person interrupted stays so, and so does one whose workers are on other hosts, by a Redis that is not
     known here: they go on when that is said.
     """
-    kept = kept_with(run, None)
+    kept = find_run_with(run, None)
     before, recorded = kept.replay()
     for request in requests:
         ask(run, request, wish=wish, go_on=False)
@@ -228,19 +228,19 @@ def ask_and_go_on(run: str, *requests: Request, wish: str = "", resume_after: bo
     return resume(kept.options.run, sandbox="off" if held == ["off"] else None)
 
 
-def ask(run: str, request: Request, *, wish: str = "", go_on: bool = True) -> None:
+def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True) -> None:
     """
     To the orchestrator if there is one, else into the journal at once. `wish`: the request in words, as what follows
     "to"; its name where none are given. `go_on`: name the command that goes on with the run.
     """
-    kept = kept_with(run, request.task)
+    kept = find_run_with(run, request.task)
     wish = wish or f"{request.do} {request.task or 'all its tasks'}"
 
-    def decide(state: State) -> list[Event]:
+    def decide(state: RunState) -> list[Event]:
         if state.finished:
             # A `cancel` that came too late for it would undo what is asked for now.
             inbox.discard(kept.folder)
-        return granted(kept.course, state, request)
+        return grant_request(kept.course, state, request)
 
     try:
         state, changes = kept.amend(decide)
@@ -255,7 +255,7 @@ def ask(run: str, request: Request, *, wish: str = "", go_on: bool = True) -> No
         say(f"go on with: {_go_on(kept)}")
 
 
-def _if_it_ends(kept: KeptRun, request: Request) -> str:
+def _if_it_ends(kept: KeptRun, request: PersonRequest) -> str:
     """What to do where a run is just ending, and will not look into its inbox again."""
     return "" if request.do == "cancel" else f"; if it ends before it hears: {_go_on(kept)}"
 
@@ -267,7 +267,7 @@ def _go_on(kept: KeptRun) -> str:
     )
 
 
-def _phases(state: State, request: Request) -> str:
+def _phases(state: RunState, request: PersonRequest) -> str:
     if request.task is not None:
         return f"'{request.task}' is {state.tasks[request.task].phase}"
     return "all its tasks have ended"

@@ -15,7 +15,7 @@ from forgepool.orchestrator.cli.output.live import display
 from forgepool.orchestrator.cli.output.outcome import exit_status, tell_outcome, tell_wanted
 from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.orchestrator.cli.run import checking
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
@@ -28,7 +28,7 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.run.loop import Wishes
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.order.layers import Wanted
 from forgepool.workers.schema.logs import log_to_file
 from forgepool.workers.schema.settings import Settings
@@ -79,7 +79,7 @@ def run(
         gate_of(read, hub, own_train=own_train)
         return checking.preview_plan(read, hub, as_json=as_json)
     wishes = listen_to_ctrl_c()
-    with display(Course(read, {}), as_json=as_json) as shown:
+    with display(PlanIndex(read, {}), as_json=as_json) as shown:
         kept, ending = start_run(
             read,
             plan,
@@ -90,7 +90,7 @@ def run(
             own_train=own_train,
             again=again,
             wishes=wishes,
-            listener=heard(shown.listen, wishes, settings),
+            listener=listen_to_run(shown.listen, wishes, settings),
             warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
@@ -143,7 +143,7 @@ def resume(
         )
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
-        listener = heard(shown.listen, wishes, settings)
+        listener = listen_to_run(shown.listen, wishes, settings)
         ending = resume_run(
             kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
         )
@@ -169,7 +169,7 @@ def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_j
 def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
     """Kept in the journal; a kind that is not given stays as it was. Never below what is spent and reserved already."""
 
-    def decide(state: State) -> list[Event]:
+    def decide(state: RunState) -> list[Event]:
         before = kept.course.budget(state)
         try:
             cap = Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
@@ -219,7 +219,7 @@ def listen_to_ctrl_c() -> Wishes:
     """
     wishes = Wishes()
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
         if wishes.drain or number == signal.SIGTERM:
             wishes.stop = True
             wishes.untold.append("stopping now; nothing that was finished is lost")
@@ -227,12 +227,12 @@ def listen_to_ctrl_c() -> Wishes:
             wishes.untold.append("nothing new is started, what runs may finish; Ctrl-C again stops it now")
         wishes.drain = True
 
-    signal.signal(signal.SIGINT, interrupted)
-    signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGINT, note_interrupt)
+    signal.signal(signal.SIGTERM, note_interrupt)
     return wishes
 
 
-def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
+def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
     """
     Shows a run's progress, and keeps this process' log beside it, off the terminal.
 
@@ -240,7 +240,7 @@ def heard(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
     """
     logged = False
 
-    def listen(state: State, recorded: Sequence[Recorded]) -> None:
+    def listen(state: RunState, recorded: Sequence[Recorded]) -> None:
         nonlocal logged
         if state.run and not logged:
             logged = True

@@ -44,12 +44,12 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C or a polite signal has come; a second Ctrl-C waits for nothing."""
     asked: list[int] = []
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
 
-    before = [(number, signal.signal(number, interrupted)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [(number, signal.signal(number, note_interrupt)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         yield lambda: bool(asked)
     finally:

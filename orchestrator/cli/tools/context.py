@@ -11,13 +11,13 @@ from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.tools import switching
-from forgepool.orchestrator.decisions.evidence import counted
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.formats import read_recordings
 from forgepool.workers.context.replay.prices import prices as prices_named
 from forgepool.workers.context.replay.recording import BadRecording, Recording
-from forgepool.workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, Terms
+from forgepool.workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, ReplayTerms
 
 _ENDINGS = frozenset({".json", ".jsonl", ".traj"})
 _WIDTH = 132
@@ -73,7 +73,7 @@ def replay(
 ) -> int:
     """Say what recorded runs would have cost under each profile, and what the agent would have missed."""
     paths, names = _parted(files, profile or [])
-    terms = Terms(prices=prices_named(prices), window_tokens=window, ttl_s=ttl)
+    terms = ReplayTerms(prices=prices_named(prices), window_tokens=window, ttl_s=ttl)
     found = _read(paths)
     rows = _compared(found.recordings, names, terms, with_baseline=not as_json)
     if as_json:
@@ -131,7 +131,7 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
 
 
-def _compared(recordings: Sequence[Recording], names: Sequence[str], terms: Terms, *, with_baseline: bool) -> list[Row]:
+def _compared(recordings: Sequence[Recording], names: Sequence[str], terms: ReplayTerms, *, with_baseline: bool) -> list[Row]:
     wanted = list(names) or list(row_names())
     if with_baseline and APPEND_ONLY not in wanted:
         wanted.insert(0, APPEND_ONLY)
@@ -143,7 +143,7 @@ def _compared(recordings: Sequence[Recording], names: Sequence[str], terms: Term
     return rows
 
 
-def _tell(rows: Sequence[Row], found: _Found, terms: Terms) -> None:
+def _tell(rows: Sequence[Row], found: _Found, terms: ReplayTerms) -> None:
     columns = [
         _aligned(head, cells) for head, cells in zip(_COLUMNS, zip(*map(_cells, rows), strict=True), strict=True)
     ]
@@ -188,14 +188,14 @@ def _signed(share: float | None) -> str:
     return "" if share is None else f"{share:+.1f}"
 
 
-def _terms(rows: Sequence[Row], found: _Found, terms: Terms) -> str:
+def _terms(rows: Sequence[Row], found: _Found, terms: ReplayTerms) -> str:
     prices, recordings = terms.prices, found.recordings
     per = f"fresh {prices.fresh:g}, written {prices.written:g}, cached {prices.cached:g}, output {prices.output:g}"
     cache = "an automatic prefix cache" if prices.automatic else "a cache of what is marked"
     kept = "for ever" if terms.ttl_s is None else f"for {terms.ttl_s:g} s"
     assumed = sum(not recording.system for recording in recordings)
     system = f", system prompts of {SYSTEM_TOKENS:,} tokens assumed in {assumed:,}" if assumed else ""
-    measured = f"{counted(len(recordings), 'recording')}, {counted(rows[0].bill.calls, 'call')}"
+    measured = f"{count_of(len(recordings), 'recording')}, {count_of(rows[0].bill.calls, 'call')}"
     return (
         f"{measured}; a token is 4 characters{system}.\n"
         f"Prices {prices.name}, USD per million tokens: {per}; {cache} that keeps things {kept}.\n"

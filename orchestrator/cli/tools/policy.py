@@ -12,7 +12,7 @@ from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.run.hub import CannotRun, open_hub
 from forgepool.workers.policy.calls import judge_call
-from forgepool.workers.policy.judgement import Judgement, judge_command, judge_host
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_host
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import Ground
@@ -88,7 +88,7 @@ def _tell_of_tool(
     return _tell({"tool": named, **arguments}, judged, as_json=as_json)
 
 
-def _tell(asked: dict[str, str], judged: Judgement, *, as_json: bool) -> int:
+def _tell(asked: dict[str, str], judged: PolicyJudgement, *, as_json: bool) -> int:
     if as_json:
         say_json(_with_commands(asked, judged))
         return 0
@@ -101,7 +101,7 @@ def _tell(asked: dict[str, str], judged: Judgement, *, as_json: bool) -> int:
     return 0
 
 
-def _with_commands(asked: dict[str, str], judged: Judgement) -> dict[str, object]:
+def _with_commands(asked: dict[str, str], judged: PolicyJudgement) -> dict[str, object]:
     commands = {"commands": judged.commands} if "command" in asked else {}
     return {**asked, **commands, "decision": judged.decision, "rule": judged.rule, "reason": judged.reason}
 

@@ -18,7 +18,7 @@ from forgepool.orchestrator.cli.run.running import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
 from forgepool.workers.sandbox.order.private_dirs import Private, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
-from forgepool.workers.sandbox.processes.scratch import scratched
+from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
@@ -93,7 +93,7 @@ def execute(
 def _run(argv: tuple[str, ...], here: Path, own: Private, *, as_json: bool) -> int:
     if shutil.which(argv[0], path=own.env["PATH"]) is None:
         return complain(f"there is no program '{argv[0]}' on the PATH; name one that is, or give its path", _NO_PROGRAM)
-    with scratched() as folder, _asked_to_end() as asked:
+    with make_scratch() as folder, _asked_to_end() as asked:
         stream = sys.stderr.buffer if as_json else sys.stdout.buffer
 
         def hear(piece: bytes) -> None:

@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.tools.simulating_plan import plan
 from forgepool.orchestrator.simulate.queue.numbers import Numbers, play
 from forgepool.orchestrator.simulate.queue.policies import POLICIES
-from forgepool.orchestrator.simulate.queue.world import Terms
+from forgepool.orchestrator.simulate.queue.world import QueueTerms
 from forgepool.supervisor.train.surprise import admission
 from forgepool.workers.llm.routing.table import unknown
 
@@ -65,7 +65,7 @@ def queue(
     pair in 25 is red together. Times are from arrival to landing; each figure is the mean over the worlds.
     """
     count = changes if changes is not None else burst or _USUAL
-    terms = Terms(
+    terms = QueueTerms(
         workers=_count("--workers", workers, 1),
         rate_h=_above_zero("--rate", rate),
         bad=_probability("--bad", bad),
@@ -86,7 +86,7 @@ def queue(
     return 1 if any(one.red_moves or one.exactness_violations for one in found) else 0
 
 
-def _tell(found: list[Numbers], terms: Terms, worlds: list[int]) -> None:
+def _tell(found: list[Numbers], terms: QueueTerms, worlds: list[int]) -> None:
     columns = ("policy", "P50", "P95", "P99", "per h", "runs", "wasted", "decided", "false", "wrong")
     print_table(columns, [_row(one) for one in found])
     say(

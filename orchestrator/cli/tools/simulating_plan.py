@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import say, say_json
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.run.durations import learned_durations
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.run.durations import learn_durations
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
 from forgepool.orchestrator.simulate.plan.fitted import fit
 from forgepool.orchestrator.simulate.plan.forecast import Forecast, Wanted, forecast, grounds
@@ -69,7 +69,7 @@ def plan(
     settings = Settings()
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
-    course = Course(read, learned_durations(settings, read))
+    course = PlanIndex(read, learn_durations(settings, read))
     fitted = fit(settings, read)
     based = grounds(course, wanted, fitted, reviewed=wants_reviews(hub.mirror, hub.tip_for(read)))
     if seeds is None:

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.run.requesting import ask, kept_with
+from forgepool.orchestrator.cli.run.requesting import ask, find_run_with
 from forgepool.orchestrator.cli.run.running import Run
 from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.run import State
-from forgepool.workers.context.profiles.registry import registered
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.context.profiles.registry import find_profile
 
 
 def register(context: typer.Typer) -> None:
@@ -24,17 +24,17 @@ def use(
     task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
 ) -> None:
     """Choose another context profile for a run or one of its tasks; it holds from the model's next call on."""
-    name = registered(profile).make().name
-    kept = kept_with(run, task)
+    name = find_profile(profile).make().name
+    kept = find_run_with(run, task)
     state = kept.state()
     able = [one for one in ([task] if task else state.tasks) if may_choose_profile(kept.course, state, one)]
     if not able:
         raise CannotRun(_why_not(kept, state, task))
     whom = f"'{task}'" if task else "all its tasks"
-    ask(run, Request(do="context", task=task, text=name), wish=f"show {whom} by the profile '{name}'")
+    ask(run, PersonRequest(do="context", task=task, text=name), wish=f"show {whom} by the profile '{name}'")
 
 
-def _why_not(kept: KeptRun, state: State, task: str | None) -> str:
+def _why_not(kept: KeptRun, state: RunState, task: str | None) -> str:
     run = kept.options.run
     if task is None:
         return f"no task of run {run} has a conversation to be shown otherwise: all have ended, or are done by programs"

@@ -7,7 +7,7 @@ from then on, the attempt ends, and the next one starts when they are free: nobo
 """
 
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_scope
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     EntryQueued,
     Event,
@@ -17,12 +17,12 @@ from forgepool.orchestrator.journal.events import (
     PathsRefused,
 )
 from forgepool.orchestrator.plan.overlap import Globs
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, TaskState
 from forgepool.workers.schema.globs import normal
 
 
-def waits_for(course: Course, state: State, task: TaskState) -> str | None:
+def waits_for(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
     """
     The task in flight whose lock a candidate has to wait for, because of paths it touched undeclared.
 
@@ -35,12 +35,12 @@ def waits_for(course: Course, state: State, task: TaskState) -> str | None:
     return None
 
 
-def may_ask(course: Course, task_id: str) -> bool:
+def may_ask(course: PlanIndex, task_id: str) -> bool:
     """Whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared."""
     return course.plan.scope == "extend" or course.declared[task_id] is None
 
 
-def admitted(course: Course, state: State) -> list[Event]:
+def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:
     """
     Candidates that may enter the train. One at a time: a lock taken by one may be waited for by the next.
     """
@@ -56,7 +56,7 @@ def admitted(course: Course, state: State) -> list[Event]:
     return []
 
 
-def answered_asks(course: Course, state: State) -> list[Event]:
+def answer_ask(course: PlanIndex, state: RunState) -> list[Event]:
     """The answer to the oldest open question. One at a time: what is granted to one is held from the next."""
     asking = [(ask, task) for task in state.in_phase("running") for ask in task.asks.values() if ask.verdict is None]
     if not asking:
@@ -65,7 +65,7 @@ def answered_asks(course: Course, state: State) -> list[Event]:
     return [_answer(course, state, task, ask)]
 
 
-def _answer(course: Course, state: State, task: TaskState, ask: Ask) -> Event:
+def _answer(course: PlanIndex, state: RunState, task: TaskState, ask: Ask) -> Event:
     wrong = next((path for path in ask.paths if not _is_path(path)), None)
     if wrong is not None:
         why = f"'{wrong}' is no path within the repository; name files by their paths from its top"
@@ -85,7 +85,7 @@ def _is_path(path: str) -> bool:
     return bool(normal(path)) and "\0" not in path
 
 
-def _in_the_way(course: Course, state: State, task: TaskState, wanted: tuple[str, ...]) -> str | None:
+def _in_the_way(course: PlanIndex, state: RunState, task: TaskState, wanted: tuple[str, ...]) -> str | None:
     """Who in flight holds one of these paths or, where reads block, reads one."""
     paths = Globs.exactly(wanted)
     others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
@@ -97,12 +97,12 @@ def _some(paths: tuple[str, ...]) -> str:
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
-def _holders(course: Course, state: State, task: TaskState) -> list[TaskState]:
+def _holders(course: PlanIndex, state: RunState, task: TaskState) -> list[TaskState]:
     """Who in flight holds what a candidate touched undeclared."""
     return _holding(course, state, task, _outside(course, task))
 
 
-def _holding(course: Course, state: State, task: TaskState, paths: tuple[str, ...]) -> list[TaskState]:
+def _holding(course: PlanIndex, state: RunState, task: TaskState, paths: tuple[str, ...]) -> list[TaskState]:
     if not paths:
         return []
     touched = Globs.exactly(paths)
@@ -110,7 +110,7 @@ def _holding(course: Course, state: State, task: TaskState, paths: tuple[str, ..
     return [one for one in others if (held := course.lock(one)) is not None and held.meets(touched)]
 
 
-def _waits_on(course: Course, state: State, task: TaskState, wanted: TaskState) -> bool:
+def _waits_on(course: PlanIndex, state: RunState, task: TaskState, wanted: TaskState) -> bool:
     """Whether a candidate waits for another, be it through further candidates."""
     seen = {task.id}
     waiting = [task]
@@ -124,12 +124,12 @@ def _waits_on(course: Course, state: State, task: TaskState, wanted: TaskState) 
     return False
 
 
-def _outside(course: Course, task: TaskState) -> tuple[str, ...]:
+def _outside(course: PlanIndex, task: TaskState) -> tuple[str, ...]:
     """The paths a candidate touched that its lock does not cover."""
     return () if task.result is None else beyond(course, task, task.result.paths)
 
 
-def beyond(course: Course, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
+def beyond(course: PlanIndex, task: TaskState, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths that the task's lock does not cover. Invalid paths are never covered."""
     held = course.lock(task)
     return tuple(path for path in paths if held is None or not _is_path(path) or not held.covers(path))

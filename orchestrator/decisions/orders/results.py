@@ -5,10 +5,10 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 """
 
 from forgepool.orchestrator.decisions.orders.locks import beyond
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import landings_of
-from forgepool.orchestrator.decisions.reviews.task_reviews import unapproved
-from forgepool.orchestrator.decisions.train.target_check import red_words
+from forgepool.orchestrator.decisions.reviews.task_reviews import park_unapproved
+from forgepool.orchestrator.decisions.train.target_check import describe_red_target
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckDoubted,
@@ -25,24 +25,24 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold
 from forgepool.workers.queue import path_requests
-from forgepool.workers.queue.replies import Started
+from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = Started | path_requests.PathsAsked | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+Answer = MessageStarted | path_requests.PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
 
 
-def received(course: Course, state: State, answer: Answer) -> list[Event]:
+def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:
     """What an answer changes; empty for one that comes too late, twice, or unasked."""
     match answer:
-        case Started():
+        case MessageStarted():
             return _taken(state, answer)
-        case path_requests.PathsAsked():
+        case path_requests.PathRequest():
             return _asked(course, state, answer)
         case ContextTold():
             return _rebuilt(state, answer)
@@ -58,7 +58,7 @@ def received(course: Course, state: State, answer: Answer) -> list[Event]:
             return _landed(course, state, answer)
 
 
-def _rebuilt(state: State, note: ContextTold) -> list[Event]:
+def _rebuilt(state: RunState, note: ContextTold) -> list[Event]:
     task = state.task_of(note.order_id)
     if task is None or task.phase != "running" or task.message is None or task.message.token != note.token:
         return []
@@ -66,7 +66,7 @@ def _rebuilt(state: State, note: ContextTold) -> list[Event]:
     return [ContextRebuilt(task=task.id, attempt=task.attempt, **told)]
 
 
-def _taken(state: State, note: Started) -> list[Event]:
+def _taken(state: RunState, note: MessageStarted) -> list[Event]:
     message = state.outstanding().get(note.message_id)
     if message is None or message.token != note.token:
         return []
@@ -75,17 +75,17 @@ def _taken(state: State, note: Started) -> list[Event]:
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
 
-def asked_by(state: State, question: path_requests.PathsAsked) -> TaskState | None:
+def find_asking_task(state: RunState, question: path_requests.PathRequest) -> TaskState | None:
     """The task whose attempt under way asks this; None for one that is over."""
     task = state.task_of(question.order_id)
     return task if task is not None and task.message and task.message.token == question.token else None
 
 
-def _asked(course: Course, state: State, question: path_requests.PathsAsked) -> list[Event]:
+def _asked(course: PlanIndex, state: RunState, question: path_requests.PathRequest) -> list[Event]:
     """
     Nothing, where it holds the paths already, and where the question is open or answered.
     """
-    task = asked_by(state, question)
+    task = find_asking_task(state, question)
     if task is None or not beyond(course, task, question.paths):
         return []
     if question.number in task.asks:
@@ -93,7 +93,7 @@ def _asked(course: Course, state: State, question: path_requests.PathsAsked) -> 
     return [PathsAsked(task=task.id, attempt=task.attempt, number=question.number, paths=question.paths)]
 
 
-def _worked(course: Course, state: State, result: WorkResult) -> list[Event]:
+def _worked(course: PlanIndex, state: RunState, result: WorkResult) -> list[Event]:
     task = state.task_of(result.order_id)
     if task is not None and task.message is not None:
         return [OrderAnswered(task=task.id, result=result)] if task.message.token == result.token else []
@@ -103,14 +103,14 @@ def _worked(course: Course, state: State, result: WorkResult) -> list[Event]:
     return [OrderAnswered(task=late, result=result)]
 
 
-def _task_of_order(state: State, result: WorkResult) -> str | None:
+def _task_of_order(state: RunState, result: WorkResult) -> str | None:
     """The task of a late order of this run."""
     stem, _, _ = result.order_id.rpartition(".")
     run, _, task = stem.partition(f"{state.run}.")
     return task if not run and task in state.tasks else None
 
 
-def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -> bool:
+def _may_adopt(course: PlanIndex, state: RunState, task_id: str, result: WorkResult) -> bool:
     """
     Whether a late candidate of a lost attempt may stand in for the attempt under way.
 
@@ -125,12 +125,12 @@ def _may_adopt(course: Course, state: State, task_id: str, result: WorkResult) -
         return True
     if task.phase != "pending" or result.attempt != task.attempt:
         return False
-    done = state.done()
+    done = state.find_done()
     free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
     return task_id in free
 
 
-def _checked(course: Course, state: State, result: CheckResult) -> list[Event]:
+def _checked(course: PlanIndex, state: RunState, result: CheckResult) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
@@ -140,12 +140,12 @@ def _checked(course: Course, state: State, result: CheckResult) -> list[Event]:
     answered: list[Event] = [CheckAnswered(task=message.task, result=result, ahead=trial.ahead, car=trial.car)]
     if result.verdict in ("base_red", "not_configured"):
         red = result.verdict == "base_red"
-        why = red_words(state, result, serving=course.serving) if red else result.detail
+        why = describe_red_target(state, result, serving=course.serving) if red else result.detail
         answered.append(GateHalted(why=why))
     return answered
 
 
-def _doubted(state: State, note: Doubt) -> list[Event]:
+def _doubted(state: RunState, note: Doubt) -> list[Event]:
     """Once, and of a trial only."""
     message = _owed(state, note)
     trial = state.train.line.trials.get(note.request_id)
@@ -154,7 +154,7 @@ def _doubted(state: State, note: Doubt) -> list[Event]:
     return [CheckDoubted(message_id=note.request_id)]
 
 
-def _wave(state: State, result: CheckResult) -> list[Event]:
+def _wave(state: RunState, result: CheckResult) -> list[Event]:
     """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
     answered: list[Event] = [WaveAnswered(result=result)]
     if state.wave.tasks and result.verdict not in ("green", "infrastructure"):
@@ -162,7 +162,7 @@ def _wave(state: State, result: CheckResult) -> list[Event]:
     return answered
 
 
-def _reviewed(state: State, result: Review) -> list[Event]:
+def _reviewed(state: RunState, result: Review) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
@@ -171,12 +171,12 @@ def _reviewed(state: State, result: Review) -> list[Event]:
     return [ReviewAnswered(task=message.task, result=result)]
 
 
-def _owed(state: State, result: Doubt | CheckResult | Review | Landing) -> Outstanding | None:
+def _owed(state: RunState, result: Doubt | CheckResult | Review | Landing) -> Outstanding | None:
     message = state.outstanding().get(result.request_id)
     return message if message is not None and message.token == result.token else None
 
 
-def _landed(course: Course, state: State, result: Landing) -> list[Event]:
+def _landed(course: PlanIndex, state: RunState, result: Landing) -> list[Event]:
     message = _owed(state, result)
     if message is None:
         return []
@@ -184,20 +184,20 @@ def _landed(course: Course, state: State, result: Landing) -> list[Event]:
     entries = landing.intent.entries if landing is not None else ()
     answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
     if result.outcome == "refused" and result.unapproved:
-        answered.append(unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
+        answered.append(park_unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
     elif result.outcome == "refused" and not (course.serving and _may_be_of_one_entry(state, entries, result)):
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered
 
 
-def _may_be_of_one_entry(state: State, entries: Ids, result: Landing) -> bool:
+def _may_be_of_one_entry(state: RunState, entries: Ids, result: Landing) -> bool:
     """The hub has refused it, and not yet two in a row, each by itself: others are let in before the hub is judged."""
     train = state.train
     again = train.given_another_chance.issuperset(entries)
     return result.by_hub and (len(entries) > 1 or again or not train.refusals_in_a_row)
 
 
-def answered_by(event: Event) -> str | None:
+def answered_message(event: Event) -> str | None:
     """The message to which this event is the answer."""
     match event:
         case OrderAnswered(result=result):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import assert_never
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import TaskFailed, TaskReturned
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
@@ -22,7 +22,7 @@ MOST_MOVES = 4
 """Attempts of a command that cost nothing because others landed meanwhile; on a busy target they would have no end."""
 
 
-def again_or_stop(course: Course, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
+def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
     """Returned while attempts are left, counting the one that just failed; else failed."""
     if _met_another_landing(course, task, reason):
         return TaskReturned(task=task.id, reason=reason, free=True)
@@ -31,7 +31,7 @@ def again_or_stop(course: Course, task: TaskState, reason: ReasonPack) -> TaskRe
     return TaskFailed(task=task.id, reason=reason)
 
 
-def _met_another_landing(course: Course, task: TaskState, reason: ReasonPack) -> bool:
+def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack) -> bool:
     """
     Whether a command's candidate came back only because of what has landed since it began.
 

@@ -5,11 +5,11 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import OrderSent, TaskParked
-from forgepool.orchestrator.plan.budget import Kind, Ledger, Reservation, Use, carried_into, left_of
+from forgepool.orchestrator.plan.budget import Kind, BudgetLedger, Reservation, Use, find_carried_use, left_of
 from forgepool.orchestrator.plan.readiness import count_overtaken, ready
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import Limits, Spent, WorkResult
 
@@ -17,12 +17,12 @@ _ROUNDED_USD = 1e-5
 """What is reserved is rounded down; that much less is no cut."""
 
 
-def next_orders(course: Course, state: State, now: float, slots: int) -> list[OrderSent]:
+def next_orders(course: PlanIndex, state: RunState, now: float, slots: int) -> list[OrderSent]:
     free = slots - len(state.in_phase("running"))
     if free <= 0 or state.halted:
         return []
     waiting = [task.id for task in state.in_phase("pending") if task.not_before <= now and not task.restorable]
-    held = held_by_base(course, state)
+    held = find_tasks_held_by_base(course, state)
     waiting = [one for one in waiting if one not in held]
     if not waiting:
         return []
@@ -33,7 +33,7 @@ def next_orders(course: Course, state: State, now: float, slots: int) -> list[Or
     return orders
 
 
-def held_by_base(course: Course, state: State) -> frozenset[str]:
+def find_tasks_held_by_base(course: PlanIndex, state: RunState) -> frozenset[str]:
     """
     Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
 
@@ -46,12 +46,12 @@ def held_by_base(course: Course, state: State) -> frozenset[str]:
     return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
 
 
-def out_of_budget(course: Course, state: State) -> list[TaskParked]:
+def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
     ledger = course.ledger(state)
-    done = state.done()
+    done = state.find_done()
     parked = []
     for task in state.in_phase("pending"):
         if task.restorable:
@@ -59,13 +59,13 @@ def out_of_budget(course: Course, state: State) -> list[TaskParked]:
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
-        kind = ledger.used_up(course.tasks[task.id].limits, carried(course, state, task))
+        kind = ledger.find_used_up(course.tasks[task.id].limits, find_carried_use(course, state, task))
         if kind is not None:
             parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
     return parked
 
 
-def stopped_by_budget(course: Course, state: State, task: TaskState, result: WorkResult) -> TaskParked | None:
+def park_for_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> TaskParked | None:
     """
     That a person is asked for more, where an attempt ended at a limit that was the run's and not the task's own.
 
@@ -91,7 +91,7 @@ def stopped_by_budget(course: Course, state: State, task: TaskState, result: Wor
     return TaskParked(task=task.id, question=question, why="budget")
 
 
-def short_of_budget(course: Course, state: State, task: TaskState) -> str | None:
+def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
     """What of the budget a task waits for that could start otherwise, in a few words; None where there is enough."""
     if task.id not in course.paid or not course.budget(state).capped or task.restorable:
         return None
@@ -106,9 +106,9 @@ def short_of_budget(course: Course, state: State, task: TaskState) -> str | None
     return f"waits for more budget; {left} are left, too little for it"
 
 
-def carried(course: Course, state: State, task: TaskState) -> Spent:
+def find_carried_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
     """What the task's next order will find used already."""
-    return carried_into(task.uses, resumed(course, state, task))
+    return find_carried_use(task.uses, find_resumable_attempt(course, state, task))
 
 
 def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
@@ -136,10 +136,10 @@ def token(message_id: str, issued_at: float) -> str:
     return hashlib.sha256(f"{message_id}@{issued_at!r}".encode()).hexdigest()[:16]
 
 
-def _started(course: Course, state: State, now: float, waiting: Sequence[str], free: int) -> Iterator[OrderSent]:
+def _started(course: PlanIndex, state: RunState, now: float, waiting: Sequence[str], free: int) -> Iterator[OrderSent]:
     """From the top, as far as slots, locks and the budget go; who comes after one that waits for money waits too."""
-    done = state.done()
-    wanted = course.wanted(state)
+    done = state.find_done()
+    wanted = course.find_wanted_locks(state)
     started = ready(
         course.graph,
         landed=done,
@@ -160,11 +160,11 @@ def _started(course: Course, state: State, now: float, waiting: Sequence[str], f
 
 
 def _order(
-    course: Course, state: State, task: TaskState, now: float, reserved: Reservation, overtook: tuple[str, ...]
+    course: PlanIndex, state: RunState, task: TaskState, now: float, reserved: Reservation, overtook: tuple[str, ...]
 ) -> OrderSent:
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
-    resumes = resumed(course, state, task)
+    resumes = find_resumable_attempt(course, state, task)
     return OrderSent(
         task=task.id,
         attempt=attempt,
@@ -179,7 +179,7 @@ def _order(
     )
 
 
-def resumed(course: Course, state: State, task: TaskState) -> int | None:
+def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) -> int | None:
     """
     The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
 
@@ -197,7 +197,7 @@ def resumed(course: Course, state: State, task: TaskState) -> int | None:
 class _Purse:
     """What is left of the budget while orders are decided on. Without a cap nothing is added up."""
 
-    def __init__(self, course: Course, state: State, free: int) -> None:
+    def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
         self._course, self._state = course, state
         self._ledger = course.ledger(state) if course.budget(state).capped else None
         pending = sum(task.id in course.paid for task in state.in_phase("pending"))
@@ -209,9 +209,9 @@ class _Purse:
         limits = self._course.tasks[task.id].limits
         if task.id not in self._course.paid:
             return Reservation()
-        resumes = resumed(self._course, self._state, task)
+        resumes = find_resumable_attempt(self._course, self._state, task)
         before = None if resumes is None else task.uses.get(resumes)
-        found = carried_into(task.uses, resumes)
+        found = find_carried_use(task.uses, resumes)
         if self._ledger is None:
             return left_of(limits, found)
         reserved = self._ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
@@ -221,7 +221,7 @@ class _Purse:
         return reserved
 
 
-def may_come_back(state: State) -> bool:
+def may_come_back(state: RunState) -> bool:
     """Whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
     reviews = (task.review.uses.get(task.review.sent) for task in state.tasks.values() if task.review.message)
@@ -229,7 +229,7 @@ def may_come_back(state: State) -> bool:
     return any(use is not None and use.open for use in (*orders, *reviews, whole))
 
 
-def budget_question(state: State, ledger: Ledger, kind: str) -> str:
+def budget_question(state: RunState, ledger: BudgetLedger, kind: str) -> str:
     if kind == "usd":
         of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
     else:

@@ -20,7 +20,7 @@ class CardUnreadable(Exception):
     """There is a card, and what it demands is not known; one sentence."""
 
 
-def written(card: Card) -> list[tuple[str, str]]:
+def write_card_lines(card: Card) -> list[tuple[str, str]]:
     """The lines: a tag's are folded, and a description's must not be. Who asks is told to whoever cannot read more."""
     asks = card.asks
     text = base64.b64encode(card.encode().encode()).decode()

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from forgepool.orchestrator.decisions.evidence import counted
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
 from forgepool.supervisor.messages import ReviewPolicy
 
@@ -38,14 +38,14 @@ def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"plan {plan.name} has a `wave`, which belongs to a train of the run's own", "take it out"
 
 
-def unheard(state: State) -> str:
+def unheard(state: RunState) -> str:
     """What is said of a gate that gives no sign any more."""
     where = f"forgepool queue serve --repo {state.hub} --target {state.target}"
-    waiting = counted(len(state.in_phase("given")), "candidate")
+    waiting = count_of(len(state.in_phase("given")), "candidate")
     return f"nothing is heard of {state.gate}, which has {waiting} of this run; keep it again, on its host: {where}"
 
 
-def gate_words(state: State, task: TaskState) -> str:
+def gate_words(state: RunState, task: TaskState) -> str:
     """What a candidate waits for that a gate has, in a few words."""
     wanted_back = "is wanted back from" if task.recalled else "at"
     if task.told is not None and task.told.word == "wants_person":
@@ -55,7 +55,7 @@ def gate_words(state: State, task: TaskState) -> str:
     return f"{wanted_back} {state.gate}"
 
 
-def held_up(state: State, *, patient: bool) -> str:
+def why_held_up(state: RunState, *, patient: bool) -> str:
     """Why a run cannot go on by itself, whatever it waits for; empty where it may."""
     given = state.in_phase("given")
     wanted = [task for task in given if task.told is not None and task.told.word == "wants_person"]
@@ -65,5 +65,5 @@ def held_up(state: State, *, patient: bool) -> str:
         return f"'{waiting[0].id}': {gate_words(state, waiting[0])}{more}"
     if state.gate_away and not patient:
         left = sum(task.phase not in TERMINAL for task in state.tasks.values())
-        return f"{state.gate_away} ({counted(left, 'task')} left)"
+        return f"{state.gate_away} ({count_of(left, 'task')} left)"
     return ""

@@ -3,12 +3,12 @@
 from forgepool.orchestrator.decisions.queue.submissions import Submission, entry_of
 from forgepool.orchestrator.journal.delegation import LAST_WORDS, Asks, Card, Word
 from forgepool.orchestrator.journal.events import EntryRefused, EntrySubmitted, Event, TaskCancelled
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 _MAY_GO = ("queued", "testing", "reviewing", "reviewed", "needs_human")
 
 
-def of_run(state: State, one: Submission) -> list[Event] | None:
+def of_run(state: RunState, one: Submission) -> list[Event] | None:
     """Of what was given before, and of what is taken back; None for what is to be taken in like anybody's."""
     card, asks = one.card, one.asks if one.card is None else one.card.asks
     if asks is None:
@@ -28,7 +28,7 @@ def of_run(state: State, one: Submission) -> list[Event] | None:
     return [] if known or _is_over(state, one.name, asks) else None
 
 
-def _out_of_turn(state: State, name: str, asks: Asks, *, readable: bool) -> str | None:
+def _out_of_turn(state: RunState, name: str, asks: Asks, *, readable: bool) -> str | None:
     """
     Why the number cannot be; None where it is that of the last giving, or the next. Of a name that this gate knows
     nothing of any may be the first, for another may have been kept before: of a card that can be read.
@@ -45,7 +45,7 @@ def _out_of_turn(state: State, name: str, asks: Asks, *, readable: bool) -> str 
     return f"it is number {asks.number} of the givings of it, and the last that came here is {last}"
 
 
-def _last_number(state: State, name: str) -> int:
+def _last_number(state: RunState, name: str) -> int:
     """Of the givings that came in turn; 0 where none has."""
     entry, refused = state.submitted.get(name), state.refused.get(name)
     given = entry.card.asks.number if entry is not None and entry.card is not None else 0
@@ -53,7 +53,7 @@ def _last_number(state: State, name: str) -> int:
     return max(given, turned_away, state.answered.get(name, (0, "in_line"))[0])
 
 
-def _taken_back(state: State, one: Submission, card: Card) -> list[Event]:
+def _taken_back(state: RunState, one: Submission, card: Card) -> list[Event]:
     """What has ended is told of as it ended; what nobody knows of will never land."""
     task, mine = state.tasks.get(one.name), state.submitted.get(one.name)
     if _is_over(state, one.name, card.asks):
@@ -65,13 +65,13 @@ def _taken_back(state: State, one: Submission, card: Card) -> list[Event]:
     return [TaskCancelled(task=task.id)] if may_go else []
 
 
-def _is_over(state: State, name: str, asks: Asks) -> bool:
+def _is_over(state: RunState, name: str, asks: Asks) -> bool:
     """Whether the run was told the end of it."""
     number, word = state.answered.get(name, (0, "in_line"))
     return asks.number < number or (asks.number == number and word in LAST_WORDS)
 
 
-def card_of(state: State, one: Submission) -> Card | None:
+def card_of(state: RunState, one: Submission) -> Card | None:
     """
     The submission's own, or that of the run whose candidate it takes the place of: whoever mends it in its place, the
     run is told what becomes of it.

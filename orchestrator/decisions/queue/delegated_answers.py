@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from forgepool.orchestrator.decisions.evidence import checked_words, reviewer_words
+from forgepool.orchestrator.decisions.evidence import describe_checks, reviewer_words
 from forgepool.orchestrator.journal.delegation import LAST_WORDS, Asks, GateAnswer, Word
 from forgepool.orchestrator.journal.events import EntryRefused
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
 
-def due_answers(state: State) -> Iterator[tuple[Asks, GateAnswer]]:
+def due_answers(state: RunState) -> Iterator[tuple[Asks, GateAnswer]]:
     """Of what runs have given, what has changed since they were told last; of one that was told the end, nothing."""
     for name, entry in state.submitted.items():
         if entry.card is not None:
@@ -24,7 +24,7 @@ def due_answers(state: State) -> Iterator[tuple[Asks, GateAnswer]]:
             yield stray.asks, _refusal(state, stray, stray.asks)
 
 
-def _is_news(state: State, name: str, number: int, word: Word) -> bool:
+def _is_news(state: RunState, name: str, number: int, word: Word) -> bool:
     told, said = state.answered.get(name, (0, "in_line"))
     if number != told:
         return number > told and word != "in_line"
@@ -45,7 +45,7 @@ def _word(task: TaskState) -> Word:
             return "in_line"
 
 
-def _answer(state: State, task: TaskState, asks: Asks, word: Word) -> GateAnswer:
+def _answer(state: RunState, task: TaskState, asks: Asks, word: Word) -> GateAnswer:
     told = GateAnswer(gate=state.run, entry=task.id, number=asks.number, word=word, why=task.question or task.detail)
     if word == "landed":
         return told.model_copy(
@@ -56,7 +56,7 @@ def _answer(state: State, task: TaskState, asks: Asks, word: Word) -> GateAnswer
 
 
 def _proofs(task: TaskState) -> tuple[str, ...]:
-    said = [*checked_words(task.verdict)] if task.verdict is not None else []
+    said = [*describe_checks(task.verdict)] if task.verdict is not None else []
     if task.review.answer is not None:
         said.append(f"review: {task.review.answer.outcome} by {reviewer_words(task.review.answer)}")
     if task.review.person is not None:
@@ -64,7 +64,7 @@ def _proofs(task: TaskState) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _refusal(state: State, refused: EntryRefused, asks: Asks) -> GateAnswer:
+def _refusal(state: RunState, refused: EntryRefused, asks: Asks) -> GateAnswer:
     """One whose name has landed already has landed: by an earlier giving, which somebody had tried again."""
     told = GateAnswer(gate=state.run, entry=refused.name, number=asks.number, word=refused.word, why=refused.why)
     task = state.tasks.get(refused.name)

@@ -1,15 +1,15 @@
 """What a run that holds no train of its own does with its candidates, and with what the gate says of them: pure."""
 
 from forgepool.orchestrator.decisions.orders.retries import TRIED_CHARS, again_or_stop
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.delegation import GateAnswer
 from forgepool.orchestrator.journal.events import EntryGiven, Event, TaskCancelled, TaskFailed
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import ReasonPack
 
 
-def given_away(state: State) -> list[EntryGiven]:
+def delegate_queued(state: RunState) -> list[EntryGiven]:
     """Whatever stands in line here goes to the gate, but for what may have landed by the run's own train."""
     if not state.gate:
         return []
@@ -22,7 +22,7 @@ def given_away(state: State) -> list[EntryGiven]:
     ]
 
 
-def settled_by_gate(course: Course, state: State) -> list[Event]:
+def settle_replies(course: PlanIndex, state: RunState) -> list[Event]:
     """What follows from its answers."""
     events: list[Event] = []
     for task in state.in_phase("given"):
@@ -31,7 +31,7 @@ def settled_by_gate(course: Course, state: State) -> list[Event]:
     return events
 
 
-def _after(course: Course, task: TaskState, answer: GateAnswer) -> list[Event]:
+def _after(course: PlanIndex, task: TaskState, answer: GateAnswer) -> list[Event]:
     if answer.word in ("wants_person", "in_line", "landed"):
         return []
     if task.recalled:

@@ -17,9 +17,9 @@ from forgepool.orchestrator.journal.events import (
     TaskBlocked,
     TaskCancelled,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.queue import find_withdrawn_need
 from forgepool.orchestrator.state.task import IN_TRAIN, Phase
 from forgepool.supervisor.messages import MODELLESS, PERSON, Author, LandingStyle
@@ -28,7 +28,7 @@ from forgepool.supervisor.train.model import EntryClass
 _ENDED: tuple[Phase, ...] = ("failed", "blocked", "cancelled", "needs_human")
 
 
-def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
+def take_in(state: RunState, one: Submission, *, contained: bool) -> list[Event]:
     """
     The entry it becomes, or why it becomes none; empty where it stands in line already, just as it is.
 
@@ -64,7 +64,7 @@ def taken_in(state: State, one: Submission, *, contained: bool) -> list[Event]:
     ]
 
 
-def _wrong(state: State, one: Submission, *, contained: bool) -> str | None:
+def _wrong(state: RunState, one: Submission, *, contained: bool) -> str | None:
     task, klass = state.tasks.get(one.name), _first(one, "class")
     if contained:
         return f"{state.target} has {one.commit[:12]} already"
@@ -79,7 +79,7 @@ def _wrong(state: State, one: Submission, *, contained: bool) -> str | None:
     return _wrong_need(state, one)
 
 
-def _wrong_need(state: State, one: Submission) -> str | None:
+def _wrong_need(state: RunState, one: Submission) -> str | None:
     for need in one.said.get("needs", ()):
         if need == one.name or one.name in _needed_by(state, need):
             return f"it needs '{need}', which needs it in turn; submit what belongs together as one branch"
@@ -88,7 +88,7 @@ def _wrong_need(state: State, one: Submission) -> str | None:
     return None
 
 
-def _needed_by(state: State, name: str) -> set[str]:
+def _needed_by(state: RunState, name: str) -> set[str]:
     """All that an entry needs, be it through others."""
     found: set[str] = set()
     left = [name]
@@ -131,7 +131,7 @@ def _class(one: Submission) -> EntryClass:
             return "normal"
 
 
-def withdrawn(state: State) -> list[Event]:
+def withdrawn(state: RunState) -> list[Event]:
     """Entries that need what will not land."""
     found: list[Event] = []
     for one in state.train.line.entries:
@@ -141,13 +141,13 @@ def withdrawn(state: State) -> list[Event]:
     return found
 
 
-def back_in_line(state: State) -> list[Event]:
+def back_in_line(state: RunState) -> list[Event]:
     """What a person has approved after all goes on: it holds no files that could be another's."""
     pending = [CandidateRestored(task=task.id) for task in state.in_phase("pending") if task.restorable]
     return [*pending, *(EntryQueued(task=task.id) for task in state.in_phase("candidate"))]
 
 
-def asked(state: State, request: Request) -> list[Event] | None:
+def apply_request(state: RunState, request: PersonRequest) -> list[Event] | None:
     """What a person's word to the gate changes; None for one that is to be granted as in any run."""
     match request.do:
         case "pause":
@@ -179,12 +179,12 @@ VERBS = {
 }
 
 
-def verb(request: Request) -> str:
+def verb(request: PersonRequest) -> str:
     """Return the request in words, to be put behind "to"."""
     return f"make {request.text}" if request.do == "reclass" else VERBS.get(request.do, request.do)
 
 
-def nothing_to_do(state: State, request: Request) -> str:
+def nothing_to_do(state: RunState, request: PersonRequest) -> str:
     """Return one sentence on why a request changes nothing."""
     task = state.tasks.get(request.task or "")
     if request.task is not None and task is None:
@@ -197,7 +197,7 @@ def nothing_to_do(state: State, request: Request) -> str:
     return f"there is nothing to {verb(request)}: {where}"
 
 
-def _named(state: State, request: Request) -> Sequence[str]:
+def _named(state: RunState, request: PersonRequest) -> Sequence[str]:
     """Name the entry that the request is about; none where it was said of another commit than the entry's."""
     entry = state.submitted.get(request.task or "")
     if entry is not None and _is_of_another(request, entry):
@@ -205,12 +205,12 @@ def _named(state: State, request: Request) -> Sequence[str]:
     return [one for one in state.tasks if one == request.task]
 
 
-def _may_go(state: State, one: str) -> bool:
+def _may_go(state: RunState, one: str) -> bool:
     task = state.tasks[one]
     return task.phase in ("queued", "testing", "reviewing", "reviewed", "needs_human") and not task.landing_in_doubt
 
 
-def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
+def _held(state: RunState, names: Sequence[str], request: PersonRequest) -> Iterator[Event]:
     wanted = request.do == "hold"
     for one in names:
         stays = one in state.held or (one in state.train.refused and not wanted)
@@ -218,14 +218,14 @@ def _held(state: State, names: Sequence[str], request: Request) -> Iterator[Even
             yield EntryHeld(task=one, by=request.by, held=wanted)
 
 
-def _reclassed(state: State, names: Sequence[str], request: Request) -> Iterator[Event]:
+def _reclassed(state: RunState, names: Sequence[str], request: PersonRequest) -> Iterator[Event]:
     for one in names:
         for klass in CLASSES:
             if klass == request.text and state.tasks[one].phase in IN_TRAIN and state.submitted[one].klass != klass:
                 yield EntryReclassed.model_validate({"task": one, "by": request.by, "klass": klass})
 
 
-def _again(state: State, request: Request) -> Iterator[Event]:
+def _again(state: RunState, request: PersonRequest) -> Iterator[Event]:
     """The same commit once more; of one that the hub did not take, its landing."""
     for one in _named(state, request):
         task = state.tasks[one]
@@ -235,7 +235,7 @@ def _again(state: State, request: Request) -> Iterator[Event]:
             yield state.submitted[one].model_copy(update={"revision": task.attempt + 1})
 
 
-def _granted(state: State, request: Request) -> Iterator[Event]:
+def _granted(state: RunState, request: PersonRequest) -> Iterator[Event]:
     """As another revision of the same commit: what was found of it without a person's leave says nothing any more."""
     for one in _named(state, request):
         task, entry = state.tasks[one], state.submitted.get(one)
@@ -254,6 +254,6 @@ def _granted(state: State, request: Request) -> Iterator[Event]:
             yield entry.model_copy(update={"revision": task.attempt + 1, **told})
 
 
-def _is_of_another(request: Request, entry: EntrySubmitted) -> bool:
+def _is_of_another(request: PersonRequest, entry: EntrySubmitted) -> bool:
     """It was said of a commit that is not the entry's any more."""
     return request.candidate not in ("", entry.commit)

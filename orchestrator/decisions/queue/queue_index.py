@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.delegation import Card
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.plan.document import Plan, Task
-from forgepool.orchestrator.plan.entries import Gate
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.plan.entries import GateOptions
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import CommandAgent
 
@@ -21,7 +21,7 @@ PeoplesReview = Literal["none", "review", "approval"]
 
 
 @dataclass(frozen=True)
-class GateCourse(Course):
+class GateCourse(PlanIndex):
     """Its entries, as they were submitted last."""
 
     entries: Mapping[str, EntrySubmitted]
@@ -56,10 +56,10 @@ def _of_no_model(entry: EntrySubmitted) -> bool:
 
 def gate_plan(name: str, target: str) -> Plan:
     """The plan of a gate: no tasks, and the target's own checks."""
-    return Plan(version=1, name=name, target=target, tasks=(), gate=Gate(order="cheap_first"))
+    return Plan(version=1, name=name, target=target, tasks=(), gate=GateOptions(order="cheap_first"))
 
 
-def gate_course(plan: Plan, state: State, people: PeoplesReview = "none") -> GateCourse:
+def gate_course(plan: Plan, state: RunState, people: PeoplesReview = "none") -> GateCourse:
     return GateCourse(plan, {}, dict(state.submitted), people)
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_asks, read_card
 from forgepool.orchestrator.journal.delegation import Asks, Card
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.supervisor.messages import LandingStyle
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of
@@ -69,7 +69,7 @@ class Submission:
     """Where a run has given it."""
     asks: Asks | None = None
     """Who wants to be told, where that is a run, and its own task's name."""
-    request: Request | None = None
+    request: PersonRequest | None = None
     """A person's word about an entry, which lies there in place of a commit."""
     wrong: str = ""
     """Why it cannot be taken in; one sentence."""
@@ -111,7 +111,7 @@ def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str
     return "\n".join([*head, "", f"Forgepool: let {name} in", "", *lines, ""])
 
 
-def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
+def read_submissions(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
     """What lies in the hub under the submissions' refs of the target; fetched, and read. Raises GitFailed."""
     refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
     if refs:
@@ -120,7 +120,7 @@ def submitted(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[S
     return [read_submission(mirror.git, target, ref, one) for ref, one in refs.items()]
 
 
-def named(target: str, ref: str) -> str:
+def entry_of_ref(target: str, ref: str) -> str:
     """The entry that a submission's ref is of."""
     return entry_name(ref.removeprefix(submission_ref(target, "")))
 
@@ -141,7 +141,7 @@ def pattern(target: str) -> str:
 
 def read_submission(git: Git, target: str, ref: str, at: CommitId) -> Submission:
     """Read the submission or request at the ref; its objects are here."""
-    name, branch = named(target, ref), ref.removeprefix(submission_ref(target, ""))
+    name, branch = entry_of_ref(target, ref), ref.removeprefix(submission_ref(target, ""))
     blank = Submission(ref=ref, at=at, name=name, branch=_own_name(branch, name), commit=at, said={})
     try:
         kind = git.text("cat-file", "-t", at).strip()
@@ -191,7 +191,7 @@ def _read_request(git: Git, blank: Submission) -> Submission:
     except ValidationError:
         return _refused(blank, _NO_REQUEST)
     return replace(
-        blank, request=Request(**{**dict(request), "task": entry_name(request.task), "by": _plain(request.by)})
+        blank, request=PersonRequest(**{**dict(request), "task": entry_name(request.task), "by": _plain(request.by)})
     )
 
 

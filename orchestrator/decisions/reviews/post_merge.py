@@ -7,37 +7,37 @@ A wave is due after every so many landings since one was green, and at the end o
 from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.orders.start_orders import token
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import GateHalted, WaveSent
 from forgepool.orchestrator.state.pending import is_pausing
 from forgepool.orchestrator.state.post_merge import WaveState
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL
 
 
-def is_due(course: Course, state: State) -> bool:
+def is_due(course: PlanIndex, state: RunState) -> bool:
     """Whether the run may neither let anything in nor end before the target was found green as a whole."""
     wanted = course.plan.gate.wave
-    if wanted is None or not (landed := len(landed_since(state))):
+    if wanted is None or not (landed := len(list_landed_since(state))):
         return False
     if wanted.every is not None and landed >= wanted.every:
         return True
     return all(task.phase in TERMINAL for task in state.tasks.values())
 
 
-def next_wave(state: State, now: float) -> list[WaveSent]:
+def next_wave(state: RunState, now: float) -> list[WaveSent]:
     """The request for it, once the gate is free."""
     wave = state.wave
     if wave.message is not None or is_pausing(wave.not_before, now):
         return []
-    landed = landed_since(state)
+    landed = list_landed_since(state)
     if landed:
         return [request_all_checks(state, now, "wave", since=wave.since, tasks=landed)]
-    tasks = landed_after(state, state.wave_review.upto)
+    tasks = list_landed_after(state, state.wave_review.upto)
     return [request_all_checks(state, now, "wave", since=state.wave_review.since, tasks=tasks)]
 
 
-def request_all_checks(state: State, now: float, word: str, *, since: str, tasks: tuple[str, ...]) -> WaveSent:
+def request_all_checks(state: RunState, now: float, word: str, *, since: str, tasks: tuple[str, ...]) -> WaveSent:
     """Return the request for all checks on the target, after these landings; the word begins its name."""
     number = state.wave.number + 1
     message_id = f"{state.run}.{word}-{number}"
@@ -52,7 +52,7 @@ def request_all_checks(state: State, now: float, word: str, *, since: str, tasks
     )
 
 
-def given_up(state: State) -> list[GateHalted]:
+def give_up_check(state: RunState) -> list[GateHalted]:
     """That infrastructure has failed it too often: what nobody could ask is not taken for green."""
     if state.wave.troubles < MOST_TROUBLES or state.halted:
         return []
@@ -60,12 +60,12 @@ def given_up(state: State) -> list[GateHalted]:
     return [GateHalted(why=why + state.wave.detail, infrastructure=True)]
 
 
-def landed_since(state: State) -> tuple[str, ...]:
+def list_landed_since(state: RunState) -> tuple[str, ...]:
     """Tasks that have landed since the target was found green as a whole, in their order."""
-    return landed_after(state, state.wave.upto)
+    return list_landed_after(state, state.wave.upto)
 
 
-def landed_after(state: State, number: int) -> tuple[str, ...]:
+def list_landed_after(state: RunState, number: int) -> tuple[str, ...]:
     """Tasks that have landed after the event of that number, in their order."""
     landed = [task for task in state.in_phase("landed") if task.landed_at > number]
     return tuple(task.id for task in sorted(landed, key=lambda task: task.landed_at))

@@ -8,13 +8,13 @@ about these landings, too; at the end of it a person is waited for. A run does n
 
 from forgepool.orchestrator.decisions.orders.retries import one_line
 from forgepool.orchestrator.decisions.orders.start_orders import budget_question, may_come_back, token
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import is_due as is_wave_due
-from forgepool.orchestrator.decisions.reviews.post_merge import landed_after, next_wave, of_landings
+from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, next_wave, of_landings
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent
 from forgepool.orchestrator.plan.budget import Reservation
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.messages import Review
@@ -22,7 +22,7 @@ from forgepool.supervisor.messages import Review
 _CLAIM_CHARACTERS = 300
 
 
-def is_due(course: Course, state: State) -> bool:
+def is_due(course: PlanIndex, state: RunState) -> bool:
     """Whether the run may neither let anything in nor end before somebody has looked at what has landed."""
     if course.integration_review == "never":
         return False
@@ -31,21 +31,21 @@ def is_due(course: Course, state: State) -> bool:
     return course.integration_review == "each" and _is_due_now(course, state)
 
 
-def _is_due_now(course: Course, state: State) -> bool:
+def _is_due_now(course: PlanIndex, state: RunState) -> bool:
     """In the middle of a run: of landings that a green wave has seen, and of which nobody was asked in vain."""
     asked = max(state.wave_review.upto, state.wave_review.tried)
     if state.wave.upto <= asked:
         return False
-    seen = any(state.tasks[one].landed_at <= state.wave.upto for one in landed_after(state, asked))
+    seen = any(state.tasks[one].landed_at <= state.wave.upto for one in list_landed_after(state, asked))
     return seen and _used_up(course, state) is None
 
 
-def unseen(state: State) -> tuple[str, ...]:
+def unseen(state: RunState) -> tuple[str, ...]:
     """Tasks that have landed, and that nobody has passed as a whole."""
-    return landed_after(state, state.wave_review.upto)
+    return list_landed_after(state, state.wave_review.upto)
 
 
-def next_look(course: Course, state: State, now: float) -> list[Event]:
+def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
     """Once the gate is free: the request for all checks on the target, and when these are green, for its review."""
     if not _is_green(course, state):
         return [*next_wave(state, now)]
@@ -58,12 +58,12 @@ def next_look(course: Course, state: State, now: float) -> list[Event]:
     return [] if reserved is None else [_sent(state, now, reserved)]
 
 
-def _is_green(course: Course, state: State) -> bool:
+def _is_green(course: PlanIndex, state: RunState) -> bool:
     """Whether all checks were green on the very tip, and nothing has landed since."""
     return state.tip == state.wave.since and not is_wave_due(course, state)
 
 
-def _sent(state: State, now: float, reserved: Reservation) -> WaveReviewSent:
+def _sent(state: RunState, now: float, reserved: Reservation) -> WaveReviewSent:
     own = state.wave_review
     number = own.review.sent + 1
     message_id = f"{state.run}.wave-review-{number}"
@@ -80,7 +80,7 @@ def _sent(state: State, now: float, reserved: Reservation) -> WaveReviewSent:
     )
 
 
-def given_up(course: Course, state: State) -> list[GateHalted]:
+def give_up_review(course: PlanIndex, state: RunState) -> list[GateHalted]:
     """That the gate is shut, where asking once more would not help; what was said of another tip shuts nothing."""
     own = state.wave_review
     if state.halted or own.review.message is not None or not is_due(course, state):
@@ -95,14 +95,14 @@ def given_up(course: Course, state: State) -> list[GateHalted]:
     return []
 
 
-def approve(course: Course, state: State, *, tip: str, by: str) -> list[Event]:
+def approve(course: PlanIndex, state: RunState, *, tip: str, by: str) -> list[Event]:
     """Empty where there is nothing to approve, as `why_not_approve` says, and where the target is another by now."""
     if tip != state.tip or why_not_approve(course, state) is not None:
         return []
     return [WaveApproved(by=by, tip=tip)]
 
 
-def why_not_approve(course: Course, state: State) -> str | None:
+def why_not_approve(course: PlanIndex, state: RunState) -> str | None:
     """What stands against a person's word on what has landed, to be read after the run's name; None where nothing."""
     if course.integration_review == "never":
         return "has nothing reviewed as a whole: its plan says no 'integration_review'"
@@ -115,17 +115,17 @@ def why_not_approve(course: Course, state: State) -> str | None:
     return None
 
 
-def by_hand(state: State) -> str:
+def by_hand(state: RunState) -> str:
     """The command by which a person says what no reviewer could."""
     return f"forgepool approve {state.run} --wave --by NAME answers for it"
 
 
-def _about(state: State) -> str:
+def _about(state: RunState) -> str:
     own = state.wave_review
     return f"the review of {of_landings(unseen(state))} as a whole, {own.since[:12]}..{state.tip[:12]},"
 
 
-def _why(course: Course, state: State, answer: Review) -> str:
+def _why(course: PlanIndex, state: RunState, answer: Review) -> str:
     """One sentence, with what a person can do."""
     if answer.outcome == "failed":
         mend = f"nothing is taken back; mend it on {state.target} and resume, or {by_hand(state)}"
@@ -134,7 +134,7 @@ def _why(course: Course, state: State, answer: Review) -> str:
     return f"a person has to look: {_about(state)} {_why_none(answer)}; {again}"
 
 
-def _found(course: Course, answer: Review) -> str:
+def _found(course: PlanIndex, answer: Review) -> str:
     held = blocking(answer.findings, course.review_policy.threshold)
     if not held:
         return answer.detail
@@ -157,10 +157,10 @@ def _why_none(answer: Review) -> str:
             return f"ended as '{answer.outcome}': {answer.detail}"
 
 
-def _used_up(course: Course, state: State) -> str | None:
+def _used_up(course: PlanIndex, state: RunState) -> str | None:
     """What is to be said of the budget, where too little of it is left and nothing may come back; None where enough."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return None
     ledger = course.ledger(state)
-    kind = ledger.used_up(limits(course))
+    kind = ledger.find_used_up(limits(course))
     return None if kind is None else budget_question(state, ledger, kind)

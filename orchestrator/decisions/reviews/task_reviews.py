@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_review
 from forgepool.orchestrator.decisions.orders.start_orders import budget_question, cut_limits, may_come_back, token
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.review import MOST_REVIEWS, ReviewState
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
 from forgepool.supervisor.messages import Review
 from forgepool.workers.schema.orders import Limits
 
 
-def next_reviews(course: Course, state: State, now: float, slots: int) -> list[ReviewSent]:
+def next_reviews(course: PlanIndex, state: RunState, now: float, slots: int) -> list[ReviewSent]:
     """
     First those that wait for nothing else, in the order in which they came to the gate; with `side_by_side` also those
     whose checks are still to be run.
@@ -41,15 +41,15 @@ def next_reviews(course: Course, state: State, now: float, slots: int) -> list[R
     return sent
 
 
-def _all_reviews(state: State) -> Iterator[ReviewState]:
+def _all_reviews(state: RunState) -> Iterator[ReviewState]:
     return (task.review for task in state.tasks.values())
 
 
-def needs_money(course: Course) -> bool:
+def needs_money(course: PlanIndex) -> bool:
     return course.review_policy.script is None
 
 
-def limits(course: Course) -> Limits:
+def limits(course: PlanIndex) -> Limits:
     """Of a review as a whole, where its policy limits one conversation: each reviewer has one, and a judge."""
     policy = course.review_policy
     conversations = policy.reviewers + (policy.reviewers > 1)
@@ -62,12 +62,12 @@ def limits(course: Course) -> Limits:
     )
 
 
-def out_of_budget_for_review(course: Course, state: State) -> list[TaskParked]:
+def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return []
     ledger = course.ledger(state)
-    kind = ledger.used_up(limits(course))
+    kind = ledger.find_used_up(limits(course))
     if kind is None:
         return []
     question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
@@ -77,14 +77,14 @@ def out_of_budget_for_review(course: Course, state: State) -> list[TaskParked]:
     ]
 
 
-def short_of_budget_for_review(course: Course, state: State) -> bool:
+def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
     """Whether a review that could be asked for otherwise waits for money."""
     if not needs_money(course) or not course.budget(state).capped:
         return False
     return course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state)) is None
 
 
-def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
+def to_be_awaited(course: PlanIndex, task: TaskState) -> list[Event]:
     """That an entry waits for its review: once it is green by itself, or before its checks in a plan of that order."""
     if not course.wants_review(task) or task.review.passed:
         return []
@@ -92,7 +92,7 @@ def to_be_awaited(course: Course, task: TaskState) -> list[Event]:
     return [ReviewAwaited(task=task.id)] if due else []
 
 
-def given_up(course: Course, state: State, task: TaskState) -> list[Event]:
+def give_up_review(course: PlanIndex, state: RunState, task: TaskState) -> list[Event]:
     """That a person is asked, where asking once more would not help."""
     review = task.review
     if review.message is not None:
@@ -109,7 +109,7 @@ def given_up(course: Course, state: State, task: TaskState) -> list[Event]:
     return []
 
 
-def after_review(course: Course, state: State, task: TaskState, review: Review) -> Event:
+def after_review(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> Event:
     """What follows from an answer that is no pass."""
     match review.outcome:
         case "failed" | "conflict":
@@ -125,12 +125,12 @@ def after_review(course: Course, state: State, task: TaskState, review: Review) 
             return _parked(state, task, _why_none(review))
 
 
-def unapproved(state: State, task: TaskState, why: str) -> TaskParked:
+def park_unapproved(state: RunState, task: TaskState, why: str) -> TaskParked:
     """A lander has found its approval wanting: that is to be mended for this candidate, and stops no other."""
     return _parked(state, task, why)
 
 
-def by_hand(state: State, task: TaskState) -> str:
+def by_hand(state: RunState, task: TaskState) -> str:
     """The commands by which a person says what no reviewer could."""
     where = f"{state.run} {task.id}"
     return (
@@ -139,7 +139,7 @@ def by_hand(state: State, task: TaskState) -> str:
     )
 
 
-def _wanting(course: Course, state: State) -> Iterator[TaskState]:
+def _wanting(course: PlanIndex, state: RunState) -> Iterator[TaskState]:
     waiting = state.in_phase("reviewing")
     if course.plan.gate.order == "side_by_side":
         at_checks = state.in_phase("queued", "testing")
@@ -152,7 +152,7 @@ def _wanting(course: Course, state: State) -> Iterator[TaskState]:
             yield task
 
 
-def _review(state: State, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
+def _review(state: RunState, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
     number = task.review.sent + 1
     message_id = f"{state.run}.{task.id}.{task.made_by}.review-{number}"
     return ReviewSent(
@@ -167,7 +167,7 @@ def _review(state: State, task: TaskState, now: float, reserved: Reservation) ->
     )
 
 
-def _cut_by_budget(course: Course, state: State, task: TaskState, review: Review) -> bool:
+def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> bool:
     """Whether it was the run's budget that left it so little, and not a limit of the review's own."""
     own, use = limits(course), task.review.uses.get(task.review.sent)
     if use is None or not course.budget(state).capped or not needs_money(course):
@@ -191,6 +191,6 @@ def _why_none(review: Review) -> str:
             return f"its review ended as '{review.outcome}': {review.detail}"
 
 
-def _parked(state: State, task: TaskState, why: str) -> TaskParked:
+def _parked(state: RunState, task: TaskState, why: str) -> TaskParked:
     question = f"a person has to look at its candidate: {why}; {by_hand(state, task)}"
     return TaskParked(task=task.id, question=question, why="review")

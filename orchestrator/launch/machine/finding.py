@@ -5,7 +5,7 @@ from typing import Literal
 from forgepool.workers.schema.orders import Message
 
 
-class Finding(Message):
+class MachineFinding(Message):
     """`bad` stops runs; `note` is good to know."""
 
     what: str

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from forgepool.orchestrator.decisions.queue.intake import taken_in
+from forgepool.orchestrator.decisions.queue.intake import take_in
 from forgepool.orchestrator.decisions.queue.submissions import Submission
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.merge_queue.bot.memory import Given
 from forgepool.orchestrator.merge_queue.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
 from forgepool.orchestrator.merge_queue.forges.consent import wanting
-from forgepool.orchestrator.merge_queue.forges.intake import Report
-from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge, ForgeRefused
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.merge_queue.forges.intake import StatusReport
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeRefused
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, touched_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, list_touched_paths
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -29,7 +29,7 @@ class Enters:
 class Stays:
     """It stays out, and the forge is told why."""
 
-    report: Report
+    report: StatusReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,25 @@ class Door:
     commits: str
     """The URL its commits are fetched from, where the hub is another repository and does not have them."""
 
-    def admission(self, state: State, given: Mapping[int, Given], change: Change) -> Admission:
+    def admission(self, state: RunState, given: Mapping[int, Given], change: PullRequest) -> Admission:
         name = self.name(state, given, change.number)
         task = state.tasks.get(name)
         if task is not None and (task.phase == "landing" or task.landing_in_doubt):
             return Later()
         needs = self._needs(state, given, change)
         if isinstance(needs, str):
-            return Stays(Report(change.head, "pending", needs))
+            return Stays(StatusReport(change.head, "pending", needs))
         if not self._fetched(change):
             return Later()
         why = self._foreseen(state, name, change, needs)
         if why is not None:
-            return Stays(Report(change.head, "failure", why))
+            return Stays(StatusReport(change.head, "failure", why))
         why = self._unapproved(state, change)
         if why is not None:
-            return Stays(Report(change.head, "pending", why))
+            return Stays(StatusReport(change.head, "pending", why))
         return Enters(name=name, needs=needs)
 
-    def name(self, state: State, given: Mapping[int, Given], number: int) -> str:
+    def name(self, state: RunState, given: Mapping[int, Given], number: int) -> str:
         """The change's own; another one after that has landed."""
         first = f"{'pr' if self.dialect == 'github' else 'mr'}-{number}"
         name = given[number].name if number in given else first
@@ -86,7 +86,7 @@ class Door:
         """Is the other in the commit's history, as far as is known here?"""
         return self.mirror.git.run("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128)).status == 0
 
-    def _needs(self, state: State, given: Mapping[int, Given], change: Change) -> tuple[str, ...] | str:
+    def _needs(self, state: RunState, given: Mapping[int, Given], change: PullRequest) -> tuple[str, ...] | str:
         """The entries it needs; a sentence where one of them is not to be had yet."""
         found: list[str] = []
         for number in change.depends:
@@ -101,7 +101,7 @@ class Door:
                 found.append(one.name)
         return tuple(found)
 
-    def _has_landed(self, state: State, number: int) -> bool:
+    def _has_landed(self, state: RunState, number: int) -> bool:
         try:
             return self.contains(state.tip, self.forge.head_of(number))
         except ForgeRefused as refused:
@@ -109,7 +109,7 @@ class Door:
                 return False
             raise
 
-    def _fetched(self, change: Change) -> bool:
+    def _fetched(self, change: PullRequest) -> bool:
         """By the change's own ref, of the hub or else of the forge; False where that is at another commit by now."""
         head = CommitId(change.head)
         if self.mirror.has(head):
@@ -119,13 +119,13 @@ class Door:
         source.fetch(f"+{change.ref}:refs/hub/changes/{change.ref.removeprefix('refs/')}")
         return self.mirror.has(head)
 
-    def _foreseen(self, state: State, name: str, change: Change, needs: tuple[str, ...]) -> str | None:
+    def _foreseen(self, state: RunState, name: str, change: PullRequest, needs: tuple[str, ...]) -> str | None:
         head = CommitId(change.head)
         one = Submission(ref="", at=head, name=name, commit=head, said={"needs": needs} if needs else {})
-        events = taken_in(state, one, contained=self.contains(state.tip, head))
+        events = take_in(state, one, contained=self.contains(state.tip, head))
         return next((event.why for event in events if isinstance(event, EntryRefused)), None)
 
-    def _unapproved(self, state: State, change: Change) -> str | None:
+    def _unapproved(self, state: RunState, change: PullRequest) -> str | None:
         """By the target's own CODEOWNERS, not the change's."""
         tip, head = CommitId(state.tip), CommitId(change.head)
         self.mirror.ensure(tip, refs=(f"refs/heads/{state.target}",))
@@ -136,7 +136,7 @@ class Door:
         if owners is None:
             return None
         base = self.mirror.git.run("merge-base", tip, head, ok=(0, 1)).text or tip
-        paths = touched_paths(changes(self.mirror.git, CommitId(base), head))
+        paths = list_touched_paths(changes(self.mirror.git, CommitId(base), head))
         missing = wanting(self.forge, change, paths, owners)
         return "; ".join(map(str, missing)) or None
 

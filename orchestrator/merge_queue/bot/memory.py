@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 from pydantic import Field, ValidationError
 
-from forgepool.orchestrator.merge_queue.forges.intake import Report
+from forgepool.orchestrator.merge_queue.forges.intake import StatusReport
 from forgepool.orchestrator.merge_queue.forges.protocol import Reported
 from forgepool.workers.schema.orders import Message
 
@@ -23,7 +23,7 @@ class Given(Message):
     """By the bot itself, not by a person."""
 
 
-class Told(Message):
+class ToldForge(Message):
     state: Reported
     summary: str
 
@@ -31,7 +31,7 @@ class Told(Message):
 class _Kept(Message):
     forge: str
     given: dict[int, Given] = Field(default_factory=dict)
-    told: dict[str, Told] = Field(default_factory=dict)
+    told: dict[str, ToldForge] = Field(default_factory=dict)
     """By commit, the status it was given last."""
     commented: tuple[str, ...] = ()
     """What was said in comments, or may have been."""
@@ -44,7 +44,7 @@ class Memory:
     path: Path
     forge: str
     given: dict[int, Given]
-    told: dict[str, Report]
+    told: dict[str, StatusReport]
     commented: set[str]
 
     def give(self, number: int, given: Given) -> None:
@@ -52,7 +52,7 @@ class Memory:
             self.given[number] = given
             self._keep()
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: StatusReport) -> None:
         self.told[report.commit] = report
         self._keep()
 
@@ -65,7 +65,7 @@ class Memory:
         self._keep()
 
     def _keep(self) -> None:
-        told = {one: Told(state=report.state, summary=report.summary) for one, report in self.told.items()}
+        told = {one: ToldForge(state=report.state, summary=report.summary) for one, report in self.told.items()}
         kept = _Kept(forge=self.forge, given=self.given, told=told, commented=tuple(sorted(self.commented)))
         draft = self.path.with_suffix(".draft")
         with draft.open("w", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ class Memory:
         draft.replace(self.path)
 
 
-def remembered(folder: Path, forge: str) -> Memory:
+def load_memory(folder: Path, forge: str) -> Memory:
     """What there is of this forge; of another one, or of a file that cannot be read, nothing counts."""
     path = folder / "forge.json"
     kept = _Kept(forge=forge)
@@ -86,5 +86,5 @@ def remembered(folder: Path, forge: str) -> Memory:
         pass
     except (OSError, ValueError, ValidationError) as wrong:
         log.warning("forge.forgotten", path=str(path), why=str(wrong)[:200])
-    told = {one: Report(one, said.state, said.summary) for one, said in kept.told.items()}
+    told = {one: StatusReport(one, said.state, said.summary) for one, said in kept.told.items()}
     return Memory(path, forge, dict(kept.given), told, set(kept.commented))

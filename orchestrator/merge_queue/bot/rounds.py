@@ -5,25 +5,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import inbox
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.merge_queue.bot.admission import Admission, Door, Enters, Later, Stays
 from forgepool.orchestrator.merge_queue.bot.memory import Given, Memory
 from forgepool.orchestrator.merge_queue.bot.status import entries_of, paragraph
 from forgepool.orchestrator.merge_queue.forges.intake import (
-    Entry,
+    KnownEntry,
     Explain,
     NoteLanded,
-    Report,
+    StatusReport,
     Step,
     Submit,
     Withdraw,
     steps,
 )
-from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge, ForgeAway, ForgeRefused
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeAway, ForgeRefused
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
@@ -38,7 +38,7 @@ class Bot:
 
     forge: Forge
     door: Door
-    view: View
+    view: QueueView
     target: str
     memory: Memory
     tell: Callable[[str], None]
@@ -57,7 +57,7 @@ class Bot:
         admitted = {step.change.number: self._admission(step.change) for step in found if isinstance(step, Submit)}
         Doing(bot=self, admitted=admitted, entries=entries).all_of(found)
 
-    def _entries(self) -> Mapping[int, Entry]:
+    def _entries(self) -> Mapping[int, KnownEntry]:
         given = self.memory.given
         return self.view.look(lambda state: entries_of(state, given, time.time(), self._contains))
 
@@ -66,17 +66,17 @@ class Bot:
         told = self.memory.told.get(head)
         return (told is not None and told.state == "success") or self.door.contains(commit, head)
 
-    def _admission(self, change: Change) -> Admission:
+    def _admission(self, change: PullRequest) -> Admission:
         try:
             name = self.view.look(lambda state: self.door.name(state, self.memory.given, change.number))
-            if name in self.asked_for():
+            if name in self.list_requested():
                 return Later()
             return self.view.look(lambda state: self.door.admission(state, self.memory.given, change))
         except OF_ONE_CHANGE as trouble:
             self.tell(f"#{change.number}: {trouble}")
             return Later()
 
-    def asked_for(self) -> set[str]:
+    def list_requested(self) -> set[str]:
         """Entries of which the gate has a word yet to take in: what is submitted meanwhile could be meant by it."""
         return {one.task for _, one in inbox.waiting(self.view.folder) if one.task is not None}
 
@@ -87,7 +87,7 @@ class Doing:
 
     bot: Bot
     admitted: Mapping[int, Admission]
-    entries: Mapping[int, Entry]
+    entries: Mapping[int, KnownEntry]
     by_commit: dict[str, Admission] = field(default_factory=dict)
     """What was said of a commit's admission goes before what its report would have said."""
 
@@ -108,12 +108,12 @@ class Doing:
                     self.by_commit[change.head] = admission
             case Withdraw(number=number):
                 self._withdraw(number)
-            case Report():
+            case StatusReport():
                 self._report(step, companion)
             case Explain() | NoteLanded():
                 """With its report."""
 
-    def _submit(self, change: Change, entering: Enters) -> None:
+    def _submit(self, change: PullRequest, entering: Enters) -> None:
         bot, mirror, head = self.bot, self.bot.door.mirror, CommitId(change.head)
         given = Given(name=entering.name, head=change.head)
         ref = submission_ref(bot.target, entering.name)
@@ -137,12 +137,12 @@ class Doing:
     def _withdraw(self, number: int) -> None:
         """Unless the same round replaces it: the gate does that at once, and keeps its place."""
         given = self.bot.memory.given[number]
-        if isinstance(self.admitted.get(number), Enters) or given.name in self.bot.asked_for():
+        if isinstance(self.admitted.get(number), Enters) or given.name in self.bot.list_requested():
             return
         self.bot.memory.give(number, given.model_copy(update={"withdrawn": True}))
-        inbox.leave(self.bot.view.folder, Request(do="cancel", task=given.name, by="forge"))
+        inbox.leave(self.bot.view.folder, PersonRequest(do="cancel", task=given.name, by="forge"))
 
-    def _report(self, report: Report, companion: Explain | NoteLanded | None) -> None:
+    def _report(self, report: StatusReport, companion: Explain | NoteLanded | None) -> None:
         """What goes with it is told before it counts as told; whatever dies between tells the status again."""
         match self.by_commit.get(report.commit):
             case Stays(report=instead):
@@ -175,14 +175,14 @@ class Doing:
                 raise
             bot.tell(f"#{said.number}: {away}; its comment is not sent again")
 
-    def _revision(self, state: State, said: Explain | NoteLanded) -> str:
+    def _revision(self, state: RunState, said: Explain | NoteLanded) -> str:
         name = self.bot.memory.given[said.number].name
         return f"{name}.{state.submitted[name].revision}"
 
     def _words(self, said: Explain) -> str:
         name = self.bot.memory.given[said.number].name
 
-        def words(state: State) -> str:
+        def words(state: RunState) -> str:
             task = state.tasks[name]
             return paragraph(state, task, time.time()) if task.phase in ("failed", "blocked") else said.text
 
@@ -193,7 +193,7 @@ def _about(step: Step) -> str:
     match step:
         case Submit(change=change):
             return f"#{change.number}"
-        case Report(commit=commit):
+        case StatusReport(commit=commit):
             return commit[:12]
         case _:
             return f"#{step.number}"

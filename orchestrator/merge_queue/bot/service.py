@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import structlog
 
 from forgepool.orchestrator.merge_queue.bot.admission import Door
-from forgepool.orchestrator.merge_queue.bot.memory import remembered
+from forgepool.orchestrator.merge_queue.bot.memory import load_memory
 from forgepool.orchestrator.merge_queue.bot.rounds import Bot
 from forgepool.orchestrator.merge_queue.forges import github, gitlab
 from forgepool.orchestrator.merge_queue.forges.api import Api
 from forgepool.orchestrator.merge_queue.forges.codeowners import Dialect
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL, Forge, ForgeAway, ForgeRefused
 from forgepool.orchestrator.merge_queue.serve.serve import Beside
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings
@@ -50,7 +50,7 @@ class Connected:
     commits: str
 
 
-def connected(wanted: Connection, settings: Settings, stop: threading.Event) -> Connected:
+def connect_forge(wanted: Connection, settings: Settings, stop: threading.Event) -> Connected:
     """Asks nothing yet. Raises CannotRun: it names no repository, or there is no token."""
     kind, _, repository = wanted.forge.partition(":")
 
@@ -77,13 +77,13 @@ def connected(wanted: Connection, settings: Settings, stop: threading.Event) -> 
     return Connected(name=f"{wanted.forge} at {url}", dialect=dialect, forge=forge, api=api, commits=commits)
 
 
-def bot_of(found: Connected, view: View, mirror: Mirror, target: str, tell: Callable[[str], None]) -> Bot:
+def bot_of(found: Connected, view: QueueView, mirror: Mirror, target: str, tell: Callable[[str], None]) -> Bot:
     return Bot(
         forge=found.forge,
         door=Door(forge=found.forge, dialect=found.dialect, mirror=mirror, commits=found.commits),
         view=view,
         target=target,
-        memory=remembered(view.folder, found.name),
+        memory=load_memory(view.folder, found.name),
         tell=tell,
     )
 
@@ -91,12 +91,12 @@ def bot_of(found: Connected, view: View, mirror: Mirror, target: str, tell: Call
 def bot_beside(wanted: Connection, target: str, settings: Settings, tell: Callable[[str], None]) -> Beside:
     """Raises CannotRun where it could not begin."""
     stop = threading.Event()
-    found = connected(wanted, settings, stop)
+    found = connect_forge(wanted, settings, stop)
     tell(f"changes of {wanted.forge} with the label '{wanted.label}' are taken in")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
         news = News(tell)
-        bot = bot_of(found, View(kept.folder), mirror, target, news.hear)
+        bot = bot_of(found, QueueView(kept.folder), mirror, target, news.hear)
         return working(bot, found.api, news, wanted.every_s, stop)
 
     return beside

@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.merge_queue.bot.memory import Given
-from forgepool.orchestrator.merge_queue.forges.intake import Entry
-from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, standings
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.merge_queue.forges.intake import KnownEntry
+from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, standings
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
 BY_A_PERSON = "it was withdrawn; another commit enters again, and so does: forgepool queue retry"
 
 
 def entries_of(
-    state: State, given: Mapping[int, Given], now: float, contains: Callable[[str, str], bool]
-) -> dict[int, Entry]:
+    state: RunState, given: Mapping[int, Given], now: float, contains: Callable[[str, str], bool]
+) -> dict[int, KnownEntry]:
     """By number, the newest entry of each change; `contains` says whether a commit has another in its history."""
     stands = {entry_name(stand.entry): stand for stand in standings(state, now)}
     return {
@@ -25,22 +25,22 @@ def entries_of(
     }
 
 
-def _entry(state: State, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]) -> Entry:
+def _entry(state: RunState, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]) -> KnownEntry:
     task, head = state.tasks[one.name], stand.commit
     match task.phase:
         case "landed":
             inside = contains(task.commit, head)
-            return Entry(
+            return KnownEntry(
                 number=number, head=head, standing="landed", said=stand.why, commit=task.commit, contained=inside
             )
         case "failed" | "blocked":
-            return Entry(number=number, head=head, standing="returned", said=stand.why)
+            return KnownEntry(number=number, head=head, standing="returned", said=stand.why)
         case "cancelled" if one.withdrawn:
-            return Entry(number=number, head=head, standing="withdrawn", said=stand.why)
+            return KnownEntry(number=number, head=head, standing="withdrawn", said=stand.why)
         case "cancelled":
-            return Entry(number=number, head=head, standing="returned", said=BY_A_PERSON)
+            return KnownEntry(number=number, head=head, standing="returned", said=BY_A_PERSON)
         case _:
-            return Entry(number=number, head=head, standing="waiting", said=_pending(stand))
+            return KnownEntry(number=number, head=head, standing="waiting", said=_pending(stand))
 
 
 def _pending(stand: EntryStanding) -> str:
@@ -58,12 +58,12 @@ def _pending(stand: EntryStanding) -> str:
             return stand.why
 
 
-def paragraph(state: State, task: TaskState, now: float) -> str:
+def paragraph(state: RunState, task: TaskState, now: float) -> str:
     """
     Why it was returned, as a comment. Output of checks is in it, so it is quoted as it is: no mark-up in it counts,
     and nobody who is named in it is called.
     """
-    said, *commands = explained(state, task, now).split("\n")
+    said, *commands = explain_task(state, task, now).split("\n")
     # A command is one line, or it is none.
     text = "\n".join([textwrap.fill(said, 100, break_long_words=False, break_on_hyphens=False), *commands])
     fence = "```"

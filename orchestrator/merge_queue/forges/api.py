@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway, ForgeRefused, shortened
+from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway, ForgeRefused, shorten_line
 from forgepool.workers.schema.redaction import hider
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 M = TypeVar("M", bound=BaseModel)
 
 
-class Said(BaseModel):
+class ForgeObject(BaseModel):
     """A part of what a forge answers. It says a great deal more, and may say still more tomorrow."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ForgeAccount:
     """A forge's address and who asks there."""
 
     forge: str
@@ -56,7 +56,7 @@ class Api:
 
     def __init__(
         self,
-        account: Account,
+        account: ForgeAccount,
         *,
         headers: Mapping[str, str] | None = None,
         wait: Callable[[float], None] = time.sleep,
@@ -151,7 +151,7 @@ class Api:
 
     def _lost(self, url: "httpx2.URL", lost: Exception, sending: bool) -> ForgeAway:
         unknown = "; whether it has arrived is not known" if sending else ""
-        said = self._hide(shortened(str(lost) or type(lost).__name__, 200))
+        said = self._hide(shorten_line(str(lost) or type(lost).__name__, 200))
         return ForgeAway(
             f"{self.account.forge} does not answer at {url.scheme}://{url.netloc.decode()}: {said}{unknown}"
         )
@@ -252,7 +252,7 @@ def _asked_pause(response: "httpx2.Response") -> float | None:
     return max(1.0, float(until) - time.time()) if until.isdigit() else None
 
 
-class _Refusal(Said):
+class _Refusal(ForgeObject):
     """Both forges' ways to say why not."""
 
     message: JsonValue = None
@@ -266,7 +266,7 @@ def _message(response: "httpx2.Response") -> str:
     except ValidationError:
         return ""
     parts = [_words(part) for part in (said.message, said.error, said.errors)]
-    return shortened("; ".join(part for part in parts if part), 300)
+    return shorten_line("; ".join(part for part in parts if part), 300)
 
 
 def _words(value: JsonValue) -> str:

@@ -32,7 +32,7 @@ _OWNER = re.compile(r"@@?[\w.-]+(?:/[\w.-]+)*|[^\s@]+@[^\s@]+\.[^\s@]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class OwnersRule:
     """A line: what it is about, and who owns that; nobody does where it says so by naming nobody."""
 
     pattern: str
@@ -48,7 +48,7 @@ class Section:
     name: str = ""
     optional: bool = False
     approvals: int = 1
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[OwnersRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +116,18 @@ class Codeowners:
                 )
         return tuple(missing)
 
-    def _demands(self, paths: Iterable[str]) -> Iterator[tuple[Section, Rule, tuple[str, ...]]]:
+    def _demands(self, paths: Iterable[str]) -> Iterator[tuple[Section, OwnersRule, tuple[str, ...]]]:
         """Rules that want approvals, with the paths they want them for."""
         touched = sorted(set(paths))
         for section in self.sections:
-            found: dict[Rule, list[str]] = {}
+            found: dict[OwnersRule, list[str]] = {}
             for path in () if section.optional else touched:
                 rule = self._rule(section, path)
                 if rule is not None and rule.owners:
                     found.setdefault(rule, []).append(path)
             yield from ((section, rule, tuple(of_rule)) for rule, of_rule in found.items())
 
-    def _rule(self, section: Section, path: str) -> Rule | None:
+    def _rule(self, section: Section, path: str) -> OwnersRule | None:
         matching = [rule for rule in section.rules if _matches(self.dialect, rule.pattern, path)]
         if not matching or any(rule.excludes for rule in matching):
             return None
@@ -150,7 +150,7 @@ def _read_github(text: str) -> Codeowners:
         elif strange:
             mistakes.append(f"line {number}: '{strange[0]}' is no owner; right would be @user, @org/team or an address")
         else:
-            rules.append(Rule(pattern=pattern, owners=owners, line=number))
+            rules.append(OwnersRule(pattern=pattern, owners=owners, line=number))
     return Codeowners(dialect="github", sections=(Section(rules=tuple(rules)),), mistakes=tuple(mistakes))
 
 
@@ -172,7 +172,7 @@ def _read_gitlab(text: str) -> Codeowners:
         excludes = pattern.startswith("!")
         if not owners and not excludes:
             mistakes.append(f"line {number}: '{pattern}' has no owner, so nobody's approval is wanted for it")
-        rule = Rule(pattern=pattern.removeprefix("!"), owners=owners, line=number, excludes=excludes)
+        rule = OwnersRule(pattern=pattern.removeprefix("!"), owners=owners, line=number, excludes=excludes)
         if not _is_readable(rule.pattern):
             mistakes.append(f"line {number}: '{pattern}' has a set of characters that is none")
             continue

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from forgepool.orchestrator.merge_queue.forges.codeowners import Codeowners, Missing
-from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge
 
 
-def wanting(forge: Forge, change: Change, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:
+def wanting(forge: Forge, change: PullRequest, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:
     """
     The approvals that are still missing; the forge is asked only where somebody owns one of the paths.
 
@@ -19,7 +19,7 @@ def wanting(forge: Forge, change: Change, paths: Iterable[str], owners: Codeowne
     asked = owners.owners_wanted(touched)
     if not asked:
         return ()
-    approved = forge.approved_by(change)
+    approved = forge.find_approvers(change)
     if not approved:
         return owners.missing_approvals(touched, ())
     members = {owner: found for owner in asked if (found := forge.members_of(owner)) is not None}

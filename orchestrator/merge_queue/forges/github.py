@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import quote
 
-from forgepool.orchestrator.merge_queue.forges.api import Account, Api, Said
+from forgepool.orchestrator.merge_queue.forges.api import ForgeAccount, Api, ForgeObject
 from forgepool.orchestrator.merge_queue.forges.protocol import (
     CONTEXT,
     LABEL,
-    Change,
+    PullRequest,
     ForgeRefused,
     Reported,
     dependencies,
-    shortened,
+    shorten_line,
 )
 from forgepool.workers.schema.settings import Settings
 
@@ -23,23 +23,23 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _TEAM = re.compile(r"@([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 
 
-class _User(Said):
+class _User(ForgeObject):
     login: str
 
 
-class _Label(Said):
+class _Label(ForgeObject):
     name: str
 
 
-class _Head(Said):
+class _Head(ForgeObject):
     sha: str
 
 
-class _Base(Said):
+class _Base(ForgeObject):
     ref: str
 
 
-class _Pull(Said):
+class _Pull(ForgeObject):
     number: int
     title: str
     html_url: str
@@ -52,7 +52,7 @@ class _Pull(Said):
     base: _Base
 
 
-class _Review(Said):
+class _Review(ForgeObject):
     state: str
     author_association: str
     commit_id: str | None = None
@@ -69,14 +69,14 @@ class GitHub:
         self._repository = f"repos/{repository}"
 
     def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
-        body = {"state": state, "context": self._context, "description": shortened(summary, 140)}
+        body = {"state": state, "context": self._context, "description": shorten_line(summary, 140)}
         target = {"target_url": url} if url else {}
         self._api.send("POST", f"{self._repository}/statuses/{commit}", {**body, **target}, twice=True)
 
     def comment(self, change: int, text: str) -> None:
         self._api.send("POST", f"{self._repository}/issues/{change}/comments", {"body": text}, twice=False)
 
-    def changes_ready(self, known: Collection[int] = ()) -> tuple[Change, ...]:
+    def changes_ready(self, known: Collection[int] = ()) -> tuple[PullRequest, ...]:
         words = {"state": "open", "sort": "created", "direction": "asc"}
         found = {pull.number: pull for pull in self._api.pages(_Pull, f"{self._repository}/pulls", **words)}
         for number in set(known) - found.keys():
@@ -87,7 +87,7 @@ class GitHub:
     def head_of(self, change: int) -> str:
         return self._pull(change).head.sha
 
-    def approved_by(self, change: Change) -> tuple[str, ...]:
+    def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
         """
         Whose last word is an approval, given on the very commit that is to land. Anybody may give one where everybody
         may read; members, collaborators and owners are those who have a say.
@@ -127,14 +127,14 @@ def github_api(settings: Settings, url: str = URL, *, wait: Callable[[float], No
     """The API at `url` (`https://HOST/api/v3` of a server of one's own), with the token of the settings."""
     token = settings.github_token.get_secret_value().strip() if settings.github_token else ""
     header, variable = "Authorization: Bearer ", "FORGEPOOL_GITHUB_TOKEN"
-    account = Account(forge="GitHub", url=url, token=token, header=header, variable=variable)
+    account = ForgeAccount(forge="GitHub", url=url, token=token, header=header, variable=variable)
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
     return Api(account, headers=headers) if wait is None else Api(account, headers=headers, wait=wait)
 
 
-def _change(pull: _Pull) -> Change:
+def _change(pull: _Pull) -> PullRequest:
     depends, unclear = dependencies(pull.body or "")
-    return Change(
+    return PullRequest(
         number=pull.number,
         head=pull.head.sha,
         ref=f"refs/pull/{pull.number}/head",

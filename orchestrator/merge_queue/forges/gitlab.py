@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import quote
 
-from forgepool.orchestrator.merge_queue.forges.api import Account, Api, Said
+from forgepool.orchestrator.merge_queue.forges.api import ForgeAccount, Api, ForgeObject
 from forgepool.orchestrator.merge_queue.forges.protocol import (
     CONTEXT,
     LABEL,
-    Change,
+    PullRequest,
     ForgeRefused,
     Reported,
     dependencies,
-    shortened,
+    shorten_line,
 )
 from forgepool.workers.schema.settings import Settings
 
@@ -22,16 +22,16 @@ _ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
 _NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 
 
-class _User(Said):
+class _User(ForgeObject):
     username: str
 
 
-class _Member(Said):
+class _Member(ForgeObject):
     username: str
     access_level: int
 
 
-class _Request(Said):
+class _Request(ForgeObject):
     iid: int
     sha: str | None = None
     """None while GitLab has not looked at its branch."""
@@ -45,15 +45,15 @@ class _Request(Said):
     target_branch: str
 
 
-class _Approver(Said):
+class _Approver(ForgeObject):
     user: _User
 
 
-class _Approvals(Said):
+class _Approvals(ForgeObject):
     approved_by: tuple[_Approver, ...] = ()
 
 
-class _Status(Said):
+class _Status(ForgeObject):
     name: str
     status: str
 
@@ -70,7 +70,7 @@ class GitLab:
     def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
         """GitLab refuses to go from a state to the same one; what it says of the commit is then asked for."""
         wanted = _STATES[state]
-        body = {"state": wanted, "name": self._context, "description": shortened(summary, 140)}
+        body = {"state": wanted, "name": self._context, "description": shorten_line(summary, 140)}
         target = {"target_url": url} if url else {}
         try:
             self._api.send("POST", f"{self._project}/statuses/{commit}", {**body, **target}, twice=True)
@@ -81,7 +81,7 @@ class GitLab:
     def comment(self, change: int, text: str) -> None:
         self._api.send("POST", f"{self._project}/merge_requests/{change}/notes", {"body": text}, twice=False)
 
-    def changes_ready(self, known: Collection[int] = ()) -> tuple[Change, ...]:
+    def changes_ready(self, known: Collection[int] = ()) -> tuple[PullRequest, ...]:
         words = {"state": "opened", "labels": self._label, "scope": "all", "order_by": "created_at", "sort": "asc"}
         requests = self._api.pages(_Request, f"{self._project}/merge_requests", **words)
         found = {request.iid: request for request in requests}
@@ -97,7 +97,7 @@ class GitLab:
             raise ForgeRefused(f"merge request !{change} has no commit", 0)
         return request.sha
 
-    def approved_by(self, change: Change) -> tuple[str, ...]:
+    def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
         """
         Who approves. GitLab does not say of which commit; only a project that takes approvals back at every push makes
         sure of that. Where the change has meanwhile another commit, nobody does.
@@ -148,13 +148,13 @@ def gitlab_api(settings: Settings, url: str = URL, *, wait: Callable[[float], No
     """The API at `url` (`https://HOST/api/v4` of a server of one's own), with the token of the settings."""
     token = settings.gitlab_token.get_secret_value().strip() if settings.gitlab_token else ""
     header, variable = "PRIVATE-TOKEN: ", "FORGEPOOL_GITLAB_TOKEN"
-    account = Account(forge="GitLab", url=url, token=token, header=header, variable=variable)
+    account = ForgeAccount(forge="GitLab", url=url, token=token, header=header, variable=variable)
     return Api(account) if wait is None else Api(account, wait=wait)
 
 
-def _change(request: _Request, head: str) -> Change:
+def _change(request: _Request, head: str) -> PullRequest:
     depends, unclear = dependencies(request.description or "")
-    return Change(
+    return PullRequest(
         number=request.iid,
         head=head,
         ref=f"refs/merge-requests/{request.iid}/head",

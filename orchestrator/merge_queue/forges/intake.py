@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forgepool.orchestrator.merge_queue.forges.protocol import Change, Reported
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class KnownEntry:
     """What the gate knows of the newest entry of a change."""
 
     number: int
@@ -32,7 +32,7 @@ class Entry:
 class Submit:
     """The change enters the gate with the commit it has."""
 
-    change: Change
+    change: PullRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StatusReport:
     """The commit's status at the forge."""
 
     commit: str
@@ -69,11 +69,11 @@ class NoteLanded:
     contained: bool
 
 
-Step: TypeAlias = Submit | Withdraw | Report | Explain | NoteLanded
+Step: TypeAlias = Submit | Withdraw | StatusReport | Explain | NoteLanded
 
 
 def steps(
-    changes: Iterable[Change], entries: Mapping[int, Entry], told: Mapping[str, Report], targets: Iterable[str]
+    changes: Iterable[PullRequest], entries: Mapping[int, KnownEntry], told: Mapping[str, StatusReport], targets: Iterable[str]
 ) -> tuple[Step, ...]:
     """
     What follows from the forge's ready changes, the gate's entries by number, and what was last told of each commit.
@@ -93,41 +93,41 @@ def steps(
     return tuple(_news(found, told))
 
 
-def _of_change(change: Change, entry: Entry | None) -> Iterator[Step]:
+def _of_change(change: PullRequest, entry: KnownEntry | None) -> Iterator[Step]:
     waits = entry is not None and entry.standing == "waiting"
     if entry is not None and entry.head == change.head and entry.standing in ("landed", "returned"):
         return
     if change.unclear:
         if waits:
             yield Withdraw(change.number, change.unclear)
-        yield Report(change.head, "failure", change.unclear)
+        yield StatusReport(change.head, "failure", change.unclear)
     elif not waits or (entry is not None and entry.head != change.head):
         if waits:
             yield Withdraw(change.number, "another commit was pushed to it")
         yield Submit(change)
-        yield Report(change.head, "pending", "taken in by the gate")
+        yield StatusReport(change.head, "pending", "taken in by the gate")
 
 
-def _of_entry(entry: Entry, change: Change | None) -> Iterator[Step]:
+def _of_entry(entry: KnownEntry, change: PullRequest | None) -> Iterator[Step]:
     """Of a change that is closed meanwhile as well: that it landed closes it."""
     is_current = change is not None and change.head == entry.head
     match entry.standing:
         case "landed":
-            yield Report(entry.head, "success", f"landed as {entry.commit[:12]}")
+            yield StatusReport(entry.head, "success", f"landed as {entry.commit[:12]}")
             yield NoteLanded(entry.number, entry.commit, entry.contained)
         case "returned":
-            yield Report(entry.head, "failure", entry.said)
+            yield StatusReport(entry.head, "failure", entry.said)
             if is_current:
                 yield Explain(entry.number, entry.said)
         case "waiting" if change is not None and is_current and not change.unclear:
-            yield Report(entry.head, "pending", entry.said)
+            yield StatusReport(entry.head, "pending", entry.said)
 
 
-def _news(found: Iterable[Step], told: Mapping[str, Report]) -> Iterator[Step]:
+def _news(found: Iterable[Step], told: Mapping[str, StatusReport]) -> Iterator[Step]:
     """Without reports that were given before, and without what goes with them."""
     known = False
     for step in found:
-        if isinstance(step, Report):
+        if isinstance(step, StatusReport):
             known = told.get(step.commit) == step
         if isinstance(step, Submit | Withdraw) or not known:
             yield step

@@ -34,7 +34,7 @@ class ForgeAway(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PullRequest:
     """A pull request or merge request that is ready for the gate, as it was when the forge was asked."""
 
     number: int
@@ -67,7 +67,7 @@ class Forge(Protocol):
     def comment(self, change: int, text: str) -> None:
         """A comment on the change. Not sent again where it may have arrived: `ForgeAway` then."""
 
-    def changes_ready(self, known: Collection[int] = ()) -> tuple[Change, ...]:
+    def changes_ready(self, known: Collection[int] = ()) -> tuple[PullRequest, ...]:
         """
         All open changes that bear the label and are no drafts, oldest first.
 
@@ -78,7 +78,7 @@ class Forge(Protocol):
     def head_of(self, change: int) -> str:
         """The commit that the change has now."""
 
-    def approved_by(self, change: Change) -> tuple[str, ...]:
+    def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
         """Who of those that have a say in the repository approves of it as it is, its author left out."""
 
     def members_of(self, owner: str) -> tuple[str, ...] | None:
@@ -109,7 +109,7 @@ def dependencies(description: str) -> tuple[tuple[int, ...], str]:
     return tuple(dict.fromkeys(numbers)), ""
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten_line(text: str, limit: int) -> str:
     """The text as one line within the limit."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.journal.inbox import Request as Wish
+from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.store import JournalUnreadable
-from forgepool.orchestrator.merge_queue.http.bodies import BadBody, Class, Pause, Submission, Word, read_body
-from forgepool.orchestrator.merge_queue.http.desk import MOST_LISTED, Answer, Desk, Refused
+from forgepool.orchestrator.merge_queue.http.bodies import BadBody, Class, Pause, SubmissionBody, WordBody, read_body
+from forgepool.orchestrator.merge_queue.http.desk import MOST_LISTED, HttpAnswer, Desk, RequestRefused
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
@@ -30,7 +30,7 @@ _LISTED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HttpCall:
     """What an endpoint goes by."""
 
     name: str = ""
@@ -39,7 +39,7 @@ class Call:
     body: bytes = field(default=b"", repr=False)
 
 
-Act = Callable[[Call], Answer]
+Act = Callable[[HttpCall], HttpAnswer]
 EntryWord = Literal["cancel", "retry", "hold", "release"]
 
 
@@ -51,7 +51,7 @@ def gate_app(desk: Desk, token: str) -> "Starlette":
     endpoints: list[tuple[str, str, Act]] = [
         ("GET", "/status", lambda call: desk.status()),
         ("GET", "/entries", partial(_entries, desk)),
-        ("POST", "/entries", lambda call: desk.submit(read_body(Submission, call.body))),
+        ("POST", "/entries", lambda call: desk.submit(read_body(SubmissionBody, call.body))),
         ("GET", "/entries/{name:path}", lambda call: desk.entry(call.name)),
         ("DELETE", "/entries/{name:path}", partial(_entry_word, desk, "cancel")),
         ("POST", "/entries/{name:path}/retry", partial(_entry_word, desk, "retry")),
@@ -68,29 +68,29 @@ def gate_app(desk: Desk, token: str) -> "Starlette":
     return made
 
 
-def _entries(desk: Desk, call: Call) -> Answer:
+def _entries(desk: Desk, call: HttpCall) -> HttpAnswer:
     limit = call.limit or str(_LISTED)
     if not limit.isdecimal() or len(limit) > 9 or not 1 <= int(limit) <= MOST_LISTED:
-        raise Refused(422, f"'{limit[:20]}' is no limit; give a number from 1 to {MOST_LISTED}")
+        raise RequestRefused(422, f"'{limit[:20]}' is no limit; give a number from 1 to {MOST_LISTED}")
     return desk.entries(int(limit))
 
 
-def _entry_word(desk: Desk, do: EntryWord, call: Call) -> Answer:
-    return desk.word(Wish(do=do, task=call.name, by=read_body(Word, call.body).by))
+def _entry_word(desk: Desk, do: EntryWord, call: HttpCall) -> HttpAnswer:
+    return desk.word(Wish(do=do, task=call.name, by=read_body(WordBody, call.body).by))
 
 
-def _reclass(desk: Desk, call: Call) -> Answer:
+def _reclass(desk: Desk, call: HttpCall) -> HttpAnswer:
     said = read_body(Class, call.body)
     return desk.word(Wish(do="reclass", task=call.name, text=said.klass, by=said.by))
 
 
-def _pause(desk: Desk, call: Call) -> Answer:
+def _pause(desk: Desk, call: HttpCall) -> HttpAnswer:
     said = read_body(Pause, call.body)
     return desk.word(Wish(do="pause", text=said.why, by=said.by))
 
 
-def _resume(desk: Desk, call: Call) -> Answer:
-    return desk.word(Wish(do="go", by=read_body(Word, call.body).by))
+def _resume(desk: Desk, call: HttpCall) -> HttpAnswer:
+    return desk.word(Wish(do="go", by=read_body(WordBody, call.body).by))
 
 
 def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"]]:
@@ -103,49 +103,49 @@ def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"
             return await _elsewhere(request, Exception())
         try:
             _admit(request, token)
-            call = Call(
+            call = HttpCall(
                 name=entry_name(request.path_params["name"]) if "name" in request.path_params else "",
                 limit=request.query_params.get("limit", ""),
                 body=await _body(request),
             )
             given = await run_in_threadpool(_acted, act, call)
-        except Refused as refused:
+        except RequestRefused as refused:
             return _said(refused.status, str(refused))
         return _json(given.status, given.body)
 
     return answer
 
 
-def _acted(act: Act, call: Call) -> Answer:
+def _acted(act: Act, call: HttpCall) -> HttpAnswer:
     try:
         return act(call)
     except BadBody as wrong:
-        raise Refused(422, str(wrong)) from wrong
+        raise RequestRefused(422, str(wrong)) from wrong
     except (GitFailed, MissingCommit) as away:
-        raise Refused(503, f"the hub cannot be asked now: {away}; try again") from away
+        raise RequestRefused(503, f"the hub cannot be asked now: {away}; try again") from away
     except JournalUnreadable as unread:
-        raise Refused(503, str(unread)) from unread
+        raise RequestRefused(503, str(unread)) from unread
 
 
 def _admit(request: "Request", token: str) -> None:
     kind, _, given = request.headers.get("authorization", "").partition(" ")
     if not given:
-        raise Refused(401, "a token is wanted; send it as: Authorization: Bearer TOKEN")
+        raise RequestRefused(401, "a token is wanted; send it as: Authorization: Bearer TOKEN")
     is_right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode("latin-1", "replace"))
     if not is_right or kind.lower() != "bearer":
-        raise Refused(401, "the token is not this gate's; send its own as: Authorization: Bearer TOKEN")
+        raise RequestRefused(401, "the token is not this gate's; send its own as: Authorization: Bearer TOKEN")
 
 
 async def _body(request: "Request") -> bytes:
     """Raises Refused for one that is too long, as soon as that is seen."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and (len(said) > 9 or int(said) > MOST_BYTES):
-        raise Refused(413, _TOO_LONG)
+        raise RequestRefused(413, _TOO_LONG)
     found = bytearray()
     async for part in request.stream():
         found += part
         if len(found) > MOST_BYTES:
-            raise Refused(413, _TOO_LONG)
+            raise RequestRefused(413, _TOO_LONG)
     return bytes(found)
 
 

@@ -20,13 +20,13 @@ def _line(text: str) -> str:
 Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
 
 
-class Body(Message):
+class JsonBody(Message):
     """By the names that JSON has for them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
 
 
-class Submission(Body):
+class SubmissionBody(JsonBody):
     """A branch or a commit of the hub that is to be let in."""
 
     branch: Line | None = None
@@ -39,31 +39,31 @@ class Submission(Body):
     family: Annotated[tuple[Line, ...], Field(max_length=10)] = ()
 
     @model_validator(mode="after")
-    def _names_one(self) -> "Submission":
+    def _names_one(self) -> "SubmissionBody":
         if bool(self.branch) == bool(self.commit):
             raise ValueError("it names what is to be let in by 'branch' or by 'commit', one of them")
         return self
 
 
-class Word(Body):
+class WordBody(JsonBody):
     """What goes with a word to the gate."""
 
     by: Line = "api"
 
 
-class Class(Body):
+class Class(JsonBody):
     """The class of the line that an entry is to be in."""
 
     klass: Line = Field(alias="class")
     by: Line = "api"
 
 
-class Pause(Body):
+class Pause(JsonBody):
     why: Line = ""
     by: Line = "api"
 
 
-B = TypeVar("B", bound=Body)
+B = TypeVar("B", bound=JsonBody)
 
 
 def read_body(kind: type[B], raw: bytes) -> B:
@@ -74,7 +74,7 @@ def read_body(kind: type[B], raw: bytes) -> B:
         raise BadBody(_sentence(kind, wrong)) from wrong
 
 
-def _sentence(kind: type[Body], wrong: ValidationError) -> str:
+def _sentence(kind: type[JsonBody], wrong: ValidationError) -> str:
     first = wrong.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:60]
     keys = ", ".join(field.alias or name for name, field in kind.model_fields.items())

@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass
 from pydantic import JsonValue
 
 from forgepool.orchestrator.decisions.queue import submissions
-from forgepool.orchestrator.decisions.queue.intake import asked, nothing_to_do, taken_in, verb
+from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES, entry_name
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import EntryRefused
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.merge_queue.http import bodies
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
-from forgepool.orchestrator.merge_queue.view import View
-from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, findings_of, standing_of, standings
+from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, findings_of, standing_of, standings
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.branch_names import branch_of, with_branches
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -29,12 +29,12 @@ MOST_LISTED = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     status: int
     body: Fields
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """It is not done; one sentence, and the HTTP status for it."""
 
     def __init__(self, status: int, said: str) -> None:
@@ -52,24 +52,24 @@ class Desk:
         JournalUnreadable, GitFailed: the gate's journal or the hub cannot be asked now.
     """
 
-    view: View
+    view: QueueView
     mirror: Mirror
     target: str
 
-    def status(self) -> Answer:
-        return self.view.look(lambda state: Answer(status=200, body=_gate(state)))
+    def status(self) -> HttpAnswer:
+        return self.view.look(lambda state: HttpAnswer(status=200, body=_gate(state)))
 
-    def entries(self, limit: int) -> Answer:
+    def entries(self, limit: int) -> HttpAnswer:
         """Those in line first, then what has ended, the latest first; no more than `limit` of them."""
 
-        def listed(state: State) -> Answer:
+        def list_entries(state: RunState) -> HttpAnswer:
             found = standings(state, time.time())
             shown: list[JsonValue] = [_row(one) for one in found[:limit]]
-            return Answer(status=200, body={"total": len(found), "entries": shown})
+            return HttpAnswer(status=200, body={"total": len(found), "entries": shown})
 
-        return self.view.look(listed)
+        return self.view.look(list_entries)
 
-    def entry(self, name: str) -> Answer:
+    def entry(self, name: str) -> HttpAnswer:
         """Also of one that was submitted and that the gate has not looked at yet."""
         found = self._known(name)
         if found is not None:
@@ -77,17 +77,17 @@ class Desk:
         ref = submission_ref(self.target, name)
         if ref in self.mirror.hub_refs(ref):
             why = "it is submitted, and the queue takes it in when it looks at the hub again"
-            return Answer(status=200, body={"entry": name, "state": "submitted", "why": why})
+            return HttpAnswer(status=200, body={"entry": name, "state": "submitted", "why": why})
         # The gate journals before it removes what was submitted: it may have done both meanwhile.
         found = self._known(name)
         if found is not None:
             return found
         raise self._unknown(name)
 
-    def submit(self, wanted: bodies.Submission) -> Answer:
+    def submit(self, wanted: bodies.SubmissionBody) -> HttpAnswer:
         """Pushes what the gate will take in; what it would refuse, as it stands now, is refused at once."""
         if wanted.klass not in CLASSES:
-            raise Refused(422, _no_class(wanted.klass))
+            raise RequestRefused(422, _no_class(wanted.klass))
         commit = self._commit(wanted)
         name = entry_name(wanted.name or wanted.branch or commit[:12])
         wish = _wish(self.mirror, wanted)
@@ -95,64 +95,64 @@ class Desk:
         try:
             done = hand_in(self.mirror, self.target, commit, name, wish)
         except CannotRun as refused:
-            raise Refused(409, str(refused)) from refused
+            raise RequestRefused(409, str(refused)) from refused
         said = f"'{done.name}' ({commit[:12]}) is submitted to {self.target}"
-        return Answer(status=202, body={"said": said, "name": done.name, "commit": commit})
+        return HttpAnswer(status=202, body={"said": said, "name": done.name, "commit": commit})
 
-    def word(self, request: Request) -> Answer:
+    def word(self, request: PersonRequest) -> HttpAnswer:
         """Leaves a request for the queue's next turn, where it would change something."""
 
-        def refusal(state: State) -> str | None:
+        def refusal(state: RunState) -> str | None:
             if request.task is not None and request.task not in state.submitted:
                 return ""
-            return None if asked(state, request) else nothing_to_do(state, request)
+            return None if apply_request(state, request) else nothing_to_do(state, request)
 
         if request.do == "reclass" and request.text not in CLASSES:
-            raise Refused(422, _no_class(request.text))
+            raise RequestRefused(422, _no_class(request.text))
         wrong = self.view.look(refusal)
         if wrong == "":
             raise self._unknown(request.task or "")
         if wrong is not None:
-            raise Refused(409, wrong)
+            raise RequestRefused(409, wrong)
         inbox.leave(self.view.folder, request)
         about = f" '{self.view.look(lambda state: branch_of(state, request.task or ''))}'" if request.task else ""
-        return Answer(status=202, body={"said": f"the queue is asked to {verb(request)}{about}"})
+        return HttpAnswer(status=202, body={"said": f"the queue is asked to {verb(request)}{about}"})
 
-    def _known(self, name: str) -> Answer | None:
-        def told(state: State) -> Answer | None:
+    def _known(self, name: str) -> HttpAnswer | None:
+        def reply_to_wait(state: RunState) -> HttpAnswer | None:
             if name not in state.submitted:
                 return None
             task, now = state.tasks[name], time.time()
             reasons: list[JsonValue] = [one.model_dump(mode="json") for one in task.reasons]
             findings: list[JsonValue] = [one.model_dump(mode="json") for one in findings_of(task)]
             row = _row(standing_of(state, task, now))
-            words = explained(state, task, now)
-            return Answer(status=200, body={**row, "explained": words, "reasons": reasons, "findings": findings})
+            words = explain_task(state, task, now)
+            return HttpAnswer(status=200, body={**row, "explained": words, "reasons": reasons, "findings": findings})
 
-        return self.view.look(told)
+        return self.view.look(reply_to_wait)
 
-    def _unknown(self, name: str) -> Refused:
+    def _unknown(self, name: str) -> RequestRefused:
         refused = self.view.refusal(name)
         if refused is not None:
             why = self.view.look(lambda state: with_branches(state, refused.why))
             own = refused.branch or name
-            return Refused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
+            return RequestRefused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
         latest = self.view.look(lambda state: [branch_of(state, one) for one in [*state.submitted][-8:]])
-        return Refused(404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}")
+        return RequestRefused(404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}")
 
-    def _commit(self, wanted: bodies.Submission) -> CommitId:
+    def _commit(self, wanted: bodies.SubmissionBody) -> CommitId:
         if wanted.branch is not None:
             ref = f"refs/heads/{wanted.branch}"
             at = self.mirror.hub_refs(ref).get(ref) if is_ref(ref) else None
             if at is None:
-                raise Refused(422, f"the hub has no branch '{wanted.branch}'; push it there first")
+                raise RequestRefused(422, f"the hub has no branch '{wanted.branch}'; push it there first")
             self.mirror.ensure(at, refs=(ref,))
             return at
         commit = CommitId(wanted.commit or "")
         if not is_object_id(commit):
-            raise Refused(422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case")
+            raise RequestRefused(422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case")
         if not self._is_in_hub(commit):
-            raise Refused(422, f"commit {commit} is on no branch or tag of the hub; push it there first")
+            raise RequestRefused(422, f"commit {commit} is on no branch or tag of the hub; push it there first")
         return commit
 
     def _is_in_hub(self, commit: CommitId) -> bool:
@@ -175,12 +175,12 @@ class Desk:
         one = submissions.Submission(ref="", at=commit, name=name, commit=commit, said=said)
         tip = self.view.look(lambda state: state.tip)
         contained = self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
-        for event in self.view.look(lambda state: taken_in(state, one, contained=contained)):
+        for event in self.view.look(lambda state: take_in(state, one, contained=contained)):
             if isinstance(event, EntryRefused):
-                raise Refused(409, f"'{name}' would not be taken in: {event.why}")
+                raise RequestRefused(409, f"'{name}' would not be taken in: {event.why}")
 
 
-def _wish(mirror: Mirror, wanted: bodies.Submission) -> Wish:
+def _wish(mirror: Mirror, wanted: bodies.SubmissionBody) -> Wish:
     return Wish(
         what=wanted.branch or wanted.commit or "",
         repo=str(mirror.path),
@@ -199,7 +199,7 @@ def _no_class(name: str) -> str:
     return f"there is no class '{name}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 
 
-def _gate(state: State) -> Fields:
+def _gate(state: RunState) -> Fields:
     return {
         "gate": state.run,
         "hub": state.hub,

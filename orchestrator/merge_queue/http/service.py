@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.merge_queue.http.desk import Desk
 from forgepool.orchestrator.merge_queue.serve.serve import Beside
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings
@@ -65,7 +65,7 @@ def api_token(settings: Settings, file: Path | None, *, option: str = "--http") 
     return token
 
 
-def bound(where: Address) -> socket.socket:
+def bind_socket(where: Address) -> socket.socket:
     """A socket that listens there; who connects waits until it is served. Raises CannotRun."""
     family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
     try:
@@ -80,14 +80,14 @@ def api_beside(
 ) -> Beside:
     """Listens at once, so that an address that is taken is told before anything is started."""
     where, token = address(http), api_token(settings, token_file)
-    listening = bound(where)
+    listening = bind_socket(where)
     where = Address(host=where.host, port=listening.getsockname()[1])
     if not where.is_loopback:
         tell(f"the API at {where} is plain HTTP that others can reach, token and all: put a proxy with TLS before it")
     tell(f"the API is at http://{where}; docs/reference/gate_api.md has its words")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
-        return serving(Desk(view=View(kept.folder), mirror=mirror, target=target), token, listening)
+        return serving(Desk(view=QueueView(kept.folder), mirror=mirror, target=target), token, listening)
 
     return beside
 

@@ -12,12 +12,12 @@ from forgepool.orchestrator.decisions.queue.submissions import (
     HubRequest,
     earlier_name,
     entry_name,
-    named,
+    entry_of_ref,
     pattern,
     read_submission,
 )
 from forgepool.orchestrator.journal.delegation import GateSign
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.queue_board import (
     BEAT_S,
     BEATS,
@@ -26,7 +26,7 @@ from forgepool.orchestrator.reports.queue_board import (
     RENEWED_S,
     Board,
     BoardEntry,
-    Reply,
+    RequestReply,
 )
 from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.hub import CannotRun
@@ -46,7 +46,7 @@ Said = TypeVar("Said", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class HubLook:
     """The hub's refs, and the board, at one moment."""
 
     target: str
@@ -75,7 +75,7 @@ class HubQueue:
     _heard: float | None = None
     """When the sign was seen to change, on a clock that only goes on: that is true whatever the other clock says."""
 
-    def look(self) -> Look:
+    def look(self) -> HubLook:
         """Raises GitFailed."""
         branch, sign, board = f"refs/heads/{self.target}", sign_ref(self.target), board_ref(self.target)
         refs = self.mirror.hub_refs(branch, sign, board, pattern(self.target))
@@ -83,7 +83,7 @@ class HubQueue:
         self._note_board(board, refs.get(board))
         known = next(iter(self._boards.values()), None)
         submitted = {ref: at for ref, at in refs.items() if ref.startswith(submission_ref(self.target, ""))}
-        return Look(
+        return HubLook(
             target=self.target,
             tip=refs.get(branch),
             board=known,
@@ -96,7 +96,7 @@ class HubQueue:
         look = self.look()
         return look.entry(name) is not None or self._lying(look, name) is not None
 
-    def ask(self, request: Request, *, wait_s: float = ANSWERED_S) -> Reply | None:
+    def ask(self, request: PersonRequest, *, wait_s: float = ANSWERED_S) -> RequestReply | None:
         """
         Push a request about an entry. None where the queue has not answered yet: it will when it looks at the hub.
 
@@ -118,7 +118,7 @@ class HubQueue:
         ref = self._push(request)
         return self._answer(ref, time.monotonic() + (0.0 if look.silence else wait_s))
 
-    def _meant(self, look: Look, name: str, lying: str | None) -> str:
+    def _meant(self, look: HubLook, name: str, lying: str | None) -> str:
         """Find the latest commit of the entry; empty where the queue shows no board. Raises GitFailed."""
         if lying is not None:
             try:
@@ -132,7 +132,7 @@ class HubQueue:
         entry = look.entry(name)
         return entry.stand.commit if entry is not None else ""
 
-    def contains(self, look: Look, commit: str) -> bool:
+    def contains(self, look: HubLook, commit: str) -> bool:
         """Return whether the target's history has the commit, by the hub's own word. Raises GitFailed."""
         if look.tip is None:
             return False
@@ -140,7 +140,7 @@ class HubQueue:
             self.mirror.bring(f"refs/heads/{self.target}")
         return self._is_ancestor(commit, look.tip)
 
-    def has_landed(self, look: Look, name: str, commit: str, before: str) -> bool:
+    def has_landed(self, look: HubLook, name: str, commit: str, before: str) -> bool:
         """
         Return whether the target bears out what the board says of an entry: it landed since `before`, and with this
         commit or with the queue's own trailers of the entry. Raises GitFailed.
@@ -158,19 +158,19 @@ class HubQueue:
     def _is_ancestor(self, commit: str, tip: CommitId) -> bool:
         return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
-    def _lying(self, look: Look, name: str) -> str | None:
+    def _lying(self, look: HubLook, name: str) -> str | None:
         """The ref of a submission under the name that no queue has taken in yet."""
         prefix = submission_ref(self.target, "")
         mine = (ref for ref in look.submitted if entry_name(ref.removeprefix(prefix)) == entry_name(name))
         return next(mine, None)
 
-    def _taken_back(self, name: str, ref: str, look: Look) -> Reply:
+    def _taken_back(self, name: str, ref: str, look: HubLook) -> RequestReply:
         gone = self.mirror.push([RefUpdate(ref=ref, new=None, expected=look.submitted[ref])])
         if not isinstance(gone, Pushed):
             raise CannotRun(f"'{name}' cannot be withdrawn: {gone}; try again")
-        return Reply(done=True, said=f"{name}: withdrawn before a queue took it in")
+        return RequestReply(done=True, said=f"{name}: withdrawn before a queue took it in")
 
-    def _push(self, request: Request) -> str:
+    def _push(self, request: PersonRequest) -> str:
         said = HubRequest.model_validate(request.model_dump(include={"do", "task", "text", "by", "candidate"}))
         blob = CommitId(self.mirror.git.text("hash-object", "-w", "--stdin", stdin=said.encode().encode()))
         ref = submission_ref(self.target, f"request-{uuid.uuid4().hex}")
@@ -180,7 +180,7 @@ class HubQueue:
             raise CannotRun(f"{hub} does not take {ref}: {pushed}; get permission to push there, or try again")
         return ref
 
-    def _answer(self, ref: str, until: float) -> Reply | None:
+    def _answer(self, ref: str, until: float) -> RequestReply | None:
         """Raises CannotRun where the queue could not read the request."""
         name = ref.rsplit("/", 1)[-1]
         while time.monotonic() < until:
@@ -240,7 +240,7 @@ class HubQueue:
             return None
 
 
-def shown_by(queue: HubQueue) -> tuple[Board, str]:
+def show_board(queue: HubQueue) -> tuple[Board, str]:
     """
     Its board, with what lies in the hub and no queue has taken in yet; and a sentence where none is at work.
 
@@ -251,18 +251,18 @@ def shown_by(queue: HubQueue) -> tuple[Board, str]:
     look = queue.look()
     board = look.board or Board(gate="", target=look.target, tip=look.tip or "", at=time.time())
     known = {entry_name(one.stand.entry) for one in board.entries}
-    lying = {ref: at for ref, at in look.submitted.items() if named(look.target, ref) not in known}
+    lying = {ref: at for ref, at in look.submitted.items() if entry_of_ref(look.target, ref) not in known}
     shown = {"entries": (*board.entries, *_untaken(queue, lying)), "hub": without_password(queue.mirror.hub)}
     return board.model_copy(update=shown), look.silence
 
 
-def explained_by(queue: HubQueue, name: str) -> BoardEntry:
+def explain_entry(queue: HubQueue, name: str) -> BoardEntry:
     """Raises CannotRun where the queue shows no such entry, with why it was not taken in where that is known."""
     look = queue.look()
     if (entry := look.entry(name)) is not None:
         quiet = f"\n{look.silence[:1].upper()}{look.silence[1:]}." if look.silence else ""
         return entry.model_copy(update={"explained": entry.explained + quiet})
-    board, silence = shown_by(queue)
+    board, silence = show_board(queue)
     late = (
         f"{silence}, and it will be picked up when one starts" if silence else "the queue takes it in at its next look"
     )

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.launch.prerequisites import CannotReach
-from forgepool.orchestrator.reports.queue_board import Board, Reply
+from forgepool.orchestrator.reports.queue_board import Board, RequestReply
 from forgepool.orchestrator.run.hub import CannotRun
 
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -39,13 +39,13 @@ class ServerQueue:
             raise CannotRun(f"'{name}': {found.get('why', '')}")
         return self._read({**self._asked("GET", "/status"), "entries": [self._entry(found)]})
 
-    def ask(self, request: Request) -> Reply:
+    def ask(self, request: PersonRequest) -> RequestReply:
         method, more = _ROADS.get(request.do, ("POST", f"/{request.do}"))
         body: dict[str, JsonValue] = {"by": request.by or "somewhere"}
         if request.do == "reclass":
             body["class"] = request.text
         said = self._asked(method, f"/entries/{quote(request.task or '', safe='')}{more}", body)
-        return Reply(done=False, said=str(said.get("said", "")))
+        return RequestReply(done=False, said=str(said.get("said", "")))
 
     def _entry(self, row: JsonValue) -> JsonValue:
         if not isinstance(row, dict):

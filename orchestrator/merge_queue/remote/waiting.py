@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.orchestrator.launch.prerequisites import CannotReach
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, Look
+from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, HubLook
 from forgepool.orchestrator.merge_queue.submit import Submitted
 from forgepool.orchestrator.reports.queue_board import BoardEntry
 from forgepool.worktrees.git.git import GitFailed
@@ -23,7 +23,7 @@ _WORDS = {"waits": "queued", "tested": "testing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class EntryProgress:
     """A line for the person who waits; with the outcome, it is the last one."""
 
     line: str
@@ -33,7 +33,7 @@ class Progress:
     """Neither the hub nor the board has it. It is believed after some looks."""
 
 
-def followed(queue: HubQueue, mine: Submitted) -> Iterator[Progress]:
+def follow_entry(queue: HubQueue, mine: Submitted) -> Iterator[EntryProgress]:
     """
     Each change, until the entry has landed or was returned.
 
@@ -46,7 +46,7 @@ def followed(queue: HubQueue, mine: Submitted) -> Iterator[Progress]:
             progress = progress_of(queue, queue.look(), mine)
             answered = time.monotonic()
         except GitFailed as trouble:
-            progress = Progress(line=f"the hub does not answer, and is asked again: {trouble}")
+            progress = EntryProgress(line=f"the hub does not answer, and is asked again: {trouble}")
             if time.monotonic() > answered + PATIENCE_S:
                 raise CannotReach(
                     f"{mine.hub} has not answered for {PATIENCE_S / 60:.0f} minutes: {trouble}"
@@ -63,59 +63,59 @@ def followed(queue: HubQueue, mine: Submitted) -> Iterator[Progress]:
         time.sleep(LOOK_S)
 
 
-def progress_of(queue: HubQueue, look: Look, mine: Submitted) -> Progress:
+def progress_of(queue: HubQueue, look: HubLook, mine: Submitted) -> EntryProgress:
     """Raises GitFailed where the hub cannot be asked what has landed."""
     entry = look.entry(mine.name)
     if look.submitted.get(mine.ref) == mine.tag:
         waits = "queued; the queue takes it in when it looks at the hub again"
         late = f"queued; {look.silence}, and it will be picked up when one starts"
-        return Progress(line=late if look.silence else waits)
+        return EntryProgress(line=late if look.silence else waits)
     if look.board is None:
         if queue.contains(look, mine.commit):
-            return Progress(line=f"landed; {mine.target} has it", outcome="landed")
+            return EntryProgress(line=f"landed; {mine.target} has it", outcome="landed")
         if mine.ref in look.submitted or look.silence:
             return _gone(look, mine)
-        return Progress(line=f"the queue of {mine.target} does not show here how entries stand; ask on its host")
+        return EntryProgress(line=f"the queue of {mine.target} does not show here how entries stand; ask on its host")
     refused = [one.why for one in look.board.refused if one.name == mine.name and one.commit == mine.commit]
     if entry is None or (refused and entry.stand.commit != mine.commit):
         return _not_there(queue, look, mine, refused[-1] if refused else "")
     if entry.stand.commit != mine.commit:
-        return Progress(line=f"returned; {entry.stand.commit[:12]} was submitted in its place", outcome="returned")
+        return EntryProgress(line=f"returned; {entry.stand.commit[:12]} was submitted in its place", outcome="returned")
     return _standing(queue, look, mine, entry)
 
 
-def _not_there(queue: HubQueue, look: Look, mine: Submitted, why: str) -> Progress:
+def _not_there(queue: HubQueue, look: HubLook, mine: Submitted, why: str) -> EntryProgress:
     if queue.contains(look, mine.commit):
-        return Progress(line=f"landed; {mine.target} has {mine.commit[:12]} already", outcome="landed")
+        return EntryProgress(line=f"landed; {mine.target} has {mine.commit[:12]} already", outcome="landed")
     if why:
-        return Progress(line=f"returned; it was not taken in: {why}", outcome="returned")
+        return EntryProgress(line=f"returned; it was not taken in: {why}", outcome="returned")
     in_line = sum(one.stand.place is not None for one in look.board.entries) if look.board is not None else 0
     if mine.ref not in look.submitted and look.board is not None and look.board.in_line > in_line:
-        return Progress(line="queued; it stands behind those that the queue shows here")
+        return EntryProgress(line="queued; it stands behind those that the queue shows here")
     return _gone(look, mine)
 
 
-def _gone(look: Look, mine: Submitted) -> Progress:
+def _gone(look: HubLook, mine: Submitted) -> EntryProgress:
     """Tell of what neither the hub nor the queue has: a queue shows an entry before it takes the ref away."""
     what = (
         "another submission was made in its place"
         if mine.ref in look.submitted
         else "it was withdrawn before a queue took it in"
     )
-    return Progress(line=f"returned; {what}", outcome="returned", is_gone=True)
+    return EntryProgress(line=f"returned; {what}", outcome="returned", is_gone=True)
 
 
-def _standing(queue: HubQueue, look: Look, mine: Submitted, entry: BoardEntry) -> Progress:
+def _standing(queue: HubQueue, look: HubLook, mine: Submitted, entry: BoardEntry) -> EntryProgress:
     stand = entry.stand
     if stand.state == "landed" and stand.code == "lost":
-        return Progress(line=f"returned; {stand.why}", outcome="returned", entry=entry)
+        return EntryProgress(line=f"returned; {stand.why}", outcome="returned", entry=entry)
     if stand.state == "landed":
         if queue.has_landed(look, mine.name, mine.commit, mine.tip):
-            return Progress(line=f"landed as {stand.landed_as[:12]}", outcome="landed", entry=entry)
+            return EntryProgress(line=f"landed as {stand.landed_as[:12]}", outcome="landed", entry=entry)
         where = f"{mine.target} does not have {stand.landed_as[:12]}"
-        return Progress(line=f"the queue says that it has landed, and {where}; it is asked again")
+        return EntryProgress(line=f"the queue says that it has landed, and {where}; it is asked again")
     if stand.state in ("returned", "withdrawn"):
         why = stand.why if stand.state == "returned" else "withdrawn"
-        return Progress(line=f"returned; {why}", outcome="returned", entry=entry)
+        return EntryProgress(line=f"returned; {why}", outcome="returned", entry=entry)
     quiet = f" ({look.silence})" if look.silence else ""
-    return Progress(line=f"{_WORDS.get(stand.state, stand.state)}; {stand.why}{quiet}")
+    return EntryProgress(line=f"{_WORDS.get(stand.state, stand.state)}; {stand.why}{quiet}")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.workspace.refs import candidate_ref, marker_ref, run_refs
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -24,7 +24,7 @@ _MOST_SWEPT = 500
 """Refs deleted by one push: each costs two words of its command line."""
 
 
-def forgettable(state: State, now: float) -> set[str]:
+def forgettable(state: RunState, now: float) -> set[str]:
     """Entries that have landed, which the target's history has; and of those that were given back, who is not kept."""
     ended = sorted(state.in_phase("failed", "blocked", "cancelled"), key=lambda task: -task.ended)
     old = {task.id for task in ended if task.ended < now - KEPT_DAYS * 24 * 3600}
@@ -62,7 +62,7 @@ def pin_again(mirror: Mirror, run: str, event: EntrySubmitted) -> bool:
     return True
 
 
-def pin_missing(mirror: Mirror, state: State) -> None:
+def pin_missing(mirror: Mirror, state: RunState) -> None:
     """Who was asked for again while nobody kept the gate was journaled, and not pinned."""
     there = mirror.hub_refs(run_refs(state.run))
     for event in [state.submitted[one] for one in state.train.line.entries]:

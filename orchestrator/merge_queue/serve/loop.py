@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.queue.intake import asked, nothing_to_do, taken_in
+from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in
 from forgepool.orchestrator.decisions.queue.queue_index import GateCourse
-from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, named, pattern, submitted
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, entry_of_ref, pattern, read_submissions
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     EntrySubmitted,
@@ -22,7 +22,7 @@ from forgepool.orchestrator.journal.events import (
     LandingAnswered,
     TipMoved,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.merge_queue.publish import Notices
 from forgepool.orchestrator.merge_queue.serve.entry_refs import (
     forgettable,
@@ -32,16 +32,16 @@ from forgepool.orchestrator.merge_queue.serve.entry_refs import (
     pins_of,
     remove,
 )
-from forgepool.orchestrator.merge_queue.serve.slots import Places
-from forgepool.orchestrator.reports.queue_board import Reply
+from forgepool.orchestrator.merge_queue.serve.slots import SharedSlots
+from forgepool.orchestrator.reports.queue_board import RequestReply
 from forgepool.orchestrator.reports.queue_text import gate_sentence
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.state.branch_names import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.workspace.refs import made_ref, run_refs
-from forgepool.worktrees.commits.changes import changes, touched_paths
+from forgepool.workers.workspace.refs import generated_ref, run_refs
+from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 from forgepool.worktrees.hub.push import RefUpdate
@@ -74,7 +74,7 @@ class GateLoop(Loop):
     """Nobody stands in line, and what was made for those who did is gone."""
     _frozen: float | None = None
     """When the freeze ends of which was told last."""
-    places: Places | None = None
+    places: SharedSlots | None = None
     """Shared with other gates of this process; None where it has all to itself."""
 
     def leave(self) -> None:
@@ -145,10 +145,10 @@ class GateLoop(Loop):
         )
         return sum(isinstance(one, CheckSent) for one in wanted)
 
-    def _granted(self, request: Request) -> list[Event]:
-        said = asked(self.state, request)
+    def _granted(self, request: PersonRequest) -> list[Event]:
+        said = apply_request(self.state, request)
         if said is None:
-            return granted(self.course, self.state, request)
+            return grant_request(self.course, self.state, request)
         run = self.state.run
         return [one for one in said if not isinstance(one, EntrySubmitted) or pin_again(self.mirror, run, one)]
 
@@ -229,24 +229,24 @@ class GateLoop(Loop):
     def _take_in(self, refs: Mapping[str, CommitId]) -> None:
         """A submission's own ref goes last: whatever dies before that, it is still there to be taken in."""
         self.mirror.ensure(CommitId(self.state.tip), refs=(f"refs/heads/{self.state.target}",))
-        able = [ref for ref in refs if not self._is_landing(named(self.state.target, ref))]
+        able = [ref for ref in refs if not self._is_landing(entry_of_ref(self.state.target, ref))]
         able.sort(key=lambda ref: (ref in self._put_off, ref))
         chosen = {ref: refs[ref] for ref in able[:_MOST_TAKEN_IN]}
-        lying = {named(self.state.target, ref) for ref in refs if ref not in chosen}
+        lying = {entry_of_ref(self.state.target, ref) for ref in refs if ref not in chosen}
         self._put_off.clear()
-        found, heard = submitted(self.mirror, self.state.target, chosen), list[Submission]()
+        found, heard = read_submissions(self.mirror, self.state.target, chosen), list[Submission]()
         for one in in_order([one for one in found if one.request is None]):
             if lying.intersection(one.said.get("needs", ())):
                 self._put_off.add(one.ref)
                 continue
             contained = not one.wrong and self._contains(one.commit)
-            for event in taken_in(self.state, one, contained=contained):
+            for event in take_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
                     event = event.model_copy(update={"paths": self._paths(one.commit)})
                     pin(self.mirror, self.state.run, event)
                 self.record([event])
             heard.append(one)
-        lying.update(named(self.state.target, ref) for ref in self._put_off)
+        lying.update(entry_of_ref(self.state.target, ref) for ref in self._put_off)
         for one in found:
             # A request about a submission that is not taken in yet waits for it.
             if one.request is not None and one.request.task not in lying:
@@ -257,9 +257,9 @@ class GateLoop(Loop):
         for one in heard:
             self._drop(one)
 
-    def _hear(self, one: Submission, request: Request) -> None:
+    def _hear(self, one: Submission, request: PersonRequest) -> None:
         """Carry out a request that lay in the hub, and put its outcome on the board."""
-        was_possible = bool(asked(self.state, request))
+        was_possible = bool(apply_request(self.state, request))
         events = self._granted(request) if was_possible else []
         lines = [nothing_to_do(self.state, request)]
         if was_possible and not events:
@@ -270,13 +270,13 @@ class GateLoop(Loop):
             lines, events = [f"it cannot be done now: {refused}"], []
         lines = [gate_sentence(event, self.state) or "" for event in events] or lines
         said = with_branches(self.state, "; ".join(lines))
-        self.notices.reply(one.ref.rsplit("/", 1)[-1], Reply(done=bool(events), said=said))
+        self.notices.reply(one.ref.rsplit("/", 1)[-1], RequestReply(done=bool(events), said=said))
 
     def _paths(self, commit: CommitId) -> tuple[str, ...]:
         """What it changes of what it was made on; none where it shares no history with the target, or in huge ones."""
         git = self.mirror.git
         made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
-        found = touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
+        found = list_touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
         return found if len(found) <= MOST_PATHS and all(map(_is_text, found)) else ()
 
     def _is_landing(self, name: str) -> bool:
@@ -302,7 +302,7 @@ class GateLoop(Loop):
 
     def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
         """What commands have made of trees that nobody can come to land any more, or not for long now."""
-        made = [ref for ref in there if ref.startswith(made_ref(self.state.run, ""))]
+        made = [ref for ref in there if ref.startswith(generated_ref(self.state.run, ""))]
         if not self.state.train.line.entries:
             self._bare = True
             return made

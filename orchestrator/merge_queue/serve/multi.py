@@ -13,22 +13,22 @@ from typing import Protocol
 import structlog
 
 from forgepool.orchestrator.run.loop import Ending, Parts
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 log = structlog.get_logger()
 
 
-class Gate(Protocol):
+class ServedGate(Protocol):
     """One of several at work."""
 
-    state: State
+    state: RunState
 
     def step(self) -> Ending | None: ...
 
     def leave(self) -> None: ...
 
 
-Leave = Callable[[State, Exception], None]
+Leave = Callable[[RunState, Exception], None]
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Shared:
         return told
 
 
-def shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
+def make_shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
     """For each of so many gates; None where the machine has none of its own."""
     if parts is None:
         return [None] * count
@@ -57,7 +57,7 @@ def shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
     return made
 
 
-def keep_together(gates: Sequence[Gate], left: Leave) -> list[Exception]:
+def keep_together(gates: Sequence[ServedGate], left: Leave) -> list[Exception]:
     """
     Turns of each, until a person has stopped all. What nobody foresaw ends the gate that it happens to, of which `left`
     is told, and not the others; it is answered when these have ended, too.
@@ -77,7 +77,7 @@ def keep_together(gates: Sequence[Gate], left: Leave) -> list[Exception]:
     return troubles
 
 
-def _leave(gate: Gate) -> list[Exception]:
+def _leave(gate: ServedGate) -> list[Exception]:
     """What keeps a gate from going on may keep it from taking its leave as well: that too is nobody else's."""
     try:
         gate.leave()

@@ -11,20 +11,20 @@ from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStar
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch import embedded
-from forgepool.orchestrator.launch.child_processes import Aside, mirror_aside
+from forgepool.orchestrator.launch.child_processes import ChildProcesses, mirror_aside
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.prerequisites import prove_home, prove_sandbox, prove_transport, prove_writable
 from forgepool.orchestrator.launch.session import Listener, begin
 from forgepool.orchestrator.merge_queue.publish import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
-from forgepool.orchestrator.merge_queue.serve.multi import Leave, keep_together, shared
-from forgepool.orchestrator.merge_queue.serve.slots import Places
+from forgepool.orchestrator.merge_queue.serve.multi import Leave, keep_together, make_shared
+from forgepool.orchestrator.merge_queue.serve.slots import SharedSlots
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
 from forgepool.orchestrator.run.loop import WAIT_S, Wishes
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.transport import Link
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.workers.queue.broker import connect, ping, use_broker
@@ -32,7 +32,7 @@ from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import read_file
-from forgepool.worktrees.commits.paths import found_at
+from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.hub.mirror import Mirror
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
@@ -44,7 +44,7 @@ Shut = Callable[[str, Exception], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class QueuePost:
     """Where a gate stands, and with what."""
 
     hub: Hub
@@ -60,7 +60,7 @@ def gate_name(hub: str, target: str) -> str:
     return f"gate-{earlier_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
 
 
-def posted(where: str, target: str, settings: Settings) -> Post:
+def take_post(where: str, target: str, settings: Settings) -> QueuePost:
     """
     Raises:
         CannotRun: there is no such branch, somebody has it checked out, or it says of no check.
@@ -70,7 +70,7 @@ def posted(where: str, target: str, settings: Settings) -> Post:
     return _post(open_hub(where, settings), target)
 
 
-def _post(hub: Hub, target: str) -> Post:
+def _post(hub: Hub, target: str) -> QueuePost:
     if target not in hub.heads:
         branches = ", ".join(sorted(hub.heads)[:8])
         raise CannotRun(f"{hub.facts.url} has no branch '{target}'; name one with --target: {branches}")
@@ -81,7 +81,7 @@ def _post(hub: Hub, target: str) -> Post:
             "or switch that folder to another branch"
         )
     _prove_gate_file(hub, target)
-    return Post(hub=hub, target=target)
+    return QueuePost(hub=hub, target=target)
 
 
 def _prove_gate_file(hub: Hub, target: str) -> None:
@@ -95,7 +95,7 @@ def _prove_gate_file(hub: Hub, target: str) -> None:
         raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
 
 
-def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[Post]:
+def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[QueuePost]:
     """
     A post for each target. One that this home has kept before, and whose branch is no more to be gated as it is now, is
     told to `shut` and left out for the others' sake, where there are any. Raises as `posted`.
@@ -104,7 +104,7 @@ def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) ->
     if twice is not None:
         raise CannotRun(f"--target {twice} is given twice; give each branch once")
     earlier = set(run_folder.run_names(settings))
-    found, troubles = list[Post](), dict[str, CannotRun | DocumentWrong]()
+    found, troubles = list[QueuePost](), dict[str, CannotRun | DocumentWrong]()
     for one in targets:
         hub = open_hub(where, settings)
         try:
@@ -121,7 +121,7 @@ def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) ->
 
 
 def serve(
-    stands: Sequence[Post],
+    stands: Sequence[QueuePost],
     settings: Settings,
     *,
     wishes: Wishes,
@@ -149,7 +149,7 @@ def serve(
         broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
         use_broker(broker)
         loops = _loops(begun, broker, parts, settings, wishes, listener)
-        mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else Aside())
+        mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else ChildProcesses())
         for serves in beside:
             held.enter_context(serves(kept[0], mirror))
         for one, loop in zip(begun, loops, strict=True):
@@ -162,9 +162,9 @@ def serve(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
     kept: KeptRun
-    post: Post
+    post: QueuePost
     journal: Journal
-    state: State
+    state: RunState
     is_resumed: bool
 
 
@@ -176,7 +176,7 @@ def _loops(
     wishes: Wishes,
     listener: Listener,
 ) -> list[GateLoop]:
-    places = Places(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+    places = SharedSlots(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
     return [
         GateLoop(
             course=gate_course(one.kept.plan, one.state, one.post.people),
@@ -192,7 +192,7 @@ def _loops(
             places=places,
             notices=Notices(host=settings.host, trials=one.post.trials),
         )
-        for one, part in zip(begun, shared(parts, len(begun)), strict=True)
+        for one, part in zip(begun, make_shared(parts, len(begun)), strict=True)
     ]
 
 
@@ -202,7 +202,7 @@ def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
     return journal
 
 
-def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
+def _begun(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
     state, earlier = kept.replay()
     tip = post.hub.heads[post.target]
     fresh = RunStarted(
@@ -211,7 +211,7 @@ def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, lis
         hub=post.hub.facts.url,
         target=post.target,
         tip=tip,
-        gate_file=found_at(post.hub.mirror.git, tip, GATE_FILE).get(GATE_FILE) is not None,
+        gate_file=find_at(post.hub.mirror.git, tip, GATE_FILE).get(GATE_FILE) is not None,
         sandbox=level,
     )
     begin(state, journal, RunResumed(tip=tip, sandbox=level) if earlier else fresh, listener=listener)
@@ -220,8 +220,8 @@ def _begun(kept: KeptRun, post: Post, journal: Journal, level: Level | None, lis
     return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 
-def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
-    options = Options(
+def _kept(settings: Settings, name: str, post: QueuePost) -> KeptRun:
+    options = RunOptions(
         run=name,
         hub=post.hub.facts.url,
         target=post.target,
@@ -237,7 +237,7 @@ def _kept(settings: Settings, name: str, post: Post) -> KeptRun:
 
 
 @contextmanager
-def _transport(post: Post, settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedded | None]]:
+def _transport(post: QueuePost, settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedded | None]]:
     if settings.broker_url is not None:
         ping(connect(settings.broker_url), settings.broker_url)
         yield settings.broker_url, None

@@ -9,7 +9,7 @@ up one by one, as its trials end.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,10 @@ def places_for(asking: str, total: int, claims: Mapping[str, Claim]) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
+class SharedSlots:
     """Who has which places; asked and told by one thread."""
 
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, RunState] = field(default_factory=dict)
     """Of the gates that are at work, by run."""
     _wants: dict[str, int] = field(default_factory=dict)
     _served: dict[str, int] = field(default_factory=dict)

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegable import unheard
 from forgepool.orchestrator.journal.delegation import LAST_WORDS, GateAnswer
 from forgepool.orchestrator.journal.events import EntryTold, Event, GateNoticed
-from forgepool.orchestrator.run.delegation.submit import Unreadable, answer_to, entry_ref, give, read_sign
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.run.delegation.submit import UnreadableRef, answer_to, entry_ref, give, read_sign
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.queue import crash_points
-from forgepool.workers.workspace.refs import sign_ref, submissions_of, told_ref, told_refs
+from forgepool.workers.workspace.refs import sign_ref, submissions_of, reply_ref, reply_refs
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
@@ -33,7 +33,7 @@ PATIENCE_S = 900.0
 
 
 @dataclass(slots=True)
-class Exchange:
+class HubExchange:
     """What this process knows of the hub: lost with it, it is found out again."""
 
     mirror: Mirror
@@ -50,7 +50,7 @@ class Exchange:
     """What lies in the hub, or has: a task's giving, and whether it is wanted back. When it is put again, and after how
     many seconds more."""
 
-    def read(self, state: State, now: float) -> Iterator[Event]:
+    def read(self, state: RunState, now: float) -> Iterator[Event]:
         """
         What the gate says, and whether it does. Whoever takes the next event has recorded the one before: what was not
         recorded is read again.
@@ -64,10 +64,10 @@ class Exchange:
         self._looked = now
         target, sign = state.target, sign_ref(state.target)
         branch = f"refs/heads/{target}"
-        refs = self._there = self.mirror.hub_refs(branch, sign, told_refs(state.run), submissions_of(target))
+        refs = self._there = self.mirror.hub_refs(branch, sign, reply_refs(state.run), submissions_of(target))
         tip = refs.get(branch, CommitId(state.tip))
         for task in state.in_phase("given"):
-            at = refs.get(told_ref(state.run, task.id, task.given))
+            at = refs.get(reply_ref(state.run, task.id, task.given))
             if at is None or self._read.get(task.id) == at or self._doubted.get(task.id) == (at, tip):
                 continue
             answer = self._heard_of(state, task, at, tip)
@@ -77,7 +77,7 @@ class Exchange:
                 self._read[task.id] = at
         yield from self._noticed(state, refs.get(sign), now)
 
-    def put(self, course: Course, state: State) -> None:
+    def put(self, course: PlanIndex, state: RunState) -> None:
         """Whatever is given, or wanted back, and not answered; after a `read`. Raises GitFailed, MissingCommit."""
         for task in state.in_phase("given"):
             over = task.told is not None and task.told.word in LAST_WORDS
@@ -85,9 +85,9 @@ class Exchange:
                 this = (task.id, task.given, task.recalled)
                 _, wait = self._put.get(this, (0.0, DOUBT_S))
                 self._put[this] = (self._looked + wait, min(2 * wait, _MOST_DOUBT_S))
-                crash_points.reached("entry.given.pushed")
+                crash_points.crash_here("entry.given.pushed")
 
-    def _is_due(self, state: State, task: TaskState) -> bool:
+    def _is_due(self, state: RunState, task: TaskState) -> bool:
         """Whether it was not put yet, or nobody knows what has become of it."""
         put = self._put.get((task.id, task.given, task.recalled))
         unknown = task.told is None or task.recalled
@@ -98,14 +98,14 @@ class Exchange:
         """Whether a gate of which nothing is heard is waited for still."""
         return now < self.heard + PATIENCE_S
 
-    def _noticed(self, state: State, sign: CommitId | None, now: float) -> list[GateNoticed]:
+    def _noticed(self, state: RunState, sign: CommitId | None, now: float) -> list[GateNoticed]:
         gate = state.gate
         if sign is not None and sign != self._sign:
             self._sign = sign
             try:
                 gate = read_sign(self.mirror, state.target, sign).gate
                 self.heard = now
-            except Unreadable:
+            except UnreadableRef:
                 log.warning("sign.unreadable", run=state.run, at=sign)
             except GitFailed as trouble:
                 self._sign = None
@@ -115,11 +115,11 @@ class Exchange:
             return []
         return [GateNoticed(gate=gate, away=away)]
 
-    def _heard_of(self, state: State, task: TaskState, at: CommitId, tip: str) -> GateAnswer | None:
+    def _heard_of(self, state: RunState, task: TaskState, at: CommitId, tip: str) -> GateAnswer | None:
         """None where it is not to be believed, or cannot be had, until it is asked for again."""
         try:
             answer = answer_to(state, self.mirror, task, at)
-        except Unreadable:
+        except UnreadableRef:
             answer = None
         except (GitFailed, MissingCommit) as trouble:
             log.warning("answer.away", run=state.run, task=task.id, why=str(trouble))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from forgepool.orchestrator.decisions.queue.delegable import held_up
+from forgepool.orchestrator.decisions.queue.delegable import why_held_up
 from forgepool.orchestrator.journal.events import RunPaused
-from forgepool.orchestrator.run.delegation.exchange import Exchange
+from forgepool.orchestrator.run.delegation.exchange import HubExchange
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
@@ -29,12 +29,12 @@ class ThroughLoop(Loop):
     A method of a slotted dataclass has no `__class__` cell that `super()` could find: what is a `Loop`'s is named.
     """
 
-    exchange: Exchange = field(init=False)
+    exchange: HubExchange = field(init=False)
     _looked: float = float("-inf")
 
     def __post_init__(self) -> None:
         Loop.__post_init__(self)
-        self.exchange = Exchange(self.mirror, heard=time.monotonic())
+        self.exchange = HubExchange(self.mirror, heard=time.monotonic())
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -53,7 +53,7 @@ class ThroughLoop(Loop):
         stopped = Loop._stopped(self)
         if stopped is not None or self.state.outstanding():
             return stopped
-        why = held_up(self.state, patient=self.exchange.patient(time.monotonic()))
+        why = why_held_up(self.state, patient=self.exchange.patient(time.monotonic()))
         if not why or not self._nothing_to_wait_for():
             return None
         self.record([RunPaused(why=why)])

@@ -6,41 +6,41 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from forgepool.orchestrator.decisions.evidence import author_in
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.queue.card import written
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.queue.card import write_card_lines
 from forgepool.orchestrator.decisions.queue.submissions import entry_of, tag_text
 from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer, GateSign
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submission_ref, told_ref
+from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submission_ref, reply_ref
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
-from forgepool.worktrees.hub.target import contained
+from forgepool.worktrees.hub.target import is_contained
 
 Said = TypeVar("Said", bound=Message)
 _MOST_TOLD = 100_000
 """Characters of a description, and of what an agent says of its work."""
 
 
-class Unreadable(Exception):
+class UnreadableRef(Exception):
     """What lies in the hub is none of ours, whoever has put it there."""
 
 
-def asks_of(state: State, task: TaskState) -> Asks:
+def asks_of(state: RunState, task: TaskState) -> Asks:
     return Asks(run=state.run, task=task.id, number=task.given)
 
 
-def entry_ref(state: State, task: TaskState) -> str:
+def entry_ref(state: RunState, task: TaskState) -> str:
     """Where it is given."""
     return submission_ref(state.target, entry_of(asks_of(state, task)))
 
 
-def card_of(course: Course, state: State, task: TaskState) -> Card:
+def card_of(course: PlanIndex, state: RunState, task: TaskState) -> Card:
     """What the gate is told of it: all that the run itself would have asked a supervisor with."""
     planned, result = course.tasks[task.id], task.result
     return Card(
@@ -59,7 +59,7 @@ def card_of(course: Course, state: State, task: TaskState) -> Card:
     )
 
 
-def give(course: Course, state: State, mirror: Mirror, task: TaskState, there: Mapping[str, CommitId]) -> bool:
+def give(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState, there: Mapping[str, CommitId]) -> bool:
     """
     Whether the candidate, or the wish to have it back, lies in the hub now; the same object every time. `there` is what
     lies where submissions do.
@@ -71,7 +71,7 @@ def give(course: Course, state: State, mirror: Mirror, task: TaskState, there: M
     commit, ref = CommitId(task.candidate), entry_ref(state, task)
     mirror.ensure(commit, refs=(candidate_ref(state.run, task.id, task.made_by),))
     card = card_of(course, state, task)
-    said = [("By", f"run {state.run}"), ("Style", course.plan.landing), *written(card)]
+    said = [("By", f"run {state.run}"), ("Style", course.plan.landing), *write_card_lines(card)]
     text = tag_text(commit, entry_of(card.asks), said, by="Forgepool", at=task.since)
     tag = CommitId(mirror.git.text("mktag", stdin=text.encode()))
     if there.get(ref) == tag:
@@ -79,7 +79,7 @@ def give(course: Course, state: State, mirror: Mirror, task: TaskState, there: M
     return isinstance(mirror.push([RefUpdate(ref=ref, new=tag, expected=there.get(ref))]), Pushed)
 
 
-def answer_to(state: State, mirror: Mirror, task: TaskState, blob: CommitId) -> GateAnswer | None:
+def answer_to(state: RunState, mirror: Mirror, task: TaskState, blob: CommitId) -> GateAnswer | None:
     """
     What the gate says of it, as far as the target bears it out; None where it does not, or says it of another.
 
@@ -87,23 +87,23 @@ def answer_to(state: State, mirror: Mirror, task: TaskState, blob: CommitId) -> 
         Unreadable: it is no answer.
         GitFailed: the hub could not be asked.
     """
-    said = _read(GateAnswer, mirror, told_ref(state.run, task.id, task.given), blob)
+    said = _read(GateAnswer, mirror, reply_ref(state.run, task.id, task.given), blob)
     if (said.entry, said.number) != (entry_of(asks_of(state, task)), task.given):
         return None
-    if said.word in ("refused", "withdrawn") and contained(mirror, state.target, CommitId(task.candidate)):
+    if said.word in ("refused", "withdrawn") and is_contained(mirror, state.target, CommitId(task.candidate)):
         return said.model_copy(update={"word": "landed", "commit": task.candidate})
     if said.word == "landed" and not _has_landed(state, mirror, task, said):
         return None
     return said
 
 
-def _has_landed(state: State, mirror: Mirror, task: TaskState, said: GateAnswer) -> bool:
+def _has_landed(state: RunState, mirror: Mirror, task: TaskState, said: GateAnswer) -> bool:
     """
     The commit came into the target after the task was first given, and it is this task's: it contains the candidate, or
     says of itself that this gate has landed this entry with it. Anybody who may push can name another.
     """
     commit, before = CommitId(said.commit), CommitId(task.given_on)
-    if not contained(mirror, state.target, commit):
+    if not is_contained(mirror, state.target, commit):
         return False
     if mirror.has(before) and _contains(mirror, before, commit):
         return False
@@ -134,14 +134,14 @@ def standing_gate(mirror: Mirror, target: str) -> str:
     at = mirror.hub_refs(ref).get(ref)
     try:
         return "" if at is None else read_sign(mirror, target, at).gate
-    except Unreadable as strange:
+    except UnreadableRef as strange:
         raise CannotRun(
             f"what lies at {ref} in {without_password(mirror.hub)} is no sign of a gate that this version can read; "
             "keep the gate again with this one, remove the ref if nobody keeps the branch, or say --own-train"
         ) from strange
 
 
-def take_away(mirror: Mirror, state: State) -> None:
+def take_away(mirror: Mirror, state: RunState) -> None:
     """What lies there still of a run that has ended: sent again, as its answer came. Raises GitFailed."""
     mine = [entry_ref(state, task) for task in state.tasks.values() if task.given]
     there = mirror.hub_refs(*mine) if mine else {}
@@ -157,8 +157,8 @@ def _read(kind: type[Said], mirror: Mirror, ref: str, blob: CommitId) -> Said:
         # It has been moved since it was asked for, and the fetch brought what lies there now.
         raise GitFailed(("fetch", ref), 0, f"{ref} was moved meanwhile") from None
     if kept != "blob":
-        raise Unreadable
+        raise UnreadableRef
     try:
         return kind.model_validate_json(mirror.git.run("cat-file", "blob", blob).stdout)
     except ValidationError as strange:
-        raise Unreadable from strange
+        raise UnreadableRef from strange

@@ -5,9 +5,9 @@ How it is shown to a model is the worker's affair. What is said is bounded, as i
 long, a group of thousands may be needed, and whoever wants more reads the commits.
 """
 
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.plan.document import Need, Task
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.plan.document import TaskNeed, Task
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import Prior
 
 _SUMMARY_CHARACTERS = 4_000
@@ -17,7 +17,7 @@ _SUMMARY_PATHS = 100
 _FULL_PATHS = 2_000
 
 
-def priors(course: Course, state: State, planned: Task) -> tuple[Prior, ...]:
+def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
     """Of what it needs and has landed, in the plan's order; once the bound is reached, without the claims."""
     left = _ALL_CHARACTERS
     found = []
@@ -32,7 +32,7 @@ def priors(course: Course, state: State, planned: Task) -> tuple[Prior, ...]:
     return tuple(found)
 
 
-def _prior(course: Course, state: State, need: Need) -> Prior:
+def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
     task = state.tasks[need.id]
     summary = task.result.claimed_summary if task.result else ""
     paths = task.result.paths if task.result else ()

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.readiness import PATIENCE, why_waiting
-from forgepool.orchestrator.simulate.plan.run import Played, Span
-from forgepool.orchestrator.simulate.plan.world import Terms
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.simulate.plan.run import Played, SimulatedSpan
+from forgepool.orchestrator.simulate.plan.world import PlanTerms
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, TERMINAL, TaskState
 
 At = Literal[
@@ -45,7 +45,7 @@ _BY: Mapping[At, By] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class TaskStretch:
     """Some time of one task, in which it was at one thing, or waited for one."""
 
     task: str
@@ -61,12 +61,12 @@ class Stretch:
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
+class BoundsWatch:
     """Give it to `play` as its `watch`."""
 
-    course: Course
-    terms: Terms
-    stretches: dict[str, list[Stretch]] = field(default_factory=lambda: defaultdict(list))
+    course: PlanIndex
+    terms: PlanTerms
+    stretches: dict[str, list[TaskStretch]] = field(default_factory=lambda: defaultdict(list))
     since: dict[str, tuple[float, At, str]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Look:
     looked_at_s: float = 0.0
     crowded: bool = False
 
-    def __call__(self, state: State, now: float) -> None:
+    def __call__(self, state: RunState, now: float) -> None:
         if self.crowded:
             self.crowded_s += now - self.looked_at_s
         self.looked_at_s = now
@@ -93,7 +93,7 @@ class Look:
         if before is not None and (over or before[1:] != (at, of)):
             began, was, whose = before
             if now > began:
-                self.stretches[task.id].append(Stretch(task=task.id, at=was, begins_s=began, ends_s=now, of=whose))
+                self.stretches[task.id].append(TaskStretch(task=task.id, at=was, begins_s=began, ends_s=now, of=whose))
         if over:
             self.ended.add(task.id)
             if task.phase != "blocked":
@@ -101,7 +101,7 @@ class Look:
         elif before is None or before[1:] != (at, of):
             self.since[task.id] = (now, at, of)
 
-    def way_back(self, makespan_s: float) -> list[Stretch]:
+    def way_back(self, makespan_s: float) -> list[TaskStretch]:
         """The stretches that fill the run from 0 to its end, the first first."""
         if not self.order:
             return []
@@ -117,10 +117,10 @@ class Look:
                 return found[::-1]
             task = need
 
-    def _wave(self, last: str, makespan_s: float) -> list[Stretch]:
+    def _wave(self, last: str, makespan_s: float) -> list[TaskStretch]:
         """All checks on the target itself, once nothing else is left to do."""
         ended = max((one.ends_s for one in self.stretches.get(last, [])), default=0.0)
-        tail = Stretch(task="", at="wave", begins_s=ended, ends_s=makespan_s)
+        tail = TaskStretch(task="", at="wave", begins_s=ended, ends_s=makespan_s)
         return [tail] if tail.seconds > 0 else []
 
     def _last_need(self, task: str, at: float) -> str | None:
@@ -131,14 +131,14 @@ class Look:
 class _Found:
     """A state, with what is asked of it for each task."""
 
-    def __init__(self, course: Course, terms: Terms, state: State) -> None:
+    def __init__(self, course: PlanIndex, terms: PlanTerms, state: RunState) -> None:
         self._course, self._terms, self._state = course, terms, state
         self._landed = {task.id for task in state.in_phase("landed")}
         self._in_flight = course.in_flight(state)
         self._full = len(state.in_phase("running")) >= terms.workers
         self._refused: dict[str, str] = {}
         for holder, lock in reversed(self._in_flight.items()):
-            self._refused.update(dict.fromkeys(course.graph.locked_out(holder, lock), holder))
+            self._refused.update(dict.fromkeys(course.graph.find_locked_out(holder, lock), holder))
         trials = state.train.line.trials.values()
         running = [one for one in trials if one.state == "running"]
         tried = {task for one in trials if one.state in ("running", "green") for task in one.car}
@@ -195,7 +195,7 @@ class LockWait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class PlanBounds:
     """Of one simulated run."""
 
     makespan_s: float
@@ -227,7 +227,7 @@ class Bounds:
         return sum(seconds for _, seconds in self.chain)
 
 
-def bounds(course: Course, look: Look, played: Played) -> Bounds:
+def bounds(course: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
     way = look.way_back(played.makespan_s)
     seconds: Counter[By] = Counter()
     path_at: Counter[At] = Counter()
@@ -239,7 +239,7 @@ def bounds(course: Course, look: Look, played: Played) -> Bounds:
             if one.task:
                 tasks[one.task] = tasks.get(one.task, 0.0) + one.seconds
     span = played.makespan_s or 1.0
-    return Bounds(
+    return PlanBounds(
         makespan_s=played.makespan_s,
         by=max(seconds, key=lambda by: seconds[by], default="path"),
         seconds=seconds,
@@ -253,7 +253,7 @@ def bounds(course: Course, look: Look, played: Played) -> Bounds:
     )
 
 
-def _longest_chain(course: Course, look: Look) -> tuple[tuple[str, float], ...]:
+def _longest_chain(course: PlanIndex, look: BoundsWatch) -> tuple[tuple[str, float], ...]:
     own = {task: sum(one.seconds for one in look.stretches.get(task, ()) if one.at in BUSY) for task in course.tasks}
     left: dict[str, float] = {}
     first = [task for task, of in course.graph.tasks.items() if not of.needs]
@@ -268,12 +268,12 @@ def _longest_chain(course: Course, look: Look) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
-def _again_s(way: Iterable[Stretch], spans: Iterable[Span]) -> float:
+def _again_s(way: Iterable[TaskStretch], spans: Iterable[SimulatedSpan]) -> float:
     last = {one.tasks[0]: one.begins_s for one in spans if one.place == "worker"}
     return sum(one.seconds for one in way if one.at in BUSY and one.task and one.ends_s <= last[one.task])
 
 
-def _lock_waits(course: Course, look: Look) -> tuple[LockWait, ...]:
+def _lock_waits(course: PlanIndex, look: BoundsWatch) -> tuple[LockWait, ...]:
     waited: Counter[tuple[str, str]] = Counter()
     for one in (one for own in look.stretches.values() for one in own if one.at == "lock"):
         waited[one.task, one.of] += one.seconds  # type: ignore[assignment]  # a Counter may count fractions
@@ -284,11 +284,11 @@ def _lock_waits(course: Course, look: Look) -> tuple[LockWait, ...]:
     return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
-def _globs(course: Course, task: str, holder: str) -> tuple[str, str] | None:
+def _globs(course: PlanIndex, task: str, holder: str) -> tuple[str, str] | None:
     return course.graph.witness(task, holder, course.declared[holder]) if holder else None
 
 
-def _all_at_work_s(spans: Sequence[Span], workers: int) -> float:
+def _all_at_work_s(spans: Sequence[SimulatedSpan], workers: int) -> float:
     changes = sorted(
         change for one in spans if one.place == "worker" for change in ((one.begins_s, 1), (one.ends_s, -1))
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
@@ -61,7 +61,7 @@ class Fit:
 
 def fit(settings: Settings, plan: Plan) -> Fit:
     """From the last five runs of plans of this name, whatever became of them."""
-    found, paid = Fit(), Course(plan, {}).paid
+    found, paid = Fit(), PlanIndex(plan, {}).paid
     for folder in _earlier(settings, plan, found)[-_RUNS_LOOKED_AT:]:
         try:
             recorded = list(read(folder))

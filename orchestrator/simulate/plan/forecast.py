@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.simulate.plan.bounds import Bounds, Look, bounds
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, BoundsWatch, bounds
 from forgepool.orchestrator.simulate.plan.fitted import Fit, Kind
 from forgepool.orchestrator.simulate.plan.run import Played, play
-from forgepool.orchestrator.simulate.plan.world import Seconds, Source, Terms
+from forgepool.orchestrator.simulate.plan.world import Seconds, Source, PlanTerms
 
 ASSUMED_WORK_S = 600.0
 """Of an attempt, where neither the plan nor an earlier run says anything of any task."""
@@ -42,7 +42,7 @@ class Wanted:
 class Grounds:
     """The terms, and where each of them is from."""
 
-    terms: Terms
+    terms: PlanTerms
     work_from: Mapping[str, Source]
     """By task."""
     others_from: Mapping[Literal["check", "review", "landing", "bad"], Source]
@@ -80,15 +80,15 @@ class Forecast:
     """No run could have cost more: the budget, or what was reserved; None where something has no limit."""
     middle: Played
     """The run whose makespan is the median."""
-    look: Look
+    look: BoundsWatch
     """At that run."""
-    bounds: Bounds
+    bounds: PlanBounds
     """Of that run."""
     with_one_more: Spread
     """The makespan with one more worker, over the same seeds."""
 
 
-def grounds(course: Course, wanted: Wanted, fitted: Fit, *, reviewed: bool = False) -> Grounds:
+def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = False) -> Grounds:
     """`reviewed`: the target lets nothing in without a review."""
     work = {task.id: _work(course, task.id, wanted, fitted) for task in course.plan.tasks}
     known = [statistics.median(seconds) for seconds, _ in work.values() if seconds]
@@ -99,7 +99,7 @@ def grounds(course: Course, wanted: Wanted, fitted: Fit, *, reviewed: bool = Fal
     review, review_from = _took("review", wanted, fitted)
     landing, landing_from = _took("landing", wanted, fitted)
     bad, bad_from = _bad(wanted, fitted)
-    terms = Terms(
+    terms = PlanTerms(
         workers=wanted.workers,
         trials=wanted.trials,
         reviews=min(wanted.workers, _MOST_REVIEWS_AT_ONCE),
@@ -123,14 +123,14 @@ def grounds(course: Course, wanted: Wanted, fitted: Fit, *, reviewed: bool = Fal
     return Grounds(terms=terms, work_from={task: source for task, (_, source) in work.items()}, others_from=others)
 
 
-def forecast(course: Course, terms: Terms, *, seeds: int) -> Forecast:
+def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
     count = seeds if _has_chances(terms) else 1
     played = [_numbers(play(course, terms, seed)) for seed in range(1, count + 1)]
     more = replace(terms, workers=terms.workers + 1, reviews=min(terms.workers + 1, _MOST_REVIEWS_AT_ONCE))
     one_more = [play(course, more, seed).makespan_s for seed in range(1, count + 1)]
     makespan = Spread.of([one.makespan_s for one in played])
     middle_seed = next(at for at, one in enumerate(played, start=1) if one.makespan_s == makespan.median)
-    look = Look(course=course, terms=terms)
+    look = BoundsWatch(course=course, terms=terms)
     middle = play(course, terms, middle_seed, watch=look)
     most = [one.most_usd for one in played if one.most_usd is not None]
     return Forecast(
@@ -168,7 +168,7 @@ def _numbers(played: Played) -> _Numbers:
     )
 
 
-def _work(course: Course, task: str, wanted: Wanted, fitted: Fit) -> tuple[Seconds, Source]:
+def _work(course: PlanIndex, task: str, wanted: Wanted, fitted: Fit) -> tuple[Seconds, Source]:
     """Nothing, where nobody says it."""
     seen = tuple(one for one in fitted.work_s.get(task, ()) if one > 0)
     planned = course.tasks[task].duration_s
@@ -193,7 +193,7 @@ def _bad(wanted: Wanted, fitted: Fit) -> tuple[float, Source]:
     return (ASSUMED_BAD, "assumed") if seen is None else (seen, "runs")
 
 
-def _has_chances(terms: Terms) -> bool:
+def _has_chances(terms: PlanTerms) -> bool:
     drawn = (*terms.work_s.values(), *terms.usd.values(), terms.check_s, terms.review_s, terms.landing_s)
     chances = (terms.bad, terms.fruitless, terms.failed_review)
     return any(chances) or any(len(one) > 1 for one in (*drawn, terms.review_usd))

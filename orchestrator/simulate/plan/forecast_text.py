@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from forgepool.orchestrator.decisions.evidence import counted
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.reports.costs import usd_words
-from forgepool.orchestrator.simulate.plan.bounds import Bounds, By
+from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, By
 from forgepool.orchestrator.simulate.plan.fitted import Fit, Kind
 from forgepool.orchestrator.simulate.plan.forecast import Forecast, Grounds, Spread, Wanted
 from forgepool.orchestrator.simulate.plan.world import Source
@@ -29,22 +29,22 @@ _WORTH_A_WORD = 0.005
 """Of the makespan, what a worker has to save for it to be said."""
 
 
-def lines(course: Course, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
+def lines(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
     terms, spread = based.terms, found.makespan_s
     yield (
-        f"simulation of plan {course.plan.name}: {counted(len(course.tasks), 'task')}, "
-        f"{counted(terms.workers, 'worker')}, {counted(terms.trials, 'car')} checked at once, "
-        f"{counted(found.seeds, 'run')} on a virtual clock; nothing was started"
+        f"simulation of plan {course.plan.name}: {count_of(len(course.tasks), 'task')}, "
+        f"{count_of(terms.workers, 'worker')}, {count_of(terms.trials, 'car')} checked at once, "
+        f"{count_of(found.seeds, 'run')} on a virtual clock; nothing was started"
     )
     yield f"makespan: {_range(spread)}"
-    yield f"landed: all tasks in {found.all_landed} of {counted(found.seeds, 'run')}{_middle(found)}"
+    yield f"landed: all tasks in {found.all_landed} of {count_of(found.seeds, 'run')}{_middle(found)}"
     yield f"cost: {cost_words(course, found)}"
     yield from _bound_lines(found)
     yield _one_more(found)
     yield from _based_on(course, based, fitted, wanted)
 
 
-def cost_words(course: Course, found: Forecast) -> str:
+def cost_words(course: PlanIndex, found: Forecast) -> str:
     if not found.paid:
         return "0 USD; nothing here is done by models that somebody pays for"
     if course.plan.budget.usd is not None:
@@ -58,7 +58,7 @@ def cost_words(course: Course, found: Forecast) -> str:
     if found.unknown == found.paid:
         return f"unknown, no earlier run tells it (--from-runs); {most}"
     if found.unknown:
-        what = f"{found.unknown} of {counted(found.paid, 'attempt')} and reviews that are paid for"
+        what = f"{found.unknown} of {count_of(found.paid, 'attempt')} and reviews that are paid for"
         return f"{known} as far as it is known, unknown for {what}; {most}"
     return f"{known} (5-95 %), {usd_words(found.known_usd.median)} USD in the middle; {most}"
 
@@ -78,7 +78,7 @@ def _bound_lines(found: Forecast) -> Iterator[str]:
     yield f"checks: the gate was the bottleneck {crowded} of the time, with entries waiting for a free trial"
 
 
-def _most(bounds: Bounds, of: str) -> str:
+def _most(bounds: PlanBounds, of: str) -> str:
     said: dict[By, str] = {
         "path": "the critical path: work, checks and landings of tasks that need one another took",
         "lock": "locks: the tasks that ended last waited for what others held for",
@@ -90,14 +90,14 @@ def _most(bounds: Bounds, of: str) -> str:
     return f"{said[bounds.by]} {_time(bounds.seconds.get(bounds.by, 0.0))} {of}"
 
 
-def path_words(bounds: Bounds) -> str:
+def path_words(bounds: PlanBounds) -> str:
     named = [f"{task} ({_time(seconds)})" for task, seconds in bounds.path]
     parts = ", ".join(f"{_time(seconds)} {at}" for at, seconds in bounds.path_at.items() if seconds)
     again = f"; {_time(bounds.again_s)} of it in attempts that came back" if bounds.again_s else ""
     return f"{_chain(named)}: {_time(bounds.path_s)}, of these {parts}{again}" if named else "no task was begun"
 
 
-def lock_words(bounds: Bounds) -> str:
+def lock_words(bounds: PlanBounds) -> str:
     if not bounds.lock_waits:
         return "no task waited for one"
     whole = sum(one.seconds for one in bounds.lock_waits)
@@ -105,7 +105,7 @@ def lock_words(bounds: Bounds) -> str:
     worst = bounds.lock_waits[0]
     meets = f", '{worst.globs[1]}' meets its '{worst.globs[0]}'" if worst.globs else ""
     return (
-        f"{counted(tasks, 'task')} waited {_time(whole)} in all for what others held; "
+        f"{count_of(tasks, 'task')} waited {_time(whole)} in all for what others held; "
         f"longest {worst.task} for {worst.holder or 'others'}, {_time(worst.seconds)}{meets}"
     )
 
@@ -122,7 +122,7 @@ def _one_more(found: Forecast) -> str:
     return f"{what}: would save {_time(saved)} ({share}), {_time(after)} in place of {_time(before)}{over}"
 
 
-def _based_on(course: Course, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
+def _based_on(course: PlanIndex, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
     yield f"durations of tasks: {', '.join(_tasks_from(based))}"
     terms, others = based.terms, based.others_from
     took: dict[Kind, tuple[float, ...]] = {"check": terms.check_s, "review": terms.review_s, "landing": terms.landing_s}
@@ -150,18 +150,18 @@ def _tasks_from(based: Grounds) -> Iterator[str]:
         yield f"{count['assumed']} assumed, {_time(each)} each, {why} ({_listed(named)})"
 
 
-def _fitted(fitted: Fit, course: Course) -> str:
+def _fitted(fitted: Fit, course: PlanIndex) -> str:
     if not fitted.runs:
         return f"earlier runs: there is none of plan {course.plan.name} that can be read"
     seen = fitted.counted
     return (
-        f"earlier runs: {_listed(fitted.runs)}; {seen['red']} of {counted(seen['judged'], 'candidate')} red, "
-        f"{seen['fruitless']} of {counted(seen['attempts'], 'attempt')} without a candidate, "
-        f"{seen['failed']} of {counted(seen['reviews'], 'review')} failed"
+        f"earlier runs: {_listed(fitted.runs)}; {seen['red']} of {count_of(seen['judged'], 'candidate')} red, "
+        f"{seen['fruitless']} of {count_of(seen['attempts'], 'attempt')} without a candidate, "
+        f"{seen['failed']} of {count_of(seen['reviews'], 'review')} failed"
     )
 
 
-def as_json(course: Course, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> dict[str, object]:
+def as_json(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> dict[str, object]:
     bounds, saved = found.bounds, found.makespan_s.median - found.with_one_more.median
     return {
         "simulated": True,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
-from forgepool.orchestrator.simulate.plan.bounds import Look, Stretch
-from forgepool.orchestrator.simulate.plan.run import Place, Played, Span
+from forgepool.orchestrator.simulate.plan.bounds import BoundsWatch, TaskStretch
+from forgepool.orchestrator.simulate.plan.run import Place, Played, SimulatedSpan
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 1320, 100, 164, 84
 _BAR, _LINE, _GAP = 24, 15, 10
@@ -65,7 +65,7 @@ class _Row:
     bars: Sequence[_Bar]
 
 
-def gantt(played: Played, look: Look, *, title: str) -> str:
+def gantt(played: Played, look: BoundsWatch, *, title: str) -> str:
     """The text of the file."""
     scale = _Scale(max(played.makespan_s, 1e-9))
     drawn: list[str] = []
@@ -97,7 +97,7 @@ class _Scale:
         return _LEFT + at_s * self._per_s
 
 
-def _rows(played: Played, look: Look) -> Iterator[_Row]:
+def _rows(played: Played, look: BoundsWatch) -> Iterator[_Row]:
     spans = [one for one in played.spans if one.ends_s >= one.begins_s]
     yield from _lanes("worker", [one for one in spans if one.place == "worker"], look.terms.workers)
     yield from _lanes("gate", [one for one in spans if one.place in ("check", "wave")], look.terms.trials)
@@ -111,13 +111,13 @@ def _rows(played: Played, look: Look) -> Iterator[_Row]:
         yield _Row(name="locks" if number == 1 else "", bars=bars)
 
 
-def _lanes(name: str, spans: Sequence[Span], count: int) -> Iterator[_Row]:
+def _lanes(name: str, spans: Sequence[SimulatedSpan], count: int) -> Iterator[_Row]:
     for lane in range(count):
         bars = [_bar(one) for one in spans if one.lane == lane]
         yield _Row(name=f"{name} {lane + 1}" if count > 1 or name == "worker" else name, bars=bars)
 
 
-def _bar(span: Span) -> _Bar:
+def _bar(span: SimulatedSpan) -> _Bar:
     names = ", ".join(span.tasks)
     said = {"red": ", came back red", "cancelled": ", cancelled"}.get(span.how, "")
     what = "all checks on the target" if span.place == "wave" else f"{names}: {_AT[span.place]}"
@@ -132,7 +132,7 @@ def _bar(span: Span) -> _Bar:
     )
 
 
-def _packed(waits: Iterable[Stretch]) -> list[list[_Bar]]:
+def _packed(waits: Iterable[TaskStretch]) -> list[list[_Bar]]:
     """Waits side by side where they do not overlap, else below one another."""
     lanes: list[list[_Bar]] = []
     for one in waits:
@@ -144,7 +144,7 @@ def _packed(waits: Iterable[Stretch]) -> list[list[_Bar]]:
     return lanes
 
 
-def _wait(one: Stretch) -> _Bar:
+def _wait(one: TaskStretch) -> _Bar:
     whom = f" that {one.of} holds" if one.of else ""
     name = f"{one.task} < {one.of}" if one.of else one.task
     short = f"{_short(one.task, _HALF)} < {_short(one.of, _HALF)}" if one.of else _short(one.task)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -22,9 +22,9 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.simulate.plan.world import PlanWorld, Said, Sent, Terms
+from forgepool.orchestrator.simulate.plan.world import PlanWorld, Said, Sent, PlanTerms
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 RUN = "simulated"
 Place = Literal["worker", "check", "review", "landing", "wave"]
@@ -38,7 +38,7 @@ class StandsStill(RuntimeError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Span:
+class SimulatedSpan:
     """Something under way: an attempt on a worker, a trial at the gate, a review, a landing, a wave."""
 
     place: Place
@@ -51,13 +51,13 @@ class Span:
     how: Literal["", "good", "red", "cancelled"] = ""
 
 
-class Watch(Protocol):
+class SimulationWatch(Protocol):
     """Somebody who looks on, each time that all is decided."""
 
-    def __call__(self, state: State, now: float) -> None: ...
+    def __call__(self, state: RunState, now: float) -> None: ...
 
 
-def _unwatched(state: State, now: float) -> None:
+def _unwatched(state: RunState, now: float) -> None:
     """Nobody looks on."""
 
 
@@ -82,8 +82,8 @@ class Played:
 
     seed: int
     makespan_s: float
-    state: State
-    spans: list[Span]
+    state: RunState
+    spans: list[SimulatedSpan]
     money: Money
 
     @property
@@ -95,7 +95,7 @@ class Played:
         return len(self.state.in_phase("landed")) == len(self.state.tasks)
 
 
-def play(course: Course, terms: Terms, seed: int, *, watch: Watch = _unwatched) -> Played:
+def play(course: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = _unwatched) -> Played:
     """
     Raises:
         StandsStill: nothing is decided any more, and no answer would come.
@@ -107,14 +107,14 @@ def play(course: Course, terms: Terms, seed: int, *, watch: Watch = _unwatched) 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    course: Course
+    course: PlanIndex
     world: PlanWorld
-    watch: Watch
-    state: State = field(init=False)
+    watch: SimulationWatch
+    state: RunState = field(init=False)
     now: float = 0.0
     due: list[tuple[float, int, Said]] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
-    open: dict[str, Span] = field(default_factory=dict)
+    spans: list[SimulatedSpan] = field(default_factory=list)
+    open: dict[str, SimulatedSpan] = field(default_factory=dict)
     """By message id."""
     lanes: defaultdict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Those that are taken."""
@@ -122,7 +122,7 @@ class _Run:
     """Of each attempt and review that is paid for: what it cost, and what was reserved for it."""
 
     def __post_init__(self) -> None:
-        self.state = State.blank(self.course.tasks)
+        self.state = RunState.blank(self.course.tasks)
         self._record(RunStarted(run=RUN, plan_digest="", hub="", target=self.course.plan.target, tip="tip"))
 
     def to_its_end(self) -> None:
@@ -161,7 +161,7 @@ class _Run:
         self.now = self.due[0][0]
         while self.due and self.due[0][0] == self.now:
             _, _, answer = heapq.heappop(self.due)
-            events = received(self.course, self.state, answer)
+            events = receive_answer(self.course, self.state, answer)
             for event in events:
                 self._record(event)
             self._close(answer, in_vain=not events)
@@ -177,7 +177,7 @@ class _Run:
         self._close_needless()
         lane = next(lane for lane in range(len(self.lanes[place]) + 1) if lane not in self.lanes[place])
         self.lanes[place].add(lane)
-        span = Span(place=place, lane=lane, tasks=_tasks_of(sent), begins_s=self.now)
+        span = SimulatedSpan(place=place, lane=lane, tasks=_tasks_of(sent), begins_s=self.now)
         self.spans.append(span)
         self.open[sent.message_id] = span
 
@@ -216,7 +216,7 @@ class _Run:
             if message_id not in at_gate and not self._is_owed(message_id, span):
                 self._end(self.open.pop(message_id), "cancelled")
 
-    def _is_owed(self, message_id: str, span: Span) -> bool:
+    def _is_owed(self, message_id: str, span: SimulatedSpan) -> bool:
         """An attempt, a review or a wave; what is owed to a task is seen without a look at all others."""
         if span.place == "wave":
             return self.state.wave.message is not None
@@ -225,7 +225,7 @@ class _Run:
             return True
         return any(one.message_id == message_id for one in self.state.tasks[span.tasks[-1]].messages)
 
-    def _end(self, span: Span, how: Literal["good", "red", "cancelled"]) -> None:
+    def _end(self, span: SimulatedSpan, how: Literal["good", "red", "cancelled"]) -> None:
         span.ends_s, span.how = self.now, how
         self.lanes[span.place].discard(span.lane)
 

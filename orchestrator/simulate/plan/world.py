@@ -32,7 +32,7 @@ HOST = "simulated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class PlanTerms:
     """What is taken for true of the world."""
 
     workers: int
@@ -62,7 +62,7 @@ class Terms:
 class PlanWorld:
     """Who is asked something answers; after so long, and as the seed has it."""
 
-    terms: Terms
+    terms: PlanTerms
     seed: int
 
     def is_bad(self, task: str, attempt: int) -> bool:
@@ -109,7 +109,7 @@ class PlanWorld:
         red = any(self.is_bad(one, made_by[one]) for one in spec)
         takes = self._one_of(self.terms.check_s, "check", sent.message_id)
         candidates = [candidate(one, made_by[one]) for one in spec]
-        commits = composed(sent.base, candidates)
+        commits = compose_trees(sent.base, candidates)
         tree = f"tree-{commits[-1]}"
         answer = CheckResult(
             request_id=sent.message_id,
@@ -187,7 +187,7 @@ def candidate(task: str, attempt: int) -> str:
     return f"{task}-{attempt}"
 
 
-def composed(base: str, candidates: Sequence[str]) -> list[str]:
+def compose_trees(base: str, candidates: Sequence[str]) -> list[str]:
     """What each of them becomes on top of the base and of those before it."""
     found: list[str] = []
     for one in candidates:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 
-from forgepool.orchestrator.simulate.queue.world import Terms, World
-from forgepool.orchestrator.simulate.queue.yard import Policy, Yard
+from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
+from forgepool.orchestrator.simulate.queue.yard import QueuePolicy, Yard
 
 _WARM_UP = 50
 """Changes at the beginning whose times do not count: the line is empty then."""
@@ -37,7 +37,7 @@ class Numbers:
         return {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
 
-def play(name: str, make: Callable[[Yard], Policy], terms: Terms, seeds: Iterable[int]) -> Numbers:
+def play(name: str, make: Callable[[Yard], QueuePolicy], terms: QueueTerms, seeds: Iterable[int]) -> Numbers:
     """The policy in one world of each seed."""
     found = []
     for seed in seeds:
@@ -65,7 +65,7 @@ def numbers(name: str, yard: Yard) -> Numbers:
         runs_per_change=sum(run.times for run in yard.runs) / len(changes),
         wasted_pct=100 * in_vain / run_min if run_min else 0.0,
         false_reject_pct=100 * sum(_was_good(yard, one) for one in yard.returned) / len(changes),
-        red_moves=red_moves(yard),
+        red_moves=count_moves_to_red(yard),
         exactness_violations=exactness_violations(yard),
         decided_pct=100 * sum(at <= until for at in decided.values()) / len(changes),
     )
@@ -93,7 +93,7 @@ def exactness_violations(yard: Yard) -> int:
     )
 
 
-def red_moves(yard: Yard) -> int:
+def count_moves_to_red(yard: Yard) -> int:
     count, before = 0, 0
     for move in yard.moves:
         count += any(not _goes_on(yard, at) for at in range(before, move.length))

@@ -49,7 +49,7 @@ class _Item:
 
 
 @dataclass(slots=True, kw_only=True)
-class Chain:
+class OptimisticChain:
     """
     Each change on all before it that are not red, at once; a red one is returned when it is the first.
 

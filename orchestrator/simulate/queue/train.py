@@ -8,25 +8,25 @@ from forgepool.supervisor.train.model import (
     Cancel,
     Couple,
     Dissolve,
-    Entry,
+    TrainEntry,
     Ids,
     Land,
     Return,
     Snapshot,
-    Start,
+    StartTrial,
     Trial,
 )
-from forgepool.supervisor.train.model import Policy as TrainPolicy
+from forgepool.supervisor.train.model import TrainPolicy as TrainPolicy
 from forgepool.supervisor.train.plan import plan
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.queue import TrainQueue
 from forgepool.supervisor.train.surprise import is_unexpected, surprise_rate
 
 
 @dataclass(slots=True, kw_only=True)
-class Train:
+class SimulatedTrain:
     yard: Yard
     policy: TrainPolicy = field(default_factory=TrainPolicy)
-    line: Line = field(default_factory=Line)
+    line: TrainQueue = field(default_factory=TrainQueue)
     running: dict[str, Run] = field(default_factory=dict)
     surprises: list[bool] = field(default_factory=list)
 
@@ -34,7 +34,7 @@ class Train:
         for number in arrived:
             change = self.yard.world.changes[number]
             scopes = frozenset(map(str, change.modules)) if self.yard.world.terms.scopes else None
-            self.line.enter(Entry(id=str(number), accepted=number, risk=change.risk, scopes=scopes))
+            self.line.enter(TrainEntry(id=str(number), accepted=number, risk=change.risk, scopes=scopes))
         for trial, run in self.running.items():
             if run.failing:
                 self.line.doubt(trial)
@@ -55,7 +55,7 @@ class Train:
         match action:
             case Couple(entries=ids, at=at):
                 self.line.couple(ids, at)
-            case Start():
+            case StartTrial():
                 self._start(action)
             case Cancel(trial=trial):
                 self.line.forget(trial)
@@ -70,7 +70,7 @@ class Train:
         for trial in [key for key in self.running if key not in self.line.trials]:
             self.yard.cancel(self.running.pop(trial))
 
-    def _start(self, start: Start) -> None:
+    def _start(self, start: StartTrial) -> None:
         run = self.yard.start(_numbers((*start.ahead, *start.car)), _numbers(start.car), again=start.decisive)
         trial = Trial(id=str(len(self.yard.runs)), ahead=start.ahead, car=start.car, decisive=start.decisive)
         self.running[trial.id] = run

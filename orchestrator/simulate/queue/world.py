@@ -16,7 +16,7 @@ _BUSY = tuple(1 / (at + 1) ** 0.5 for at in range(MODULES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class QueueTerms:
     """What a world is made by."""
 
     workers: int = 8
@@ -45,7 +45,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SimulatedChange:
     number: int
     arrived: float
     """In minutes, as all times are."""
@@ -59,12 +59,12 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    terms: Terms
+    terms: QueueTerms
     seed: int
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
-        chance, now, found = random.Random(self.seed), 0.0, list[Change]()
+    def changes(self) -> tuple[SimulatedChange, ...]:
+        chance, now, found = random.Random(self.seed), 0.0, list[SimulatedChange]()
         for number in range(self.terms.changes):
             if number >= self.terms.burst:
                 now += chance.expovariate(self.terms.rate_h / 60)
@@ -79,13 +79,13 @@ class World:
         return random.Random(f"{self.seed} {low} {high}").random() < self.terms.real
 
 
-def _change(number: int, now: float, terms: Terms, chance: random.Random) -> Change:
+def _change(number: int, now: float, terms: QueueTerms, chance: random.Random) -> SimulatedChange:
     bad = chance.random() < terms.bad
     risky = bad == (chance.random() < terms.label)
     takes = min(terms.cap_min, terms.check_min * math.exp(chance.gauss(0, terms.spread)))
     age = terms.base_age_min * math.exp(chance.gauss(0, 1))
     count = chance.choices((1, 2, 3, 4), _PER_CHANGE)[0]
-    return Change(
+    return SimulatedChange(
         number=number,
         arrived=now,
         base=now - age,
@@ -96,7 +96,7 @@ def _change(number: int, now: float, terms: Terms, chance: random.Random) -> Cha
     )
 
 
-def _risk(risky: bool, terms: Terms) -> float:
+def _risk(risky: bool, terms: QueueTerms) -> float:
     """The probability that one with this label is bad."""
     told = terms.label if risky else 1 - terms.label
     bad, good = terms.bad * told, (1 - terms.bad) * (1 - told)

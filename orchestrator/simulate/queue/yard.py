@@ -47,7 +47,7 @@ class Move:
     at: float
 
 
-class Policy(Protocol):
+class QueuePolicy(Protocol):
     def decide(self, arrived: Numbers, ended: list[Run]) -> None:
         """What has just happened; the yard is asked for what is to be done."""
 
@@ -71,7 +71,7 @@ class Yard:
         self._chance = random.Random(f"yard {self.world.seed}")
         self._clashes = cache(self.world.clashes)
 
-    def play(self, policy: Policy) -> None:
+    def play(self, policy: QueuePolicy) -> None:
         """Until all have arrived and nothing runs any more."""
         coming = list(reversed(self.world.changes))
         while coming or self._due:

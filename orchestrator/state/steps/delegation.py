@@ -1,7 +1,7 @@
 """What happens between a run and the gate of its target, done to the run's state."""
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
 
 
@@ -17,7 +17,7 @@ def delegate_entry(task: TaskState, event: e.EntryGiven, at: float) -> None:
     task.enter("given", at)
 
 
-def take_reply(state: State, event: e.EntryTold, at: float) -> None:
+def take_reply(state: RunState, event: e.EntryTold, at: float) -> None:
     """Apply a queue's reply. `landed` ends the task here; a returned entry is handled by the next decision."""
     task, answer = state.step(event.task, "given"), event.answer
     if answer.number != task.given:

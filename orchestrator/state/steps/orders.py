@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Literal
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.plan.budget import Seen, Use, carried_into, given_up, settled
+from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, give_up_use, settle_use
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Ask, IllegalStep, TaskState
 from forgepool.workers.schema.orders import ReasonPack
 
 
-def send_order(state: State, task: TaskState, event: e.OrderSent, at: float) -> None:
+def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) -> None:
     if event.attempt != task.attempt + 1:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
     task.enter("running", at)
@@ -35,7 +35,7 @@ def send_order(state: State, task: TaskState, event: e.OrderSent, at: float) -> 
         reserved_usd=event.reserved_usd,
         reserved_tokens=event.reserved_tokens,
         resumes=event.resumes,
-        carried=carried_into(task.uses, event.resumes),
+        carried=find_carried_use(task.uses, event.resumes),
     )
     task.uses = task.uses | {event.attempt: use}
     task.message = Outstanding(
@@ -72,7 +72,7 @@ def answer_order(task: TaskState, event: e.OrderAnswered, at: float) -> None:
     if task.phase == "running" and result.attempt != task.attempt:
         _give_up_use(task, None)
     task.message, task.result, task.asks = None, result, {}
-    task.uses = settled(
+    task.uses = settle_use(
         task.uses,
         result.attempt,
         result.spent,
@@ -155,7 +155,7 @@ def extend_lock(task: TaskState, event: e.LockExtended) -> None:
     task.extra = (*task.extra, *event.paths)
 
 
-def queue_entry(state: State, task: TaskState, event: e.EntryQueued, at: float) -> None:
+def queue_entry(state: RunState, task: TaskState, event: e.EntryQueued, at: float) -> None:
     task.reviewed, task.verdict = event.reviewed, None
     task.enter("queued", at)
     task.queued_at = task.queued_at or state.number + 1
@@ -223,10 +223,10 @@ def cancel_task(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     task.enter("cancelled", at)
 
 
-def _give_up_use(task: TaskState, seen: Seen | None) -> None:
+def _give_up_use(task: TaskState, seen: SeenUse | None) -> None:
     """Of the attempt under way, which nobody waits for any more. A holder was seen, if anybody had taken it."""
     if (use := task.uses.get(task.attempt)) is not None and use.spent is None:
-        task.uses = task.uses | {task.attempt: given_up(use, taken=bool(task.holder), seen=seen)}
+        task.uses = task.uses | {task.attempt: give_up_use(use, taken=bool(task.holder), seen=seen)}
 
 
 def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:

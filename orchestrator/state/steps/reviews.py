@@ -7,14 +7,14 @@ Each function is given a task in a phase in which its event may happen; `state` 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.orders import charge, reopen
 from forgepool.orchestrator.state.steps.train import settle_phases
 from forgepool.orchestrator.state.task import IN_FLIGHT, IllegalStep, TaskState
 from forgepool.supervisor.messages import PersonApproval
 
 
-def await_review(state: State, task: TaskState, at: float) -> None:
+def await_review(state: RunState, task: TaskState, at: float) -> None:
     """What was passed before is another diff now, where it stands."""
     if task.review.answer is not None and task.review.answer.outcome == "passed":
         task.review.answer = None

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.orders import begin_afresh, reopen
 from forgepool.orchestrator.state.steps.train import settle_phases
 from forgepool.orchestrator.state.task import TERMINAL, IllegalStep, Phase, TaskState
@@ -13,7 +13,7 @@ _MAY_BE_REPLACED: tuple[Phase, ...] = tuple(
 )
 
 
-def start_run(state: State, event: e.RunStarted) -> None:
+def start_run(state: RunState, event: e.RunStarted) -> None:
     if state.run:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
@@ -23,22 +23,22 @@ def start_run(state: State, event: e.RunStarted) -> None:
     state.wave.base_first = event.base_first
 
 
-def resume_run(state: State, event: e.RunResumed, at: float) -> None:
+def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     if not state.run:
         raise IllegalStep("a run that never began cannot go on")
     moved = event.tip != state.tip
     if moved:
-        state.train.moved()
+        state.train.note_moved_tip()
         settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
     state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
     state.halted_by_infrastructure = state.halted_by_review = False
-    state.wave_review.resumed()
+    state.wave_review.resume()
     state.train.reopen()
-    state.wave.resumed(moved=moved)
+    state.wave.resume(moved=moved)
 
 
-def end_run(state: State) -> None:
+def end_run(state: RunState) -> None:
     if any(task.phase not in TERMINAL for task in state.tasks.values()):
         raise IllegalStep("a run does not end while a task may still go on")
     if state.wave.message is not None and state.wave.tasks:
@@ -48,7 +48,7 @@ def end_run(state: State) -> None:
     state.wave.message, state.finished = None, True
 
 
-def revise_plan(state: State, event: e.PlanRevised, at: float) -> None:
+def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     """Take another plan. Tests at the gate were run by the old plan's checks, and are run again."""
     for task in (state.step(one, *_MAY_BE_REPLACED) for one in (*event.removed, *event.afresh)):
         if task.landing_in_doubt:
@@ -63,10 +63,10 @@ def revise_plan(state: State, event: e.PlanRevised, at: float) -> None:
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
     state.plan_digest, state.assets = event.plan_digest, event.assets
     state.finished = state.finished and all(task.phase in TERMINAL for task in state.tasks.values())
-    state.train.moved()
+    state.train.note_moved_tip()
     settle_phases(state, at)
 
 
-def halt_gate(state: State, event: e.GateHalted) -> None:
+def halt_gate(state: RunState, event: e.GateHalted) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
     state.halted_by_review = event.reviewed

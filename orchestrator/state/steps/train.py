@@ -5,7 +5,7 @@ An event may concern several tasks, those of a car or of a landing; each is give
 """
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Phase, TaskState
 from forgepool.orchestrator.state.train import trial_state
 from forgepool.supervisor.messages import ANYBODY, Approval, CheckResult
@@ -16,9 +16,9 @@ _UNTOLD = ("base_red", "not_configured", "apart")
 """Verdicts that say nothing of the entries."""
 
 
-def send_check(state: State, event: e.CheckSent, at: float) -> None:
+def send_check(state: RunState, event: e.CheckSent, at: float) -> None:
     car = [state.step(one, "queued", "testing") for one in event.car or (event.task,)]
-    state.train.sent(event)
+    state.train.send_trial(event)
     car[-1].checks += 1
     for task in car:
         if task.phase == "queued":
@@ -27,10 +27,10 @@ def send_check(state: State, event: e.CheckSent, at: float) -> None:
         task.base = event.base
 
 
-def answer_check(state: State, event: e.CheckAnswered, at: float) -> None:
+def answer_check(state: RunState, event: e.CheckAnswered, at: float) -> None:
     result = event.result
     trial = state.train.line.trials.get(result.request_id)
-    state.train.answered(result)
+    state.train.take_answer(result)
     assert trial is not None
     for task in (state.tasks[one] for one in trial.car):
         task.verdict, task.reviewed = result, task.reviewed or result.reviewed
@@ -45,7 +45,7 @@ def answer_check(state: State, event: e.CheckAnswered, at: float) -> None:
         stale.enter("pending", at)
 
 
-def _take_apart(state: State, car: Ids, at: float) -> None:
+def _take_apart(state: RunState, car: Ids, at: float) -> None:
     """Trouble again and again may be one entry's: it shall not hold up those it was coupled with."""
     if len(car) > 1 and car in state.train.line.cars and all(state.tasks[one].troubles > 1 for one in car):
         state.train.dissolve(car, [(one,) for one in car])
@@ -53,7 +53,7 @@ def _take_apart(state: State, car: Ids, at: float) -> None:
             _settle_phase(state, state.tasks[one], at)
 
 
-def _told(state: State, task: TaskState, result: CheckResult, at: float) -> None:
+def _told(state: RunState, task: TaskState, result: CheckResult, at: float) -> None:
     if result.verdict == "infrastructure":
         task.fall_into_trouble(result.detail, at)
     elif result.verdict in _UNTOLD:
@@ -63,13 +63,13 @@ def _told(state: State, task: TaskState, result: CheckResult, at: float) -> None
     _settle_phase(state, task, at)
 
 
-def doubt_check(state: State, event: e.CheckDoubted) -> None:
+def doubt_check(state: RunState, event: e.CheckDoubted) -> None:
     if event.message_id not in state.train.line.trials:
         raise IllegalStep(f"there is no trial {event.message_id} to doubt")
     state.train.line.doubt(event.message_id)
 
 
-def cancel_check(state: State, event: e.CheckCancelled, at: float) -> None:
+def cancel_check(state: RunState, event: e.CheckCancelled, at: float) -> None:
     trial = state.train.line.trials.get(event.message_id)
     if trial is None:
         raise IllegalStep(f"there is no trial {event.message_id} to cancel")
@@ -78,7 +78,7 @@ def cancel_check(state: State, event: e.CheckCancelled, at: float) -> None:
         _settle_phase(state, state.tasks[one], at)
 
 
-def dissolve_car(state: State, event: e.CarDissolved, at: float) -> None:
+def dissolve_car(state: RunState, event: e.CarDissolved, at: float) -> None:
     if event.car not in state.train.line.cars:
         raise IllegalStep(f"there is no car of {', '.join(event.car)}")
     state.train.dissolve(event.car, event.parts)
@@ -86,7 +86,7 @@ def dissolve_car(state: State, event: e.CarDissolved, at: float) -> None:
         _settle_phase(state, state.tasks[one], at)
 
 
-def intend_landing(state: State, event: e.LandingIntended, at: float) -> None:
+def intend_landing(state: RunState, event: e.LandingIntended, at: float) -> None:
     entries, commits = event.entries or (event.task,), event.commits or (event.commit,)
     tasks = [state.step(one, "queued", "testing") for one in entries]
     _refuse_untested(state, event, entries)
@@ -102,7 +102,7 @@ def intend_landing(state: State, event: e.LandingIntended, at: float) -> None:
         task.intended = (*task.intended, commit)
 
 
-def _refuse_untested(state: State, event: e.LandingIntended, entries: Ids) -> None:
+def _refuse_untested(state: RunState, event: e.LandingIntended, entries: Ids) -> None:
     line = state.train.line
     for key, out in state.train.out.items():
         trial, found = line.trials[key], out.result
@@ -112,7 +112,7 @@ def _refuse_untested(state: State, event: e.LandingIntended, entries: Ids) -> No
     raise IllegalStep(f"'{event.task}' may not land {event.commit[:12]}: that is not what was found green")
 
 
-def answer_landing(state: State, event: e.LandingAnswered, at: float) -> None:
+def answer_landing(state: RunState, event: e.LandingAnswered, at: float) -> None:
     """A task whose landing was thought lost, or that was composed anew, may turn out to have landed."""
     landing = state.train.landing
     if landing is not None and event.task in landing.intent.entries:
@@ -124,12 +124,12 @@ def answer_landing(state: State, event: e.LandingAnswered, at: float) -> None:
         state.wave_review.has_landed("", state.number + 1)
         _has_landed(state, task, event.result.commit or "", event, at)
         state.train.leave(event.task)
-        state.train.moved()
+        state.train.note_moved_tip()
         settle_phases(state, at)
         state.tip = event.result.commit or state.tip
 
 
-def _group_answered(state: State, event: e.LandingAnswered, at: float) -> None:
+def _group_answered(state: RunState, event: e.LandingAnswered, at: float) -> None:
     landing, result = state.train.landing, event.result
     assert landing is not None
     intent = landing.intent
@@ -139,7 +139,7 @@ def _group_answered(state: State, event: e.LandingAnswered, at: float) -> None:
         state.wave_review.has_landed(intent.base, state.number + 1)
         for one, commit in commits.items():
             _has_landed(state, state.tasks[one], commit, event, at)
-        state.train.landed(intent.entries, intent.commit)
+        state.train.land_entries(intent.entries, intent.commit)
         if not state.halted_by_infrastructure:
             # What had been said of the target was said of another tip.
             state.halted = ""
@@ -156,11 +156,11 @@ def _group_answered(state: State, event: e.LandingAnswered, at: float) -> None:
         state.train.not_taken(intent.entries, result.detail)
     if result.outcome != "infrastructure":
         # A hub that cannot be asked has moved nothing that is known of: what was green there lands when it is back.
-        state.train.moved()
+        state.train.note_moved_tip()
     settle_phases(state, at)
 
 
-def _landed_before(state: State, intent: e.LandingIntended, event: e.LandingAnswered, at: float) -> None:
+def _landed_before(state: RunState, intent: e.LandingIntended, event: e.LandingAnswered, at: float) -> None:
     """One of them alone, by an earlier landing that was in doubt: this one comes to nothing."""
     state.wave_review.has_landed("", state.number + 1)
     _has_landed(state, state.tasks[event.task], event.result.commit or "", event, at)
@@ -169,12 +169,12 @@ def _landed_before(state: State, intent: e.LandingIntended, event: e.LandingAnsw
         if one != event.task:
             state.tasks[one].verdict = None
             state.tasks[one].enter("queued", at)
-    state.train.moved()
+    state.train.note_moved_tip()
     state.tip = event.result.commit or state.tip
     settle_phases(state, at)
 
 
-def _has_landed(state: State, task: TaskState, commit: str, event: e.LandingAnswered, at: float) -> None:
+def _has_landed(state: RunState, task: TaskState, commit: str, event: e.LandingAnswered, at: float) -> None:
     state.wave.has_landed()
     task.commit, task.landed_on_host, task.landed_at = commit, event.result.host, state.number + 1
     task.troubles, task.detail, task.intended = 0, "", ()
@@ -194,7 +194,7 @@ def _not_landed(task: TaskState, event: e.LandingAnswered, at: float) -> None:
     task.enter("queued", at)
 
 
-def lose_check(state: State, event: e.MessageLost, at: float) -> None:
+def lose_check(state: RunState, event: e.MessageLost, at: float) -> None:
     trial = state.train.line.trials[event.message_id]
     state.train.forget(event.message_id)
     for one in trial.car:
@@ -203,12 +203,12 @@ def lose_check(state: State, event: e.MessageLost, at: float) -> None:
     _take_apart(state, trial.car, at)
 
 
-def lose_landing(state: State, event: e.MessageLost, at: float) -> None:
+def lose_landing(state: RunState, event: e.MessageLost, at: float) -> None:
     """They are checked again: what was green is asked for again only if it is still to land."""
     landing = state.train.landing
     assert landing is not None
     state.train.landing = None
-    state.train.moved()
+    state.train.note_moved_tip()
     for one in landing.intent.entries:
         task = state.tasks[one]
         _lost(task, event, at)
@@ -225,12 +225,12 @@ def _lost(task: TaskState, event: e.MessageLost, at: float) -> None:
         task.not_before = at
 
 
-def settle_phases(state: State, at: float) -> None:
+def settle_phases(state: RunState, at: float) -> None:
     for task in state.in_phase("testing"):
         _settle_phase(state, task, at)
 
 
-def _settle_phase(state: State, task: TaskState, at: float) -> None:
+def _settle_phase(state: RunState, task: TaskState, at: float) -> None:
     """It is being tested as long as a trial of its own car is out."""
     running = any(one.state == "running" and task.id in one.car for one in state.train.line.trials.values())
     if task.phase == "testing" and not running:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.supervisor.checks.results.problems import Unreadable, report_of_problems
-from forgepool.supervisor.checks.results.reports import Asked, Collected, Report, collect
+from forgepool.supervisor.checks.results.problems import UnreadableOutput, report_of_problems
+from forgepool.supervisor.checks.results.reports import ReportOptions, Collected, TestReport, collect
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.tools.commands.verdicts import failed_by, passed_by, plain, why_broken
+from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken
 
 _MOST_BYTES = 2 * 1024 * 1024
 _MOST_BYTES_OF_PROBLEMS = 64 * 1024 * 1024
@@ -25,7 +25,7 @@ _NO_TESTS = ("no test was collected", "no test was found")
 class Evidence(Message):
     """What one run showed."""
 
-    report: Report | None = None
+    report: TestReport | None = None
     faults: tuple[str, ...] = ()
     """Why reports that are there say nothing, a sentence each."""
     runners: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def of_run(ended: Ended, collected: Collected) -> Evidence:
     )
 
 
-def of_asked(ended: Ended, asked: Asked) -> Evidence:
+def of_asked(ended: Ended, asked: ReportOptions) -> Evidence:
     """The same, of a command that was asked for reports; where none tells tests, a baseline has its findings read."""
     collected = collect(asked)
     if not asked.baseline or collected.report is not None or ended.how != "exit" or ended.status is None:
@@ -131,7 +131,7 @@ def of_asked(ended: Ended, asked: Asked) -> Evidence:
     try:
         log = _tail(ended.log, _MOST_BYTES_OF_PROBLEMS).decode(errors="replace")
         report = report_of_problems(plain(log), collected.documents, ended.status, str(asked.checkout))
-    except Unreadable as wrong:
+    except UnreadableOutput as wrong:
         faults = (*collected.faults, f"its output {wrong}")
         return of_run(ended, Collected(faults=faults))
     if collected.faults:
@@ -147,7 +147,7 @@ def runners_in(output: str) -> dict[str, Counted]:
     if (packages := _GO_PACKAGE.findall(output)) and "go test" not in found:
         ran = None if any(not _GO_EMPTY.search(line) for line in packages) else 0
         found["go test"] = Counted(ran=ran, failing=len(_GO_FAILED.findall(output)))
-    for runner in (failed_by(output), passed_by(output)):
+    for runner in (find_failed_runner(output), find_passed_runner(output)):
         if runner is not None:
             found.setdefault(runner, Counted(ran=None, failing=0))
     return found

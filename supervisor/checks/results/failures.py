@@ -15,7 +15,7 @@ def untold(failure: CheckFailure) -> str | None:
         case "stopped":
             return "stopped before the checks had ended"
         case "not_started":
-            return f"{named(failure)} could not be started: {failure.log_tail}"
+            return f"{name_failure(failure)} could not be started: {failure.log_tail}"
         case _:
             return None
 
@@ -27,14 +27,14 @@ def missing_program(failure: CheckFailure | None, where: str) -> str | None:
     found = _MISSING.findall(failure.log_tail)
     program = f"'{found[-1][0]}'" if found else "a program"
     what = "is not there" if failure.status == _NO_PROGRAM else "cannot be run"
-    return f"{named(failure)} runs {program}, which {what}{where}; install it, or mend the command"
+    return f"{name_failure(failure)} runs {program}, which {what}{where}; install it, or mend the command"
 
 
-def named(failure: CheckFailure) -> str:
+def name_failure(failure: CheckFailure) -> str:
     return f"the set-up of check '{failure.check}'" if failure.setup else f"check '{failure.check}'"
 
 
-def said(failure: CheckFailure, where: str) -> str:
+def describe_failure(failure: CheckFailure, where: str) -> str:
     match failure.how:
         case "exit":
             reason = f"; {failure.reason}" if failure.reason else ""

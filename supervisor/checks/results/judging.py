@@ -29,8 +29,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from forgepool.supervisor.checks.results.evidence import Evidence
-from forgepool.supervisor.checks.results.reports import Case, function_of
-from forgepool.supervisor.checks.results.touched import Touched, cover_of_gone, renamed_id
+from forgepool.supervisor.checks.results.reports import ReportedCase, function_of
+from forgepool.supervisor.checks.results.touched import Touched, cover_of_gone, find_renamed_id
 from forgepool.workers.schema.orders import Message
 
 How = Literal["exit", "timeout", "idle", "stopped", "not_started", "refused", "no_evidence"]
@@ -65,7 +65,7 @@ class Excuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class CheckJudgement:
     """What follows of a check's runs. `again` and `tip_again` ask for one more run before anything follows."""
 
     verdict: Verdict
@@ -128,7 +128,7 @@ def judge(
     *,
     excuse: Excuse | None = None,
     waived: Collection[str] = (),
-) -> Judgement:
+) -> CheckJudgement:
     """
     Whose failure it is, if there is one, and whether a green run is to be believed.
 
@@ -138,7 +138,7 @@ def judge(
     tips = (tip, *([tip_again] if tip_again else []))
     heres = (here, *([again] if again else []))
     if any(ran.how in ("stopped", "not_started") for ran in (*tips, *heres)):
-        return Judgement(verdict="untold", said="was stopped, or could not be started")
+        return CheckJudgement(verdict="untold", said="was stopped, or could not be started")
     runs = _runs(tips, heres)
     judgement = _verdict(runs)
     return _with_evidence(judgement, runs, excuse or Excuse(), waived)
@@ -196,12 +196,12 @@ def _ended_well(ran: Ran) -> bool:
     return ran.how == "exit" and (ran.status == 0 or none_ran)
 
 
-def _verdict(runs: _Runs) -> Judgement:
+def _verdict(runs: _Runs) -> CheckJudgement:
     """What the failures come to; of a green run it is not asked here what it shows."""
     flaky = _flaky(runs)
     failed = _all(seen.failed for seen in runs.here)
     new = failed - runs.known - flaky
-    told = Judgement(verdict="green", flaky=_sorted(flaky), known=_sorted(runs.here[-1].failed & runs.known))
+    told = CheckJudgement(verdict="green", flaky=_sorted(flaky), known=_sorted(runs.here[-1].failed & runs.known))
     if (of_tip := _of_tip(runs, new)) is not None:
         return replace(told, verdict=of_tip[0], said=of_tip[1])
     if not new and not runs.here[-1].by_status:
@@ -272,7 +272,7 @@ def _lost_report(evidence: Evidence) -> str:
     return f"; it left no report that can be read, as it did on the target{why}"
 
 
-def _with_evidence(judgement: Judgement, runs: _Runs, excuse: Excuse, waived: Collection[str]) -> Judgement:
+def _with_evidence(judgement: CheckJudgement, runs: _Runs, excuse: Excuse, waived: Collection[str]) -> CheckJudgement:
     gone = {one: cover_of_gone(case, excuse.touched) for one, case in _gone(runs, excuse).items()}
     vanished = tuple(sorted(one for one, cover in gone.items() if cover == "none" and not excuse.free))
     attention = tuple(sorted(one for one, cover in gone.items() if cover == "held" or excuse.free))
@@ -287,7 +287,7 @@ def _with_evidence(judgement: Judgement, runs: _Runs, excuse: Excuse, waived: Co
     return replace(judgement, fewer=_fewer(runs))
 
 
-def _gone(runs: _Runs, excuse: Excuse) -> dict[str, Case]:
+def _gone(runs: _Runs, excuse: Excuse) -> dict[str, ReportedCase]:
     """
     What ran on the tip and not here, as the tip has it, where a report tells; of two runs, what ran in neither.
 
@@ -299,12 +299,12 @@ def _gone(runs: _Runs, excuse: Excuse) -> dict[str, Case]:
     ran_here = _all(seen.ran for seen in runs.here)
     functions = {function_of(one) for one in ran_here}
     skipped = _all(seen.skipped for seen in runs.here) - ran_here
-    gone: dict[str, Case] = {}
+    gone: dict[str, ReportedCase] = {}
     on_tip = {case.id for case in _cases(runs.tips)}
     moved = any(each.now for each in excuse.touched)
     for case in _cases(runs.tips):
         names = {case.id}
-        if moved and case.function not in functions and (renamed := renamed_id(case, excuse.touched)):
+        if moved and case.function not in functions and (renamed := find_renamed_id(case, excuse.touched)):
             names |= {renamed} - on_tip
         if case.outcome != "skipped" and functions.isdisjoint(map(function_of, names)) and not _was_broken(case, runs):
             gone[case.function] = case
@@ -313,7 +313,7 @@ def _gone(runs: _Runs, excuse: Excuse) -> dict[str, Case]:
     return gone
 
 
-def _was_broken(case: Case, runs: _Runs) -> bool:
+def _was_broken(case: ReportedCase, runs: _Runs) -> bool:
     """It stands for tests that could not be loaded on the tip, and have run here."""
     if case.id not in runs.known:
         return False
@@ -324,7 +324,7 @@ def _was_broken(case: Case, runs: _Runs) -> bool:
     return any(each.id not in on_tip for each in cases)
 
 
-def _cases(runs: Sequence[Ran]) -> Iterator[Case]:
+def _cases(runs: Sequence[Ran]) -> Iterator[ReportedCase]:
     """Of tests: a finding that is gone is missed by nobody."""
     return (case for ran in runs if ran.evidence.report and not ran.has_problems for case in ran.evidence.report.cases)
 

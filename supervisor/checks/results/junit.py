@@ -25,12 +25,12 @@ _NOT_RUN = ("skipped", "disabled", "ignored", "notrun", "pending", "todo", "supp
 """Words that some runners write into an attribute of the test instead."""
 
 
-class Unreadable(Exception):
+class UnreadableReport(Exception):
     """The document says nothing that can be used; the text goes on from the document's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class JunitCase:
     """One `testcase` element."""
 
     id: str
@@ -40,7 +40,7 @@ class Told:
     error: str
 
 
-def read_junit(content: bytes, *, checkout: str = "") -> tuple[Told, ...]:
+def read_junit(content: bytes, *, checkout: str = "") -> tuple[JunitCase, ...]:
     """
     Every test that a document names, in its order, one named twice twice.
 
@@ -61,11 +61,11 @@ def read_junit(content: bytes, *, checkout: str = "") -> tuple[Told, ...]:
             parser.feed(piece)
         parser.close()
     except DefusedXmlException as refused:
-        raise Unreadable("declares a document type or entities, which no runner does") from refused
+        raise UnreadableReport("declares a document type or entities, which no runner does") from refused
     except ParseError as wrong:
-        raise Unreadable(f"is no XML, or not all of it: {wrong}") from wrong
+        raise UnreadableReport(f"is no XML, or not all of it: {wrong}") from wrong
     except (ValueError, LookupError) as wrong:
-        raise Unreadable("is in an encoding that cannot be read; write UTF-8") from wrong
+        raise UnreadableReport("is in an encoding that cannot be read; write UTF-8") from wrong
     return tuple(reading.told)
 
 
@@ -77,11 +77,11 @@ class _Reading:
     """What the parser calls; builds no tree, so that a document is never larger than its bytes."""
 
     def __init__(self, checkout: str) -> None:
-        self.told: list[Told] = []
+        self.told: list[JunitCase] = []
         self._checkout = checkout
         self._open: list[str] = []
         self._suites: list[tuple[str, str]] = []
-        self._case: Told | None = None
+        self._case: JunitCase | None = None
         self._error: list[str] | None = None
         self._elements = 0
 
@@ -89,11 +89,11 @@ class _Reading:
         name = tag.rpartition("}")[2]
         self._elements += 1
         if not self._open and name not in _ROOTS:
-            raise Unreadable(
-                f"begins with <{shown(name)[:40]}>; a JUnit report begins with <testsuites> or <testsuite>"
+            raise UnreadableReport(
+                f"begins with <{to_line(name)[:40]}>; a JUnit report begins with <testsuites> or <testsuite>"
             )
         if len(self._open) >= _MOST_DEEP or self._elements > _MOST_ELEMENTS:
-            raise Unreadable(f"nests more than {_MOST_DEEP} elements, or has more than {_MOST_ELEMENTS}")
+            raise UnreadableReport(f"nests more than {_MOST_DEEP} elements, or has more than {_MOST_ELEMENTS}")
         self._open.append(name)
         if name == "testsuite":
             self._suites.append((attributes.get("name", ""), attributes.get("file", "")))
@@ -112,7 +112,7 @@ class _Reading:
             self._suites.pop()
         elif name == "testcase" and self._case is not None:
             if len(self.told) >= _MOST_CASES:
-                raise Unreadable(f"names more than {_MOST_CASES} tests")
+                raise UnreadableReport(f"names more than {_MOST_CASES} tests")
             self.told.append(self._case)
             self._case = None
         elif name in _FAILED and self._case is not None and self._error is not None:
@@ -123,20 +123,20 @@ class _Reading:
     def close(self) -> None:
         return None
 
-    def _begun(self, attributes: dict[str, str]) -> Told:
+    def _begun(self, attributes: dict[str, str]) -> JunitCase:
         suite, suite_file = self._suites[-1] if self._suites else ("", "")
         file = self._local(attributes.get("file") or suite_file)
         group = self._local(attributes.get("classname") or ("" if file else suite))
         words = (attributes.get("status", ""), attributes.get("result", ""))
-        return Told(
+        return JunitCase(
             id=_bounded(_id(group, self._local(attributes.get("name", "")), file)),
             outcome="skipped" if any(word.lower() in _NOT_RUN for word in words) else "passed",
-            file=shown(file)[:_MOST_ID_CHARACTERS],
+            file=to_line(file)[:_MOST_ID_CHARACTERS],
             seconds=_seconds(attributes.get("time", "")),
             error="",
         )
 
-    def _ended(self, case: Told, name: str, attributes: dict[str, str]) -> Told:
+    def _ended(self, case: JunitCase, name: str, attributes: dict[str, str]) -> JunitCase:
         """`rerunFailure` and `flakyFailure` are no ends: the last run of the test is told by the others, or by none."""
         if name in _FAILED:
             self._error = []
@@ -162,14 +162,14 @@ def _id(group: str, name: str, file: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    text = shown(text)
+    text = to_line(text)
     if len(text) <= _MOST_ID_CHARACTERS:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
     return f"{text[:_MOST_ID_CHARACTERS]}...{digest}"
 
 
-def shown(text: str) -> str:
+def to_line(text: str) -> str:
     """On one line, and nothing in it that a terminal obeys."""
     return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from forgepool.supervisor.checks.results.reports import Case, Report
+from forgepool.supervisor.checks.results.reports import ReportedCase, TestReport
 
 _RULE = r"(?P<rule>[A-Z]{1,10}\d{1,6}|(?!error|warning|note)[a-z]+(?:-[a-z]+)*(?=:))"
 _LINES = tuple(
@@ -50,7 +50,7 @@ _DOCUMENT = re.compile(r"^[\[{]", re.MULTILINE)
 _FORMS = "SARIF, ruff, mypy, eslint, tsc"
 
 
-class Unreadable(ValueError):
+class UnreadableOutput(ValueError):
     """The output tells no findings, or may not tell all of them; a clause that follows "its output"."""
 
 
@@ -73,7 +73,7 @@ class Problem:
         return f"{self.path}: {self.rule} {message}" if self.rule else f"{self.path}: {message}"
 
 
-def report_of_problems(output: str, documents: Sequence[str], status: int, checkout: str) -> Report:
+def report_of_problems(output: str, documents: Sequence[str], status: int, checkout: str) -> TestReport:
     """
     A report that has each finding as a case, of a run that ended with this status.
 
@@ -82,24 +82,24 @@ def report_of_problems(output: str, documents: Sequence[str], status: int, check
     """
     try:
         found = _read(output, documents, checkout)
-    except Unreadable:
+    except UnreadableOutput:
         if status == 0:
-            return Report(problems=True)
+            return TestReport(problems=True)
         raise
     if status and not found:
-        raise Unreadable(f"names no finding in a form that can be read ({_FORMS})")
+        raise UnreadableOutput(f"names no finding in a form that can be read ({_FORMS})")
     if status not in (0, 1) and not _is_usual(status, found, output):
-        raise Unreadable(
+        raise UnreadableOutput(
             f"comes with status {status}, where a tool that has done its work and found something ends with 1"
         )
     if status and (broken := _BROKEN.search(output)) is not None:
-        raise Unreadable(f"says that the tool broke: {broken[0].strip()[:200]}")
+        raise UnreadableOutput(f"says that the tool broke: {broken[0].strip()[:200]}")
     if not any(one.fails for one in found):
         found = [replace(one, fails=True) for one in found]
     return _report(found, failing=status != 0)
 
 
-def with_names_of(report: Report, renames: Mapping[str, str]) -> Report:
+def with_names_of(report: TestReport, renames: Mapping[str, str]) -> TestReport:
     """The same findings, under the names that their files have now."""
     cases = tuple(
         case.model_copy(update={"id": renames[case.file] + case.id.removeprefix(case.file), "file": renames[case.file]})
@@ -121,32 +121,32 @@ def _is_usual(status: int, found: Sequence[Problem], output: str) -> bool:
     return status == 2 and (all(one.rule.startswith("TS") for one in found) or of_make[:1] == ["1"])
 
 
-def _report(found: Iterable[Problem], *, failing: bool) -> Report:
+def _report(found: Iterable[Problem], *, failing: bool) -> TestReport:
     ordered = sorted(found, key=lambda one: (one.path, one.line))
     lines: dict[str, list[int]] = {}
     for one in ordered:
         lines.setdefault(one.key, []).append(one.line)
     seen: Counter[str] = Counter()
-    cases: list[Case] = []
+    cases: list[ReportedCase] = []
     for one in ordered:
         seen[one.key] += 1
         number = f" ({seen[one.key]})" if seen[one.key] > 1 else ""
         place = f"{one.path}:{','.join(str(line) for line in lines[one.key])}"
         cases.append(
-            Case(
+            ReportedCase(
                 id=one.key + number,
                 outcome="failed" if failing and one.fails else "skipped",
                 file=one.path,
                 error=f"{place}: {one.rule} {one.message}" if one.rule else f"{place}: {one.message}",
             )
         )
-    return Report(cases=tuple(cases), failures=sum(case.outcome == "failed" for case in cases), problems=True)
+    return TestReport(cases=tuple(cases), failures=sum(case.outcome == "failed" for case in cases), problems=True)
 
 
 def _read(output: str, documents: Sequence[str], checkout: str) -> list[Problem]:
     values = [value for text in documents for value in _json(text)] if documents else list(_json(output))
     if documents and not values:
-        raise Unreadable("is in a report that is no JSON")
+        raise UnreadableOutput("is in a report that is no JSON")
     found = [each for value in values for each in _of_json(value)]
     if not found and not documents:
         found = [*_of_lines(output), *_of_eslint(output)]
@@ -157,7 +157,7 @@ def _read(output: str, documents: Sequence[str], checkout: str) -> list[Problem]
 def _count(found: Sequence[Problem], output: str) -> None:
     counts = [int(number) for match in _COUNTS.findall(output) for number in match if number]
     if counts and sum(counts) != len(found):
-        raise Unreadable(f"counts {sum(counts)} findings, and {len(found)} of them can be read")
+        raise UnreadableOutput(f"counts {sum(counts)} findings, and {len(found)} of them can be read")
 
 
 def _of_lines(output: str) -> Iterator[Problem]:
@@ -198,7 +198,7 @@ def _json(text: str) -> Iterator[Any]:
             value, end = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             if text.startswith('{"', match.start()):
-                raise Unreadable("has JSON that is cut off") from None
+                raise UnreadableOutput("has JSON that is cut off") from None
             continue
         yield value
 
@@ -225,12 +225,12 @@ def _of_json(value: Any) -> Iterator[Problem]:
                 for each in values:
                     yield from _of_json(each)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as lacking:
-        raise Unreadable(f"has a finding that lacks something: {lacking}") from lacking
+        raise UnreadableOutput(f"has a finding that lacks something: {lacking}") from lacking
 
 
 def _of_sarif(run: dict[str, Any]) -> Iterator[Problem]:
     if any(not one.get("executionSuccessful", True) for one in run.get("invocations", ())):
-        raise Unreadable("says that the tool did not end well")
+        raise UnreadableOutput("says that the tool did not end well")
     for one in run["results"]:
         if one.get("level") in ("note", "none") or one.get("suppressions"):
             continue

@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from forgepool.supervisor.checks.results.judging import Excuse, Judgement, Ran
-from forgepool.supervisor.checks.results.reports import Case
+from forgepool.supervisor.checks.results.judging import Excuse, CheckJudgement, Ran
+from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.results.shared_settings import put_back
-from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, covers, lies_in, touched_by
+from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, covers, lies_in, find_touched
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.gate_file.test_paths import Role, role, scripts_of
 from forgepool.worktrees.commits.candidate import write_commit
@@ -27,7 +27,7 @@ _REGULAR = ("100644", "100755")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class GuardedTree:
     """A protected tree, and what in it is the target's though the entry changed it."""
 
     tree: TreeId
@@ -61,10 +61,10 @@ def excuse_of(
     waive: Collection[str] = (),
 ) -> Excuse:
     """What explains that tests are gone; of the entry's own `grants`, `holds` and `waive`."""
-    return Excuse(touched=touched_by(files, grants, holds, waive))
+    return Excuse(touched=find_touched(files, grants, holds, waive))
 
 
-def protected_tree(
+def protect_tree(
     git: Git,
     base: CommitId,
     tree: TreeId,
@@ -72,7 +72,7 @@ def protected_tree(
     checks: Sequence[CheckDefinition] = (),
     grants: Sequence[str] = (),
     holds: Sequence[str] | None = None,
-) -> Guarded | None:
+) -> GuardedTree | None:
     """
     The composed tree with the target's version of all that is protected; None where the entry changes nothing of it.
 
@@ -88,9 +88,9 @@ def protected_tree(
     if not ours or (found := _made(git, base, tree, ours, scripts)) == tree:
         return None
     touched = (
-        replace(each, role=_kind(file, scripts)) for each, file in zip(touched_by(ours, (), holds), ours, strict=True)
+        replace(each, role=_kind(file, scripts)) for each, file in zip(find_touched(ours, (), holds), ours, strict=True)
     )
-    return Guarded(tree=found, put_back=tuple(touched))
+    return GuardedTree(tree=found, put_back=tuple(touched))
 
 
 def commit_of(git: Git, base: CommitId, tree: TreeId) -> CommitId:
@@ -99,7 +99,7 @@ def commit_of(git: Git, base: CommitId, tree: TreeId) -> CommitId:
     return write_commit(git, tree=tree, parents=(base,), message="With the target's tests and settings\n", at=at)
 
 
-def weigh(judgement: Judgement, tip: Ran, ran: Ran, guarded: Guarded, excuse: Excuse | None = None) -> Weighed:
+def weigh(judgement: CheckJudgement, tip: Ran, ran: Ran, guarded: GuardedTree, excuse: Excuse | None = None) -> Weighed:
     """
     What a protected run comes to: from its judgement, made without an excuse, and the runs, which tell in which files
     tests are. `excuse` is the entry's: of tests in files that a person granted.
@@ -121,7 +121,7 @@ def weigh(judgement: Judgement, tip: Ran, ran: Ran, guarded: Guarded, excuse: Ex
     )
 
 
-def _cover(case: Case, put_back: Sequence[Touched], granted: Sequence[Touched]) -> Cover:
+def _cover(case: ReportedCase, put_back: Sequence[Touched], granted: Sequence[Touched]) -> Cover:
     if cover_of(case, granted) == "granted":
         return "granted"
     inside = [each for each in put_back if each.role in ("test", "support") and lies_in(case, each)]
@@ -135,13 +135,13 @@ def _weakest(put_back: Sequence[Touched]) -> Cover:
     return "held" if mine else "none"
 
 
-def _unseen(test: str) -> Case:
+def _unseen(test: str) -> ReportedCase:
     """Of a test that only an earlier run told of: of pytest's ids the file is a part."""
     file = test.partition("::")[0]
-    return Case(id=test, outcome="failed", file=file if file.endswith(".py") else "")
+    return ReportedCase(id=test, outcome="failed", file=file if file.endswith(".py") else "")
 
 
-def _cases(ran: Ran) -> Sequence[Case]:
+def _cases(ran: Ran) -> Sequence[ReportedCase]:
     return ran.evidence.report.cases if ran.evidence.report is not None else ()
 
 

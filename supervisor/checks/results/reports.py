@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.supervisor.checks.results.junit import Outcome, Told, Unreadable, read_junit, shown
+from forgepool.supervisor.checks.results.junit import Outcome, JunitCase, UnreadableReport, read_junit, to_line
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import Pattern, parse
 from forgepool.workers.schema.orders import Message
@@ -42,7 +42,7 @@ _WORD = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)*")
 _WORST: Mapping[Outcome, int] = {"skipped": 0, "passed": 1, "failed": 2}
 
 
-class Case(Message):
+class ReportedCase(Message):
     """One test, by the worst that was said of it."""
 
     id: str
@@ -60,10 +60,10 @@ class Case(Message):
         return function_of(self.id)
 
 
-class Report(Message):
+class TestReport(Message):
     """All tests that a command's reports name, by id, each once."""
 
-    cases: tuple[Case, ...] = ()
+    cases: tuple[ReportedCase, ...] = ()
     failures: int = 0
     """How often a failure is told; more than failed tests where several have one id."""
     problems: bool = False
@@ -75,7 +75,7 @@ class Report(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportOptions:
     """What a command is run with so that it reports, and where its reports are looked for."""
 
     env: Mapping[str, str]
@@ -95,7 +95,7 @@ class Asked:
 class Collected:
     """What was found; without a report either none was written, or `faults` say why there is none to be had."""
 
-    report: Report | None = None
+    report: TestReport | None = None
     faults: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
     """Texts of the files in JSON, of a check that has a baseline."""
@@ -106,7 +106,7 @@ def function_of(test: str) -> str:
     return test.partition("[")[0] if test.endswith("]") else test
 
 
-def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str]) -> Asked:
+def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str]) -> ReportOptions:
     """
     To be called just before the check's command is run, its set-up done. `tmp` is a folder that the command may write.
 
@@ -121,22 +121,22 @@ def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str
         try:
             patterns = tuple(parse(glob) for glob in check.reports)
         except BadGlob as bad:
-            return Asked(env=env, checkout=checkout, faults=(f"'reports' of check '{check.name}': {bad}",))
+            return ReportOptions(env=env, checkout=checkout, faults=(f"'reports' of check '{check.name}': {bad}",))
         before = _digests(checkout, patterns)
-        return Asked(env=env, checkout=checkout, patterns=patterns, before=before, baseline=baseline)
+        return ReportOptions(env=env, checkout=checkout, patterns=patterns, before=before, baseline=baseline)
     if _reports_already(check.run, checkout):
-        return Asked(env=env, checkout=checkout, baseline=baseline)
+        return ReportOptions(env=env, checkout=checkout, baseline=baseline)
     path = tmp / f"report-{secrets.token_hex(8)}.xml"
     # Family xunit1: it tells the file of each test, and no fixture warns that it cannot be used with the other one.
     # One module that cannot be imported would else keep all tests from running, and nothing would be known of them.
     options = ("-o", "junit_family=xunit1", "--continue-on-collection-errors", f"--junitxml={path}")
     both = " ".join(filter(None, (env.get("PYTEST_ADDOPTS", ""), shlex.join(options))))
-    return Asked(env={**env, "PYTEST_ADDOPTS": both}, checkout=checkout, pytest=path, baseline=baseline)
+    return ReportOptions(env={**env, "PYTEST_ADDOPTS": both}, checkout=checkout, pytest=path, baseline=baseline)
 
 
-def collect(asked: Asked) -> Collected:
+def collect(asked: ReportOptions) -> Collected:
     """What the command has reported; to be called once it has ended."""
-    faults, told, found = list(asked.faults), list[Told](), 0
+    faults, told, found = list(asked.faults), list[JunitCase](), 0
     documents: list[str] = []
     left = _MOST_BYTES_IN_ALL
     try:
@@ -151,33 +151,33 @@ def collect(asked: Asked) -> Collected:
                     continue
                 found += 1
                 told += read_junit(content, checkout=str(asked.checkout))
-            except Unreadable as wrong:
-                faults.append(f"the report {shown(name)} {wrong}")
-    except Unreadable as wrong:
+            except UnreadableReport as wrong:
+                faults.append(f"the report {to_line(name)} {wrong}")
+    except UnreadableReport as wrong:
         faults.append(f"the checkout {wrong}")
     if faults or not found:
         return Collected(faults=tuple(faults[:_MOST_FAULTS]), documents=tuple(documents))
     return Collected(report=report_of(told))
 
 
-def report_of(told: Iterable[Told]) -> Report:
+def report_of(told: Iterable[JunitCase]) -> TestReport:
     """Tests of one id made one: failed where one of them is, skipped where all are."""
-    cases: dict[str, Case] = {}
+    cases: dict[str, ReportedCase] = {}
     failures = 0
     for one in told:
         failures += one.outcome == "failed"
-        case = Case(id=one.id, outcome=one.outcome, file=one.file, seconds=one.seconds, error=one.error)
+        case = ReportedCase(id=one.id, outcome=one.outcome, file=one.file, seconds=one.seconds, error=one.error)
         first = cases.get(one.id)
         cases[one.id] = case if first is None else _worse(first, case)
-    return Report(cases=tuple(cases.values()), failures=failures)
+    return TestReport(cases=tuple(cases.values()), failures=failures)
 
 
-def _worse(one: Case, other: Case) -> Case:
+def _worse(one: ReportedCase, other: ReportedCase) -> ReportedCase:
     worse = max(one, other, key=lambda case: _WORST[case.outcome])
     return worse.model_copy(update={"seconds": one.seconds + other.seconds})
 
 
-def _written(asked: Asked) -> Iterator[tuple[Path, str]]:
+def _written(asked: ReportOptions) -> Iterator[tuple[Path, str]]:
     """The folder and the name in it of every report there is."""
     if asked.pytest is not None:
         if os.path.lexists(asked.pytest):
@@ -205,16 +205,16 @@ def _content(folder: Path, name: str, most_bytes: int) -> bytes:
                 why = "is no regular file; a report is one"
             case _:
                 why = f"cannot be read: {trouble.strerror}"
-        raise Unreadable(why) from trouble
+        raise UnreadableReport(why) from trouble
 
 
 def _digests(checkout: Path, patterns: tuple[Pattern, ...]) -> dict[str, str]:
     """Of all that lies there; what cannot be read has none, and is told of when it still cannot afterwards."""
     found: dict[str, str] = {}
     left = _MOST_BYTES_IN_ALL
-    with suppress(Unreadable):
+    with suppress(UnreadableReport):
         for name in _matching(checkout, patterns):
-            with suppress(Unreadable):
+            with suppress(UnreadableReport):
                 content = _content(checkout, name, min(_MOST_BYTES, left))
                 left -= len(content)
                 found[name] = _digest(content)
@@ -244,7 +244,7 @@ def _matching(checkout: Path, patterns: tuple[Pattern, ...]) -> list[str]:
                 if any(pattern.matches(name) for pattern in patterns):
                     found.add(name)
                 if looked_at > _MOST_LOOKED_AT or len(found) > _MOST_FILES:
-                    raise Unreadable(f"holds more than {_MOST_FILES} reports, or too many files; name fewer folders")
+                    raise UnreadableReport(f"holds more than {_MOST_FILES} reports, or too many files; name fewer folders")
     return sorted(found)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-from forgepool.supervisor.checks.results.reports import Case, function_of
+from forgepool.supervisor.checks.results.reports import ReportedCase, function_of
 from forgepool.supervisor.gate_file.test_paths import Role, role
 from forgepool.workers.schema.globs import parse
 from forgepool.worktrees.commits.diff import FileDiff
@@ -40,7 +40,7 @@ class Touched:
     """The entry's own name of it, where it has renamed it."""
 
 
-def touched_by(
+def find_touched(
     files: Sequence[FileDiff],
     grants: Sequence[str] = (),
     holds: Sequence[str] | None = None,
@@ -50,12 +50,12 @@ def touched_by(
     return tuple(_touched(file, grants, holds, waive) for file in files)
 
 
-def freed(touched: Sequence[Touched], bound: Collection[str]) -> tuple[Touched, ...]:
+def free_touched(touched: Sequence[Touched], bound: Collection[str]) -> tuple[Touched, ...]:
     """The same; what none of these paths is may be changed as by somebody who has leave to."""
     return tuple(one if one.path in bound or one.now in bound else replace(one, cover="granted") for one in touched)
 
 
-def lies_in(case: Case, touched: Touched) -> bool:
+def lies_in(case: ReportedCase, touched: Touched) -> bool:
     """Whether this is a test of that file."""
     if case.file:
         return touched.path == case.file or touched.path.endswith(f"/{case.file}")
@@ -64,19 +64,19 @@ def lies_in(case: Case, touched: Touched) -> bool:
     return _is_class_of(group or name, touched.path) or (bool(words) and touched.gone.issuperset(words))
 
 
-def cover_of(case: Case, touched: Sequence[Touched]) -> Cover:
+def cover_of(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
     """The best that covers one of the files in which the test lies; `none` where it lies in no changed one."""
     found = {each.cover for each in touched if lies_in(case, each)}
     return "granted" if "granted" in found else "held" if "held" in found else "none"
 
 
-def cover_of_gone(case: Case, touched: Sequence[Touched]) -> Cover:
+def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
     """The same of a test that is there no more."""
     waived = any(each.waived and lies_in(case, each) for each in touched)
     return "granted" if waived else cover_of(case, touched)
 
 
-def renamed_id(case: Case, touched: Sequence[Touched]) -> str | None:
+def find_renamed_id(case: ReportedCase, touched: Sequence[Touched]) -> str | None:
     """
     What the same test is called in a file that the entry has renamed, where a name tells in which file it is.
 
@@ -111,7 +111,7 @@ def _touched(file: FileDiff, grants: Sequence[str], holds: Sequence[str] | None,
     )
 
 
-def _group(case: Case) -> str:
+def _group(case: ReportedCase) -> str:
     return case.id.rpartition("::")[0] or case.id
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.source.grammar import Source
+from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import finding, lighter
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ _BROAD = re.compile(r"\b(?:warnings|unused|clippy::(?:all|pedantic|correctness|s
 _SUPPRESS = re.compile(r"@SuppressWarnings\s*\(")
 
 
-def scan_bypasses(sources: tuple[Source, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
+def scan_bypasses(sources: tuple[SourceText, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
     """Of every source, comments first."""
     for source in sources:
         lines = {line.number: line.text for line in source.file.added}
@@ -133,14 +133,14 @@ def scan_bypasses(sources: tuple[Source, ...], moved: frozenset[str]) -> Iterato
                 yield finding(RULE, least, said, source.file.path, number, lines[number])
 
 
-def _is_moved(source: Source, lines: Mapping[int, str], number: int, moved: frozenset[str]) -> bool:
+def _is_moved(source: SourceText, lines: Mapping[int, str], number: int, moved: frozenset[str]) -> bool:
     """A comment on a line of its own is moved where the line below it, which it is about, has come along."""
     if lines[number].strip() not in moved:
         return False
     return bool(source.code(number).strip()) or lines.get(number + 1, "").strip() in moved
 
 
-def _found(source: Source) -> Iterator[tuple[int, Weight, str]]:
+def _found(source: SourceText) -> Iterator[tuple[int, Weight, str]]:
     marks = _MARKS.get(source.language or "", _ELSEWHERE if source.language is None else ())
     for remark in source.comments:
         found = next((mark for mark in marks if mark.pattern.search(remark.text[:_LOOKED_AT])), None)
@@ -160,8 +160,8 @@ def _is_directive(mark: _Mark, remark: str) -> bool:
     return not before.strip(" \t#/*<!-@{") or before.rstrip().endswith(("#", "//", "/*"))
 
 
-def _of_node(source: Source, node: "Node") -> tuple[Weight, str] | None:
-    text = source.written(node)[:400].decode(errors="replace")
+def _of_node(source: SourceText, node: "Node") -> tuple[Weight, str] | None:
+    text = source.text_of(node)[:400].decode(errors="replace")
     if source.language == "python":
         return _of_python(node, text)
     if source.language == "rust":
@@ -177,11 +177,11 @@ def _of_python(node: "Node", text: str) -> tuple[Weight, str] | None:
     return ("note", "says Any for a type") if _ANY.match(text) else None
 
 
-def _of_script(source: Source, node: "Node", text: str) -> tuple[Weight, str] | None:
+def _of_script(source: SourceText, node: "Node", text: str) -> tuple[Weight, str] | None:
     if node.type == "type_annotation":
         return ("note", "says `any` for a type") if re.match(r":\s*any\b", text) else None
     target = node.named_children[0 if node.type == "type_assertion" else -1] if node.named_children else None
-    said = source.written(target).strip(b"<>() \t\n") if target is not None else b""
+    said = source.text_of(target).strip(b"<>() \t\n") if target is not None else b""
     if said in (b"any", b"any[]"):
         return "blocks", "casts to `any`, which accepts everything"
     return ("attention", "casts by way of `unknown`") if said == b"unknown" and _goes_on(node) else None

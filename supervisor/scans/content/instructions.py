@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.source.grammar import Source
+from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import Subject, finding, lighter
-from forgepool.worktrees.commits.diff import FileDiff, Line
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine
 
 RULE = "reviewer-instructions"
 
@@ -142,7 +142,7 @@ _REPEATED = re.compile(r"([^\w\s])\1{2,}")
 _LEADERS = re.compile(r"^[\s#/*;%!>\-\"'`]+")
 
 
-def scan_instructions(subject: Subject, sources: tuple[Source, ...]) -> Iterator[ScanFinding]:
+def scan_instructions(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
     """In every file, in names of files, and over the ends of lines."""
     known = {source.file.path: source for source in sources}
     for file in subject.read:
@@ -167,7 +167,7 @@ def _in_name(file: FileDiff, about_models: bool) -> Iterator[ScanFinding]:
             yield finding(RULE, weight, said, file.path)
 
 
-def _in_lines(lines: tuple[Line, ...]) -> Iterator[tuple[Line, _Order]]:
+def _in_lines(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, _Order]]:
     """Lines with an order in them, by themselves, and those in which one begins that the next line ends."""
     hinting = [*map(_is_hinting, lines)]
     alone: set[int] = set()
@@ -183,7 +183,7 @@ def _in_lines(lines: tuple[Line, ...]) -> Iterator[tuple[Line, _Order]]:
                 yield first, order
 
 
-def _is_hinting(line: Line) -> bool:
+def _is_hinting(line: DiffLine) -> bool:
     if not line.text.isascii():
         return True
     lowered = line.text.lower()
@@ -207,7 +207,7 @@ def _plain(text: str) -> str:
     return " ".join(_REPEATED.sub(r"\1\1", _LEADERS.sub("", text)).split())
 
 
-def _strings(source: Source | None) -> frozenset[int]:
+def _strings(source: SourceText | None) -> frozenset[int]:
     """Lines with strings of a program in them, and without a comment. What documents a function is a remark, too."""
     if source is None or source.language is None:
         return frozenset()
@@ -215,7 +215,7 @@ def _strings(source: Source | None) -> frozenset[int]:
     return frozenset(remark.line for remark in source.remarks if remark.string) - remarks - _documented(source)
 
 
-def _documented(source: Source) -> frozenset[int]:
+def _documented(source: SourceText) -> frozenset[int]:
     """The lines of docstrings."""
     if source.language != "python":
         return frozenset()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.source.grammar import Source
+from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import Subject, finding
 
 RULE = "conflict-marker"
@@ -14,7 +14,7 @@ _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
 _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc", ".patch", ".diff", ".orig")
 
 
-def scan_markers(subject: Subject, sources: tuple[Source, ...]) -> Iterator[ScanFinding]:
+def scan_markers(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
     """In every file, whatever its language."""
     known = {source.file.path: source for source in sources}
     for file in subject.read:
@@ -26,7 +26,7 @@ def scan_markers(subject: Subject, sources: tuple[Source, ...]) -> Iterator[Scan
                 yield finding(RULE, weight, said, file.path, line.number, line.text)
 
 
-def _weight(path: str, source: Source | None, number: int) -> Weight:
+def _weight(path: str, source: SourceText | None, number: int) -> Weight:
     if (
         source is not None
         and source.language is not None

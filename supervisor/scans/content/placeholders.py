@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.content.stubs import stubs
-from forgepool.supervisor.scans.source.grammar import Source
+from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import finding
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _NONE_MOVED = frozenset[str]()
 _OUT_LOUD = "this says that the work is not done; do it, or leave it to another change"
 
 
-def scan_placeholders(sources: tuple[Source, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
+def scan_placeholders(sources: tuple[SourceText, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
     """Of every source, remarks first; a line that was only moved is none."""
     for source in sources:
         yield from _remarks(source, moved)
@@ -81,7 +81,7 @@ def scan_placeholders(sources: tuple[Source, ...], moved: frozenset[str]) -> Ite
             yield finding(RULE, stub.weight, stub.said, source.file.path, stub.line, stub.text)
 
 
-def _more(source: Source, found: Callable[[Source], Iterable[str]]) -> Counter[str]:
+def _more(source: SourceText, found: Callable[[SourceText], Iterable[str]]) -> Counter[str]:
     """What is found in the file more often than before: that alone is new."""
     return Counter(found(source.whole)) - (Counter(found(source.before)) if source.old_text else Counter())
 
@@ -90,7 +90,7 @@ def _spelled(text: str) -> str:
     return " ".join(text.replace("'", '"').split())
 
 
-def _remarks(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
+def _remarks(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]:
     lines = {line.number: line.text for line in source.file.added}
     for remark in source.comments:
         whole = lines[remark.line]
@@ -109,7 +109,7 @@ def _put_off(remark: str) -> Weight | None:
     return "attention" if _UGLY.search(text) else None
 
 
-def _raises(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
+def _raises(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]:
     """What says at run time that something is not implemented."""
     if source.language is None or source.too_much:
         return
@@ -117,7 +117,7 @@ def _raises(source: Source, moved: frozenset[str]) -> Iterator[ScanFinding]:
         line = node.start_point.row + 1
         if not source.adds(line):
             continue
-        text = source.written(node)[:400]
+        text = source.text_of(node)[:400]
         if _is_absent(source.language, text) and text.decode(errors="replace").strip() not in moved:
             weight: Weight = "note" if source.in_test or _in_rust_test(source, node) else _weight(source.language)
             yield finding(RULE, weight, _OUT_LOUD, source.file.path, line, text.decode(errors="replace"))
@@ -143,7 +143,7 @@ def _quoted(text: bytes) -> str:
     return text[found.start() :].decode(errors="replace") if found else ""
 
 
-def _in_rust_test(source: Source, node: "Node") -> bool:
+def _in_rust_test(source: SourceText, node: "Node") -> bool:
     """Does it stand in a module that is compiled for tests alone?"""
     if source.language != "rust":
         return False
@@ -152,7 +152,7 @@ def _in_rust_test(source: Source, node: "Node") -> bool:
         if above is None:
             return False
         before = above.prev_named_sibling
-        if above.type == "mod_item" and before is not None and b"cfg(test)" in source.written(before):
+        if above.type == "mod_item" and before is not None and b"cfg(test)" in source.text_of(before):
             return True
         above = above.parent
     return False

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.subject import Subject, finding, lighter, moved_lines
-from forgepool.worktrees.commits.diff import FileDiff, Line
+from forgepool.supervisor.scans.subject import Subject, finding, lighter, find_moved_lines
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
@@ -98,10 +98,10 @@ def scan_secrets(found: tuple[Secret, ...]) -> Iterator[ScanFinding]:
     values = [each.value for each in found]
     for each in found:
         said = f"this looks like {each.what}; remove it, read it from the environment, and revoke it"
-        yield finding(RULE, each.weight, said, each.path, each.line, hidden(each.whole, values))
+        yield finding(RULE, each.weight, said, each.path, each.line, hide_values(each.whole, values))
 
 
-def hidden(text: str, values: list[str]) -> str:
+def hide_values(text: str, values: list[str]) -> str:
     """The text without any of these values; where only a part of one is in it, without that part."""
     for value in sorted(set(values), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
@@ -123,11 +123,11 @@ def files_not_read(subject: Subject) -> tuple[FileDiff, ...]:
     return tuple(file for file, lines in _read(subject) if len(lines) < len(file.added))
 
 
-def _read(subject: Subject) -> Iterator[tuple[FileDiff, tuple[Line, ...]]]:
+def _read(subject: Subject) -> Iterator[tuple[FileDiff, tuple[DiffLine, ...]]]:
     """Each file with those of its added lines for which there is room."""
     room = _MOST_CHARACTERS
     for file in subject.read:
-        lines: list[Line] = []
+        lines: list[DiffLine] = []
         for line in file.added:
             if len(line.text) <= room:
                 room -= len(line.text)
@@ -136,7 +136,7 @@ def _read(subject: Subject) -> Iterator[tuple[FileDiff, tuple[Line, ...]]]:
 
 
 def _found(subject: Subject) -> Iterator[Secret]:
-    moved = moved_lines(subject)
+    moved = find_moved_lines(subject)
     for file, lines in _read(subject):
         in_test, unquoted = is_test_path(file.path), _SETTINGS.search(file.path) is not None
         is_source = not is_listing(file.path)
@@ -151,13 +151,13 @@ def _found(subject: Subject) -> Iterator[Secret]:
                     yield Secret(file.path, line.number, least, what, value, line.text)
 
 
-def _suspicious(lines: tuple[Line, ...]) -> frozenset[int]:
+def _suspicious(lines: tuple[DiffLine, ...]) -> frozenset[int]:
     """
     Numbers of the lines in which one of the patterns may be found: many lines are looked through at once, as calls are
     what it costs.
     """
     found: set[int] = set()
-    some: list[Line] = []
+    some: list[DiffLine] = []
     size = 0
     for line in (*lines, None):
         if line is None or size > _WINDOW:

@@ -8,7 +8,7 @@ that a later commit of the branch deletes again.
 from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.scans.grants import granted
+from forgepool.supervisor.scans.grants import is_granted
 from forgepool.supervisor.scans.subject import Subject, finding
 
 RULE = "file-size"
@@ -24,7 +24,7 @@ def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
     here = {blob: path for blob, path in here.items() if blob not in known}
     paths = _brought(subject) | here
     for blob, size in _sizes(subject, paths):
-        if size > subject.max_file_mb * _MEGABYTE and not granted(subject, paths[blob]):
+        if size > subject.max_file_mb * _MEGABYTE and not is_granted(subject, paths[blob]):
             yield finding(RULE, "blocks", _said(size, subject.max_file_mb, is_there=blob in here), paths[blob])
 
 

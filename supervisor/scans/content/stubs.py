@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.findings import Weight
-from forgepool.supervisor.scans.source.grammar import Source
+from forgepool.supervisor.scans.source.grammar import SourceText
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -58,13 +58,13 @@ class Stub:
     said: str
 
 
-def stubs(source: Source, moved: frozenset[str]) -> Iterator[Stub]:
+def stubs(source: SourceText, moved: frozenset[str]) -> Iterator[Stub]:
     """Those that an added line has a part in. Of tests, and of files that hold signatures alone, none."""
     if source.in_test or source.file.path.endswith((".pyi", ".d.ts")) or source.language not in _FUNCTIONS:
         return
     for function in source.nodes(*_FUNCTIONS[source.language]):
         body = function.child_by_field_name("body")
-        head = source.written(function).split(b"\n", 1)[0].decode(errors="replace")
+        head = source.text_of(function).split(b"\n", 1)[0].decode(errors="replace")
         if body is None or head.strip() in moved:
             continue
         found = _judged(source, function, body)
@@ -73,12 +73,12 @@ def stubs(source: Source, moved: frozenset[str]) -> Iterator[Stub]:
             yield Stub(line=_first_added(source, function), text=head, weight=weight, said=said)
 
 
-def _first_added(source: Source, function: "Node") -> int:
+def _first_added(source: SourceText, function: "Node") -> int:
     first, last = function.start_point.row + 1, function.end_point.row + 1
     return next((number for number in source.numbers if first <= number <= last), first)
 
 
-def _judged(source: Source, function: "Node", body: "Node") -> tuple[Weight, str] | None:
+def _judged(source: SourceText, function: "Node", body: "Node") -> tuple[Weight, str] | None:
     name = _name(source, function)
     steps = _steps(body)
     if len(steps) > 1:
@@ -94,9 +94,9 @@ def _judged(source: Source, function: "Node", body: "Node") -> tuple[Weight, str
 
 
 def _of_python(
-    source: Source, function: "Node", name: str, steps: "list[Node]", remarks: str
+    source: SourceText, function: "Node", name: str, steps: "list[Node]", remarks: str
 ) -> tuple[Weight, str] | None:
-    refuses = bool(steps) and _REFUSES.match(source.written(steps[0])) is not None
+    refuses = bool(steps) and _REFUSES.match(source.text_of(steps[0])) is not None
     if not (refuses or not steps or _is_nothing(steps[0])) or _is_open(source, function):
         return None
     if refuses:
@@ -108,7 +108,7 @@ def _of_python(
     ), f"'{name}' has no body; write it, or say in its docstring why it does nothing"
 
 
-def _less(source: Source, weight: Weight, function: "Node") -> Weight:
+def _less(source: SourceText, weight: Weight, function: "Node") -> Weight:
     """A method of a class that extends another may be there to do nothing."""
     return "attention" if _bases(source, _holder(function)) else weight
 
@@ -129,11 +129,11 @@ def _extended(text: bytes) -> frozenset[bytes]:
     return frozenset(word for found in _MADE_FROM.finditer(text) for word in re.findall(rb"\w+", found[1]))
 
 
-def _is_open(source: Source, function: "Node") -> bool:
+def _is_open(source: SourceText, function: "Node") -> bool:
     """Is it left to others to write: abstract, of a protocol, an overload, or overridden in this very file?"""
     above = function.parent
     if above is not None and above.type == "decorated_definition":
-        names = (source.written(each) for each in above.named_children if each.type == "decorator")
+        names = (source.text_of(each) for each in above.named_children if each.type == "decorator")
         if any(_decorator(name) not in _PLAIN_DECORATORS for name in names):
             return True
     holder = _holder(function)
@@ -161,18 +161,18 @@ def _holder(function: "Node") -> "Node | None":
     return None
 
 
-def _bases(source: Source, holder: "Node | None") -> str:
+def _bases(source: SourceText, holder: "Node | None") -> str:
     if holder is None:
         return ""
     found = holder.child_by_field_name("superclasses")
     heritage = [each for each in holder.named_children if each.type == "class_heritage"]
     bases = (*([found] if found is not None else []), *heritage)
-    return " ".join(source.written(each).decode(errors="replace") for each in bases)
+    return " ".join(source.text_of(each).decode(errors="replace") for each in bases)
 
 
-def _name(source: Source, node: "Node") -> str:
+def _name(source: SourceText, node: "Node") -> str:
     found = node.child_by_field_name("name")
-    return "" if found is None else source.written(found).decode(errors="replace")
+    return "" if found is None else source.text_of(found).decode(errors="replace")
 
 
 def _steps(body: "Node") -> "list[Node]":
@@ -200,12 +200,12 @@ _CONSTANT = re.compile(
 )
 
 
-def _is_constant(source: Source, step: "Node") -> bool:
-    text = source.written(step)
+def _is_constant(source: SourceText, step: "Node") -> bool:
+    text = source.text_of(step)
     return len(text) < 300 and (_is_nothing(step) or _CONSTANT.fullmatch(text) is not None)
 
 
-def _remarks(source: Source, function: "Node") -> str:
+def _remarks(source: SourceText, function: "Node") -> str:
     """Its comments and docstring, and the comment above it, in short."""
     body = function.child_by_field_name("body")
     inside = [*function.named_children[:20], *(body.named_children[:50] if body is not None else ())]
@@ -213,7 +213,7 @@ def _remarks(source: Source, function: "Node") -> str:
     before = function.prev_named_sibling
     if before is not None and "comment" in before.type:
         found.append(before)
-    return " ".join(source.written(each)[:500].decode(errors="replace") for each in found)
+    return " ".join(source.text_of(each)[:500].decode(errors="replace") for each in found)
 
 
 def _is_remark(node: "Node") -> bool:

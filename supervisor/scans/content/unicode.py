@@ -18,10 +18,10 @@ from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.content.secrets import is_listing
 from forgepool.supervisor.scans.source.bounded_parse import language_of
-from forgepool.supervisor.scans.source.grammar import Source, sources
+from forgepool.supervisor.scans.source.grammar import SourceText, sources
 from forgepool.supervisor.scans.source.lexicon import is_code
 from forgepool.supervisor.scans.subject import Subject, finding
-from forgepool.worktrees.commits.diff import FileDiff, Line
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine
 
 RULE = "letters"
 UNREADABLE = "unreadable"
@@ -81,7 +81,7 @@ def scan_letters(subject: Subject) -> Iterator[ScanFinding]:
         yield from islice(_new_in_lines(file, known.get(file.path)), _MOST)
 
 
-def scan_readability(subject: Subject, read: tuple[Source, ...]) -> Iterator[ScanFinding]:
+def scan_readability(subject: Subject, read: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
     """What could not be scanned is said, and not taken for clean."""
     for file in subject.written:
         if file.status != "D" and (file.binary or file.cut) and _is_source(file):
@@ -128,7 +128,7 @@ def _is_looked_at(text: str) -> bool:
     return not text.isascii() or (not text.isprintable() and _odd(text))
 
 
-def _new_in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding]:
+def _new_in_lines(file: FileDiff, source: SourceText | None) -> Iterator[ScanFinding]:
     """What is found in added lines more often than in removed ones: a line that was laid out again holds the same."""
     removed = replace(file, path=file.old_path or file.path, added=file.removed)
     before = Counter(one.said for one in _in_lines(removed, source.before if source else None))
@@ -138,7 +138,7 @@ def _new_in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding
             yield one
 
 
-def _in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding]:
+def _in_lines(file: FileDiff, source: SourceText | None) -> Iterator[ScanFinding]:
     for line in file.added:
         if not _is_looked_at(line.text):
             continue
@@ -149,7 +149,7 @@ def _in_lines(file: FileDiff, source: Source | None) -> Iterator[ScanFinding]:
             yield finding(RULE, weight, said, file.path, line.number, line.text)
 
 
-def _code(file: FileDiff, source: Source | None, number: int) -> str | None:
+def _code(file: FileDiff, source: SourceText | None, number: int) -> str | None:
     """What of the line is neither string nor comment; None where all may be prose."""
     if source is None:
         return None
@@ -163,7 +163,7 @@ def _odd(text: str) -> bool:
     return _CONTROL.search(text) is not None or any(each in text for each in "\r\x0b")
 
 
-def _hidden(file: FileDiff, line: Line, code: str | None) -> tuple[Weight, str] | None:
+def _hidden(file: FileDiff, line: DiffLine, code: str | None) -> tuple[Weight, str] | None:
     """Something in the line is not seen, or turns what follows it round."""
     if turning := next((each for each in line.text if each in _TURNING), None):
         return "blocks", f"{_called(turning)} makes the line read otherwise than it runs; take it out"
@@ -183,13 +183,13 @@ def _hidden(file: FileDiff, line: Line, code: str | None) -> tuple[Weight, str] 
     return None
 
 
-def _unseen(line: Line, code: str) -> str | None:
+def _unseen(line: DiffLine, code: str) -> str | None:
     """What cannot be seen where only code stands; the mark of a file's encoding may be."""
     is_first = line.number == 1 and code.startswith("\ufeff")
     return next((each for each in code[is_first:] if each in _NOT_IN_CODE), None)
 
 
-def _between_ascii(line: Line) -> str | None:
+def _between_ascii(line: DiffLine) -> str | None:
     """What is invisible, and has nothing to join or to divide: plain letters stand on both sides of it."""
     text = line.text
     for at, each in enumerate(text):
@@ -200,7 +200,7 @@ def _between_ascii(line: Line) -> str | None:
     return None
 
 
-def _alike(file: FileDiff, line: Line, code: str | None, least: int) -> tuple[Weight, str] | None:
+def _alike(file: FileDiff, line: DiffLine, code: str | None, least: int) -> tuple[Weight, str] | None:
     """A word that looks like another: where something is called by it, or at least within a string."""
     called = line.text if _MANIFEST.search(file.path) else code
     if called is None:

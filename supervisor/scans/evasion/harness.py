@@ -10,13 +10,13 @@ What is put together from pieces at run time is not found.
 from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.evasion.obfuscation import veiled
-from forgepool.supervisor.scans.evasion.patches import patched
-from forgepool.supervisor.scans.evasion.process_exit import ended
-from forgepool.supervisor.scans.evasion.program import Oddity, Program, programs
+from forgepool.supervisor.scans.evasion.obfuscation import find_veiled
+from forgepool.supervisor.scans.evasion.patches import find_patched
+from forgepool.supervisor.scans.evasion.process_exit import find_program_ends
+from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram, programs
 from forgepool.supervisor.scans.evasion.shadowing import impostor
-from forgepool.supervisor.scans.evasion.test_detection import asked
-from forgepool.supervisor.scans.grants import granted
+from forgepool.supervisor.scans.evasion.test_detection import find_test_questions
+from forgepool.supervisor.scans.grants import is_granted
 from forgepool.supervisor.scans.subject import Subject, finding
 
 
@@ -24,11 +24,11 @@ def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
     """Findings `harness`."""
     for file in subject.files:
         why = impostor(subject, file)
-        if why is not None and not granted(subject, file.path):
+        if why is not None and not is_granted(subject, file.path):
             yield finding("harness", "blocks", f"{why}; use another name", file.path)
     told: set[tuple[str, int]] = set()
     for program in programs(subject):
-        if granted(subject, program.path):
+        if is_granted(subject, program.path):
             continue
         for oddity in _oddities(program):
             if (program.path, oddity.line) not in told:
@@ -36,8 +36,8 @@ def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
                 yield finding("harness", _weight(oddity), oddity.said, program.path, oddity.line, oddity.text)
 
 
-def _oddities(program: Program) -> Iterator[Oddity]:
-    found = (*ended(program), *asked(program), *patched(program), *veiled(program))
+def _oddities(program: ChangedProgram) -> Iterator[Oddity]:
+    found = (*find_program_ends(program), *find_test_questions(program), *find_patched(program), *find_veiled(program))
     yield from sorted(found, key=lambda one: (not one.certain, one.line))
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.evasion.program import Oddity, Program
+from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
 
 _RUN = re.compile(r"(?<![\w.])(exec|eval|compile|Function|loadstring|instance_eval)\s*\(|\|\s*(ba|z|da)?sh\b|\beval\b")
 _DECODED = re.compile(
@@ -13,7 +13,7 @@ _DECODED = re.compile(
 _SAID = "this runs encoded code; write it as plain code"
 
 
-def veiled(program: Program) -> Iterator[Oddity]:
+def find_veiled(program: ChangedProgram) -> Iterator[Oddity]:
     """Every line that runs what it has decoded; tests and scripts are no exception."""
     for number, text in program.lines:
         if _RUN.search(text) and _DECODED.search(text):

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.evasion.program import Oddity, Program
-from forgepool.supervisor.scans.languages.suite import listed
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, written
+from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
+from forgepool.supervisor.scans.languages.suite import name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_RUNNERS = listed("pytest _pytest unittest pluggy coverage nose xdist doctest _pytest.runner junitxml")
+_RUNNERS = name_set("pytest _pytest unittest pluggy coverage nose xdist doctest _pytest.runner junitxml")
 _INSIDE = frozenset(["_pytest", "pluggy", "xdist"])
 _OUTCOMES = re.compile(
     r"\.(exitstatus|outcome|testsfailed|testscollected|wasSuccessful|_exitstatus|shouldfail|failures|errors)$"
@@ -32,7 +32,7 @@ _IMPORTED = "product code imports the test runner; import it only in tests"
 _EQUAL = "this object equals anything; compare what it holds"
 
 
-def patched(program: Program) -> Iterator[Oddity]:
+def find_patched(program: ChangedProgram) -> Iterator[Oddity]:
     """Every assignment to what belongs to a runner, and imports of one where none is needed."""
     if program.language == "python":
         names = _names(program)
@@ -46,11 +46,11 @@ def patched(program: Program) -> Iterator[Oddity]:
                 yield Oddity(line=number, text=text, said=_PATCHED)
 
 
-def _names(program: Program) -> frozenset[str]:
+def _names(program: ChangedProgram) -> frozenset[str]:
     """Names by which the file knows a runner, or a part of one."""
     names = set(_RUNNERS)
     for node in program.root.named_children if program.root is not None else ():
-        text = " ".join(written(node).split())
+        text = " ".join(text_of(node).split())
         found = re.match(r"from ([\w.]+) import (.+)$|import (.+)$", text)
         if node.type not in ("import_statement", "import_from_statement") or found is None:
             continue
@@ -61,9 +61,9 @@ def _names(program: Program) -> frozenset[str]:
     return frozenset(names)
 
 
-def _assigned(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
+def _assigned(program: ChangedProgram, names: frozenset[str]) -> Iterator[Oddity]:
     for node in program.nodes("assignment", "augmented_assignment", "delete_statement"):
-        left = written(node.child_by_field_name("left") or (node.named_children[0] if node.named_children else None))
+        left = text_of(node.child_by_field_name("left") or (node.named_children[0] if node.named_children else None))
         root = re.split(r"[.\[]", left)[0]
         if root in names and re.search(r"[.\[]", left):
             yield _oddity(node, _PATCHED)
@@ -77,10 +77,10 @@ def _assigned(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
             yield _oddity(node, _STOOD_IN)
 
 
-def _called(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
+def _called(program: ChangedProgram, names: frozenset[str]) -> Iterator[Oddity]:
     for node in program.nodes("call"):
-        name = written(node.child_by_field_name("function"))
-        given = written(node.child_by_field_name("arguments"))
+        name = text_of(node.child_by_field_name("function"))
+        given = text_of(node.child_by_field_name("arguments"))
         first = re.split(r"[,.)\[]", given.lstrip("("))[0].strip()
         if program.in_tests and re.match(r"\(\s*(globals\(\)|sys\.modules\[__name__\])", given):
             yield _oddity(node, _STOOD_IN)
@@ -94,11 +94,11 @@ def _called(program: Program, names: frozenset[str]) -> Iterator[Oddity]:
             yield _oddity(node, _PATCHED, certain=False)
 
 
-def _imported(program: Program) -> Iterator[Oddity]:
+def _imported(program: ChangedProgram) -> Iterator[Oddity]:
     if program.in_tests and not program.path.endswith("conftest.py"):
         return
     for node in program.nodes("import_statement", "import_from_statement"):
-        named = re.findall(r"(?:^from|^import|,)\s+([\w.]+)", " ".join(written(node).split()))
+        named = re.findall(r"(?:^from|^import|,)\s+([\w.]+)", " ".join(text_of(node).split()))
         roots = {name.split(".")[0] for name in named}
         if roots & _INSIDE:
             yield _oddity(node, _IMPORTED, certain=not program.in_tests)
@@ -106,14 +106,14 @@ def _imported(program: Program) -> Iterator[Oddity]:
             yield _oddity(node, _IMPORTED, certain=False)
 
 
-def _is_for_tests(program: Program) -> bool:
+def _is_for_tests(program: ChangedProgram) -> bool:
     return re.search(r"testing|plugin|fixture|noxfile|tasks", program.path) is not None
 
 
-def _always_equal(program: Program) -> Iterator[Oddity]:
+def _always_equal(program: ChangedProgram) -> Iterator[Oddity]:
     for node in program.nodes("function_definition"):
-        name = written(node.child_by_field_name("name"))
-        body = " ".join(written(node.child_by_field_name("body")).split())
+        name = text_of(node.child_by_field_name("name"))
+        body = " ".join(text_of(node.child_by_field_name("body")).split())
         answer = {"__eq__": "return True", "__ne__": "return False"}.get(name)
         if answer is not None and body.endswith(answer) and body.count("return") == 1 and "if " not in body:
             yield _oddity(node, _EQUAL, certain=False)

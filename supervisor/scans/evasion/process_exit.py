@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.evasion.program import Oddity, Program
-from forgepool.supervisor.scans.languages.suite import listed
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, written
+from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
+from forgepool.supervisor.scans.languages.suite import name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -15,7 +15,7 @@ _PYTHON_EXIT = re.compile(r"(sys\.exit|exit|quit|os\._exit|os\.abort|_exit)")
 _HARD_EXIT = re.compile(r"(?<![\w.])(os\.(_exit|abort)|_exit)\b")
 _FAILS = re.compile(r"\(\s*([1-9]\d*|['\"].*)\s*\)$", re.DOTALL)
 """Ends of programs that every check would see for a failure."""
-_FUNCTIONS = listed(
+_FUNCTIONS = name_set(
     "function_definition lambda function_declaration method_definition arrow_function function_expression "
     "method_declaration func_literal function_item closure_expression"
 )
@@ -33,7 +33,7 @@ _ANYWHERE = "this ends the process before it can report; return or raise instead
 _KILLS = "this kills the process that started the program; leave other processes alone"
 
 
-def ended(program: Program) -> Iterator[Oddity]:
+def find_program_ends(program: ChangedProgram) -> Iterator[Oddity]:
     """Every end of a program that does not belong where it stands."""
     for number, text in program.lines:
         if _PARENT.search(text):
@@ -51,10 +51,10 @@ def ended(program: Program) -> Iterator[Oddity]:
             return
 
 
-def _python(program: Program) -> Iterator[Oddity]:
+def _python(program: ChangedProgram) -> Iterator[Oddity]:
     for node in program.nodes("call", "raise_statement"):
-        text = written(node)
-        name = written(node.child_by_field_name("function"))
+        text = text_of(node)
+        name = text_of(node.child_by_field_name("function"))
         raised = node.type == "raise_statement" and "SystemExit" in text
         if not raised and not _PYTHON_EXIT.fullmatch(name):
             continue
@@ -68,10 +68,10 @@ def _python(program: Program) -> Iterator[Oddity]:
         yield from _hard(program)
 
 
-def _hard(program: Program) -> Iterator[Oddity]:
+def _hard(program: ChangedProgram) -> Iterator[Oddity]:
     """`os._exit` skips whatever would tell how tests came out; a child that was forked has nothing to tell."""
     for node in program.nodes("attribute", "call", "import_from_statement"):
-        text = written(node)
+        text = text_of(node)
         is_it = text in ("os._exit", "os.abort") or re.match(r"_exit\(|from os import .*\b_exit\b", text)
         if is_it:
             expected = b"os.fork(" in program.text or program.is_helper
@@ -92,7 +92,7 @@ def _is_apart(node: "Node") -> bool:
     above = node.parent
     while above is not None:
         condition = above.child_by_field_name("condition") if above.type == "if_statement" else None
-        if condition is not None and re.fullmatch(r"\(?__name__\s*==\s*['\"]__main__['\"]\)?", written(condition)):
+        if condition is not None and re.fullmatch(r"\(?__name__\s*==\s*['\"]__main__['\"]\)?", text_of(condition)):
             return True
         above = above.parent
     return False
@@ -103,31 +103,31 @@ def _is_on_failed_import(node: "Node") -> bool:
     above = node.parent
     while above is not None:
         if above.type == "except_clause":
-            return "ImportError" in written(above) or "ModuleNotFoundError" in written(above)
+            return "ImportError" in text_of(above) or "ModuleNotFoundError" in text_of(above)
         above = above.parent
     return False
 
 
-def _javascript(program: Program) -> Iterator[Oddity]:
+def _javascript(program: ChangedProgram) -> Iterator[Oddity]:
     for node in program.nodes("call_expression", "assignment_expression"):
-        name = written(node.child_by_field_name("function") or node.child_by_field_name("left"))
+        name = text_of(node.child_by_field_name("function") or node.child_by_field_name("left"))
         if not re.fullmatch(r"(globalThis\.)?process\.(exit|reallyExit|abort|exitCode)|Deno\.exit", name):
             continue
         if program.in_tests:
             yield _oddity(node, _IN_TEST)
         elif name.endswith("exitCode"):
-            if re.search(r"=\s*0\b", written(node)):
+            if re.search(r"=\s*0\b", text_of(node)):
                 yield _oddity(node, _AT_IMPORT)
-        elif not _is_inside(node) and not program.is_script and not _FAILS.search(written(node)):
+        elif not _is_inside(node) and not program.is_script and not _FAILS.search(text_of(node)):
             yield _oddity(node, _AT_IMPORT)
 
 
-def _go(program: Program) -> Iterator[Oddity]:
+def _go(program: ChangedProgram) -> Iterator[Oddity]:
     is_main = re.search(rb"^package main\b", program.text, re.MULTILINE) is not None
     for node in program.nodes("call_expression"):
-        if written(node.child_by_field_name("function")) not in ("os.Exit", "syscall.Exit"):
+        if text_of(node.child_by_field_name("function")) not in ("os.Exit", "syscall.Exit"):
             continue
-        function, arguments = _go_function(node), written(node.child_by_field_name("arguments"))
+        function, arguments = _go_function(node), text_of(node.child_by_field_name("arguments"))
         if program.path.endswith("_test.go"):
             if function != "TestMain" or not re.search(r"\w+\.Run\(|\bcode\b|\bret\b|\bstatus\b|\brc\b", arguments):
                 yield _oddity(node, _IN_TEST)
@@ -141,10 +141,10 @@ def _go_function(node: "Node") -> str:
     above = node.parent
     while above is not None and above.type != "function_declaration":
         above = above.parent
-    return written(above.child_by_field_name("name")) if above is not None else ""
+    return text_of(above.child_by_field_name("name")) if above is not None else ""
 
 
-def _others(program: Program, exits: re.Pattern[str]) -> Iterator[Oddity]:
+def _others(program: ChangedProgram, exits: re.Pattern[str]) -> Iterator[Oddity]:
     main = re.search(rb"\bfn main\s*\(|\bstatic\s+void\s+main\s*\(", program.text) is not None
     for number, text in program.lines:
         if exits.search(text) and (program.in_tests or not main):

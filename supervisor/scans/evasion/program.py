@@ -37,7 +37,7 @@ class Oddity:
 
 
 @dataclass(frozen=True)
-class Program:
+class ChangedProgram:
     """One file, its new text and the lines that are new in it."""
 
     file: FileDiff
@@ -97,7 +97,7 @@ class Program:
         return [line.number for line in self.file.added]
 
 
-def programs(subject: Subject) -> Iterator[Program]:
+def programs(subject: Subject) -> Iterator[ChangedProgram]:
     """Every file that is a program, save those that are CI's own, and what nobody writes by hand."""
     files = [
         file
@@ -114,4 +114,4 @@ def programs(subject: Subject) -> Iterator[Program]:
         if language is not None or file.path.rpartition(".")[2] in _OTHERS:
             folder = file.path.rpartition("/")[0]
             init = f"{folder}/__init__.py" if folder else "__init__.py"
-            yield Program(file=file, text=text, language=language, beside_init=init in subject.new_paths)
+            yield ChangedProgram(file=file, text=text, language=language, beside_init=init in subject.new_paths)

@@ -3,12 +3,12 @@
 import re
 import sys
 
-from forgepool.supervisor.scans.languages.suite import listed
+from forgepool.supervisor.scans.languages.suite import name_set
 from forgepool.supervisor.scans.subject import Subject
 from forgepool.worktrees.commits.diff import FileDiff
 
 _ROOTS = ("", "src/", "lib/", "python/", "tests/", "test/")
-_TOOLS = listed(
+_TOOLS = name_set(
     "pytest _pytest pluggy xdist pytest_cov pytest_asyncio hypothesis nose coverage tox nox ruff mypy black isort "
     "flake8 "
     "pylint pyflakes pycodestyle bandit pyright basedpyright setuptools pip wheel build hatchling poetry uv attr attrs "

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.evasion.program import Oddity, Program
+from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
 
 _READS = (
     r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"
@@ -37,7 +37,7 @@ _ASKED = "this code asks whether it is being tested; let it behave the same ever
 _WRITTEN = "this writes a test report or a certificate; leave reports to the test runner"
 
 
-def asked(program: Program) -> Iterator[Oddity]:
+def find_test_questions(program: ChangedProgram) -> Iterator[Oddity]:
     """Every question about who runs the code, and every report that it forges."""
     for number, text in program.lines:
         if _is_asked(program, text):
@@ -47,7 +47,7 @@ def asked(program: Program) -> Iterator[Oddity]:
             yield Oddity(line=number, text=text, said=_WRITTEN, certain=not program.in_tests or _is_shared(program))
 
 
-def _is_asked(program: Program, text: str) -> bool:
+def _is_asked(program: ChangedProgram, text: str) -> bool:
     """Tests may ask for what they like; what all tests run with may ask for CI, and for no more."""
     if program.in_tests and not _is_shared(program):
         return False
@@ -55,6 +55,6 @@ def _is_asked(program: Program, text: str) -> bool:
     return any(found[1] or not program.in_tests for found in named) or _RUNNER.search(text) is not None
 
 
-def _is_shared(program: Program) -> bool:
+def _is_shared(program: ChangedProgram) -> bool:
     """Is it what all tests run with?"""
     return program.path.rpartition("/")[2] == "conftest.py"

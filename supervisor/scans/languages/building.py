@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from forgepool.supervisor.scans.languages.flow import Dialect, Reached, reached
-from forgepool.supervisor.scans.languages.suite import Assertion, Call, Case, Mark, Suite, Value
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.languages.flow import Dialect, Reached, walk_reached
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, TestCase, Mark, Suite, Value
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -21,7 +21,7 @@ _PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy
 _HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
 
 
-class Reader(Dialect, Protocol):
+class BodyReader(Dialect, Protocol):
     """A language, as far as what a test's body says."""
 
     def assertion(self, node: "Node") -> Assertion | None: ...
@@ -49,12 +49,12 @@ class Draft:
     """Said outside its body, as by an attribute."""
 
 
-def build(draft: Draft, reader: Reader) -> Case:
+def build(draft: Draft, reader: BodyReader) -> TestCase:
     """The case that a function is, with what can be reached of it."""
-    seen = list(reached(draft.body, reader)) if draft.body is not None else []
+    seen = list(walk_reached(draft.body, reader)) if draft.body is not None else []
     rows = [*draft.rows, *(row for one in seen for row in reader.rows(one.node))]
     assertions = (*draft.assertions, *_assertions(seen, reader))
-    return Case(
+    return TestCase(
         name=draft.name,
         line=line_of(draft.node),
         text=first_line(draft.node),
@@ -85,7 +85,7 @@ def callee(node: "Node") -> str:
         node.child_by_field_name("function") or node.child_by_field_name("name") or node.child_by_field_name("macro")
     )
     last = next((child for part in _LAST if found and (child := found.child_by_field_name(part))), found)
-    return written(last)
+    return text_of(last)
 
 
 def mark_kind(text: str, *, conditional: bool = False) -> Literal["skip", "sometimes", "elsewhere"]:
@@ -107,35 +107,35 @@ def without_empty_helpers(suite: Suite) -> Suite:
         at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
         return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
 
-    def cleaned(case: Case) -> Case:
+    def clean_case(case: TestCase) -> TestCase:
         return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
 
-    return replace(suite, cases={name: cleaned(case) for name, case in suite.cases.items()})
+    return replace(suite, cases={name: clean_case(case) for name, case in suite.cases.items()})
 
 
-def _calls(seen: list[Reached], draft: Draft) -> Iterator[Call]:
+def _calls(seen: list[Reached], draft: Draft) -> Iterator[CallSite]:
     """The calls of a body; of Python, with what stands around them, and only those that the body makes itself."""
     parameters = draft.node.child_by_field_name("parameters")
-    taken = {written(one) for one in walk(parameters) if one.type == "identifier"} if parameters is not None else set()
+    taken = {text_of(one) for one in walk(parameters) if one.type == "identifier"} if parameters is not None else set()
     around: list[Node] = []
     for one in seen:
         node = one.node
         while around and around[-1].end_byte <= node.start_byte:
             around.pop()
         if node.type == "call" and not any(each.type in _LATER for each in around):
-            name, owner = callee(node), written(node.child_by_field_name("function")).rpartition(".")[0]
+            name, owner = callee(node), text_of(node.child_by_field_name("function")).rpartition(".")[0]
             guards = one.guards + sum(each.type == "boolean_operator" for each in around)
             swallowed = one.swallowed or any(each.type == "with_statement" for each in around)
             if name not in taken or owner:
-                yield Call(name, owner, guards, swallowed, any(each.type == "await" for each in around[-1:]))
+                yield CallSite(name, owner, guards, swallowed, any(each.type == "await" for each in around[-1:]))
         elif node.type in _CALLS and node.type != "call":
-            yield Call(callee(node))
+            yield CallSite(callee(node))
         if node.type in _AROUND or (node.type == "with_statement" and _FAILING.search(_managers(node))):
             around.append(node)
 
 
 def _managers(node: "Node") -> str:
-    return written(node.named_children[0]) if node.named_children else ""
+    return text_of(node.named_children[0]) if node.named_children else ""
 
 
 def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other"]:
@@ -143,7 +143,7 @@ def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other
         return "plain"
     above = draft.node.parent
     decorators = [one for one in above.named_children if one.type == "decorator"] if above is not None else []
-    is_replaced = any(written(one) not in ("@staticmethod", "@classmethod") for one in decorators)
+    is_replaced = any(text_of(one) not in ("@staticmethod", "@classmethod") for one in decorators)
     if (above is not None and above.type == "decorated_definition" and is_replaced) or any(
         one.node.type == "yield" for one in seen
     ):
@@ -151,7 +151,7 @@ def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other
     return "async" if any(one.type == "async" for one in draft.node.children) else "plain"
 
 
-def _assertions(seen: list[Reached], reader: Reader) -> Iterator[Assertion]:
+def _assertions(seen: list[Reached], reader: BodyReader) -> Iterator[Assertion]:
     inside: set[int] = set()
     for one in seen:
         if one.node.id not in inside and (found := reader.assertion(one.node)) is not None:
@@ -159,7 +159,7 @@ def _assertions(seen: list[Reached], reader: Reader) -> Iterator[Assertion]:
             yield replace(found, guards=one.guards, swallowed=one.swallowed)
 
 
-def _marks(seen: list[Reached], reader: Reader) -> Iterator[Mark]:
+def _marks(seen: list[Reached], reader: BodyReader) -> Iterator[Mark]:
     for one in seen:
         if (mark := reader.mark(one.node)) is not None:
             yield replace(mark, kind=mark_kind(_surroundings(one.node), conditional=True)) if one.guards else mark
@@ -170,11 +170,11 @@ def _surroundings(node: "Node") -> str:
     while node.parent is not None:
         node = node.parent
         if (condition := node.child_by_field_name("condition")) is not None:
-            return written(condition)
+            return text_of(condition)
     return ""
 
 
-def _values(seen: list[Reached], reader: Reader, name: str) -> Iterator[Value]:
+def _values(seen: list[Reached], reader: BodyReader, name: str) -> Iterator[Value]:
     for one in seen:
         if (found := reader.value(one.node)) is not None:
             yield value_of(found[0], found[1], one.node)

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.suite import Relation, Strength, Word, listed
-from forgepool.supervisor.scans.languages.syntax import words, written
+from forgepool.supervisor.scans.languages.suite import Relation, Strength, CodeToken, name_set
+from forgepool.supervisor.scans.languages.syntax import words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -38,14 +38,14 @@ _STRENGTHS: dict[Relation, Strength] = {
 }
 _NOTHING = frozenset(["None", "null", "nil", "undefined"])
 _FALSE = frozenset(["False", "false", "0", "None", "null", "nil", "undefined", "[]", "()", "{}", "''", '""'])
-_CERTAIN = listed("bool all any len isinstance callable str int Boolean")
+_CERTAIN = name_set("bool all any len isinstance callable str int Boolean")
 _ANYTHING = frozenset(["ANY", "anything", "any", "anyOf", "anyObject"])
 _WRAPPERS = frozenset(["parenthesized_expression", "expression_statement", "await_expression", "as_pattern", "await"])
 _NEGATIONS = frozenset(["not_operator", "unary_expression"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedCondition:
     """What a condition demands."""
 
     relation: Relation = "true"
@@ -53,20 +53,20 @@ class Judged:
     tolerance: float = 0.0
 
 
-_NEVER = Judged(relation="false", strength=3, tolerance=-1.0)
+_NEVER = JudgedCondition(relation="false", strength=3, tolerance=-1.0)
 """A constant that fails, as it stands behind what must not be reached."""
 
 
-def judge(node: "Node | None", depth: int = 0) -> Judged:
+def judge(node: "Node | None", depth: int = 0) -> JudgedCondition:
     """What must be so for the condition to hold; strength 0 where it holds in any case."""
     while node is not None and node.type in _WRAPPERS and node.named_children:
         node = node.named_children[0]
     if node is None or depth > _DEEPEST:
-        return Judged()
+        return JudgedCondition()
     if _is_constant(node):
-        return _NEVER if written(node) in _FALSE else Judged(strength=0)
-    if node.type in _NEGATIONS and written(node.children[0]) in ("not", "!"):
-        return negated(judge(node.named_children[-1], depth + 1))
+        return _NEVER if text_of(node) in _FALSE else JudgedCondition(strength=0)
+    if node.type in _NEGATIONS and text_of(node.children[0]) in ("not", "!"):
+        return negate_condition(judge(node.named_children[-1], depth + 1))
     if (parts := _junction(node)) is not None:
         return _joined(parts[0], judge(parts[1], depth + 1), judge(parts[2], depth + 1))
     if (sides := _comparison(node)) is not None:
@@ -79,17 +79,17 @@ def relation_of(operator: str) -> Relation:
     return _OPERATORS.get(operator, "true")
 
 
-def negated(judged: Judged) -> Judged:
+def negate_condition(judged: JudgedCondition) -> JudgedCondition:
     """The same condition, which must not hold. What never holds, negated, always does."""
     relation = OPPOSITE.get(judged.relation, "false")
     strength: Strength = 3 if judged.strength == 0 else _STRENGTHS.get(relation, 2)
     return replace(judged, relation=relation, strength=0 if judged == _NEVER else strength)
 
 
-def compare(relation: Relation, left: tuple[Word, ...], right: tuple[Word, ...], *, or_equal: bool = True) -> Judged:
+def compare(relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], *, or_equal: bool = True) -> JudgedCondition:
     """What a comparison of two sides asks for."""
     if _says_nothing(relation, left, right, or_equal):
-        return Judged(relation=relation, strength=0)
+        return JudgedCondition(relation=relation, strength=0)
     other = "".join(word.text for word in right)
     if relation in ("equal", "unequal") and other in _NOTHING:
         relation = "nothing" if relation == "equal" else "something"
@@ -98,10 +98,10 @@ def compare(relation: Relation, left: tuple[Word, ...], right: tuple[Word, ...],
         strength = 1
     if _ANYTHING & {word.text for word in (*left, *right) if word.kind == "name"}:
         strength = 1
-    return Judged(relation=relation, strength=strength, tolerance=tolerance_of((*left, *right)))
+    return JudgedCondition(relation=relation, strength=strength, tolerance=tolerance_of((*left, *right)))
 
 
-def tolerance_of(said: tuple[Word, ...]) -> float:
+def tolerance_of(said: tuple[CodeToken, ...]) -> float:
     """The largest tolerance that an `approx` or its like is given."""
     texts = [word.text for word in said]
     if not any(text in ("approx", "isclose", "allclose") for text in texts):
@@ -110,7 +110,7 @@ def tolerance_of(said: tuple[Word, ...]) -> float:
     return max((float(text) for text in given if re.fullmatch(r"[\d._]+(e-?\d+)?", text)), default=0.0)
 
 
-def _says_nothing(relation: Relation, left: tuple[Word, ...], right: tuple[Word, ...], or_equal: bool) -> bool:
+def _says_nothing(relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], or_equal: bool) -> bool:
     if not any(word.kind == "name" for word in (*left, *right)):
         return True
     # Two calls may well differ: that they do not is worth a test.
@@ -134,13 +134,13 @@ def _is_constant(node: "Node") -> bool:
 
 def _junction(node: "Node") -> "tuple[str, Node, Node] | None":
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    operator = written(node.child_by_field_name("operator"))
+    operator = text_of(node.child_by_field_name("operator"))
     if left is None or right is None or operator not in ("and", "or", "&&", "||"):
         return None
     return operator, left, right
 
 
-def _joined(operator: str, one: Judged, other: Judged) -> Judged:
+def _joined(operator: str, one: JudgedCondition, other: JudgedCondition) -> JudgedCondition:
     if operator in ("and", "&&"):
         return one if one.strength >= other.strength else other
     # A side that is the constant false asks for nothing either; what is left is the other one.
@@ -154,21 +154,21 @@ def _comparison(node: "Node") -> "tuple[str, Node, Node] | None":
         sides = [child for child in node.named_children if "comment" not in child.type]
         if not operators or len(sides) < 2:
             return None
-        operator = " ".join(written(operators[-1]).split())
+        operator = " ".join(text_of(operators[-1]).split())
         return (operator, sides[-2], sides[-1]) if operator in _OPERATORS else None
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    operator = written(node.child_by_field_name("operator"))
+    operator = text_of(node.child_by_field_name("operator"))
     return (operator, left, right) if left and right and operator in _OPERATORS else None
 
 
-def _called(node: "Node") -> Judged:
+def _called(node: "Node") -> JudgedCondition:
     """A call asks for more than that something is there, save of what nobody can fail."""
     callee = node.child_by_field_name("function") or node.child_by_field_name("name")
     arguments = node.child_by_field_name("arguments")
     if callee is None or arguments is None:
-        return Judged()
+        return JudgedCondition()
     given = words(arguments)
-    of_anything = written(callee) == "isinstance" and written(arguments).replace(" ", "").endswith(",object)")
-    if written(callee) in _CERTAIN and (of_anything or all(word.kind != "name" for word in given)):
-        return Judged(strength=0)
-    return Judged(strength=2, tolerance=tolerance_of(words(node)))
+    of_anything = text_of(callee) == "isinstance" and text_of(arguments).replace(" ", "").endswith(",object)")
+    if text_of(callee) in _CERTAIN and (of_anything or all(word.kind != "name" for word in given)):
+        return JudgedCondition(strength=0)
+    return JudgedCondition(strength=2, tolerance=tolerance_of(words(node)))

@@ -8,14 +8,14 @@ gone: a test that is cut off by one line says no more than one without those bel
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from forgepool.supervisor.scans.languages.suite import listed
-from forgepool.supervisor.scans.languages.syntax import written
+from forgepool.supervisor.scans.languages.suite import name_set
+from forgepool.supervisor.scans.languages.syntax import text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BLOCKS = frozenset(["block", "statement_block", "statement_list", "declaration_list", "source_file", "program"])
-_ENDS = listed(
+_ENDS = name_set(
     "return_statement raise_statement throw_statement continue_statement break_statement "
     "return_expression break_expression continue_expression"
 )
@@ -45,7 +45,7 @@ class Dialect(Protocol):
         """Is it a test of its own, which is not part of the one around it?"""
 
 
-def reached(body: "Node", dialect: Dialect) -> Iterator[Reached]:
+def walk_reached(body: "Node", dialect: Dialect) -> Iterator[Reached]:
     """Every named node below a body that can be reached, in the order of the text."""
     waiting = _below(body, _alive(body), 0, False)
     while waiting:
@@ -83,7 +83,7 @@ def _returns(node: "Node") -> bool:
 
 def is_false(condition: "Node | None") -> bool:
     """Is it spelled as a constant that never holds?"""
-    return condition is not None and written(condition) in _FALSE
+    return condition is not None and text_of(condition) in _FALSE
 
 
 def _alive(node: "Node") -> "list[Node]":

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, negated, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Relation, Strength, Suite, Word, listed
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Relation, Strength, Suite, CodeToken, name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,7 +22,7 @@ _FAILS = re.compile(r"[tbf]\.(Error|Errorf|Fatal|Fatalf|Fail|FailNow)")
 _SKIPS = re.compile(r"([tbf]|\w+\.T\(\))\.(Skip|Skipf|SkipNow)")
 _LIBRARY = re.compile(r"(assert|require|is|s|suite|qt|c|check|td|\w+\.(Require|Assert)\(\))\.([A-Z]\w*)")
 _SIDES: dict[str, str] = {
-    **dict.fromkeys(listed("Equal Equalf EqualValues Exactly Same JSONEq YAMLEq ElementsMatch Equals"), "=="),
+    **dict.fromkeys(name_set("Equal Equalf EqualValues Exactly Same JSONEq YAMLEq ElementsMatch Equals"), "=="),
     **dict.fromkeys(("NotEqual", "NotEqualf", "NotSame"), "!="),
 }
 _DEMANDS: dict[str, tuple[Relation, Strength]] = {
@@ -49,17 +49,17 @@ class Go:
         if node.type == "if_statement" and _is_failing(node):
             condition = node.child_by_field_name("condition")
             said = words(node.child_by_field_name("initializer"), condition)
-            return _assertion(node, negated(judge(condition)), said)
+            return _assertion(node, negate_condition(judge(condition)), said)
         if node.type != "call_expression":
             return None
-        name = written(node.child_by_field_name("function"))
+        name = text_of(node.child_by_field_name("function"))
         if _FAILS.fullmatch(name):
-            return _assertion(node, Judged(relation="throws", strength=2), words(node.child_by_field_name("function")))
+            return _assertion(node, JudgedCondition(relation="throws", strength=2), words(node.child_by_field_name("function")))
         found = _LIBRARY.fullmatch(name)
         return _called(node, found[3]) if found else None
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type == "call_expression" and _SKIPS.fullmatch(written(node.child_by_field_name("function"))):
+        if node.type == "call_expression" and _SKIPS.fullmatch(text_of(node.child_by_field_name("function"))):
             return Mark(line=line_of(node), text=first_line(node), kind="skip")
         return None
 
@@ -68,10 +68,10 @@ class Go:
             return None
         left = node.child_by_field_name("left") or node.child_by_field_name("name")
         right = node.child_by_field_name("right") or node.child_by_field_name("value")
-        return (written(left), right) if right is not None and "func_literal" not in _kinds(right) else None
+        return (text_of(left), right) if right is not None and "func_literal" not in _kinds(right) else None
 
     def rows(self, node: "Node") -> "Iterator[Node]":
-        if node.type == "composite_literal" and written(node.child_by_field_name("type")).startswith(
+        if node.type == "composite_literal" and text_of(node.child_by_field_name("type")).startswith(
             ("[]", "map[", "[...]")
         ):
             body = node.child_by_field_name("body")
@@ -86,8 +86,8 @@ _READER = Go()
 
 def read(root: "Node") -> Suite:
     """Every function that `go test` would run, the others beside it, and the file's build constraint."""
-    cases: dict[str, Case] = {}
-    support: dict[str, Case] = {}
+    cases: dict[str, TestCase] = {}
+    support: dict[str, TestCase] = {}
     for node in root.named_children:
         if node.type in ("function_declaration", "method_declaration"):
             case = build(_draft(node), _READER)
@@ -101,16 +101,16 @@ def read(root: "Node") -> Suite:
 
 
 def _draft(node: "Node") -> Draft:
-    receiver = re.sub(r"\W+", " ", written(node.child_by_field_name("receiver"))).split()
-    name = ".".join((*receiver[-1:], written(node.child_by_field_name("name"))))
+    receiver = re.sub(r"\W+", " ", text_of(node.child_by_field_name("receiver"))).split()
+    name = ".".join((*receiver[-1:], text_of(node.child_by_field_name("name"))))
     return Draft(name=name, node=node, body=node.child_by_field_name("body"))
 
 
 def _is_test(node: "Node") -> bool:
-    name = written(node.child_by_field_name("name"))
+    name = text_of(node.child_by_field_name("name"))
     if not _TEST.match(name) or name == "TestMain":
         return False
-    wanted = written(node.child_by_field_name("parameters"))
+    wanted = text_of(node.child_by_field_name("parameters"))
     return node.type == "method_declaration" or "testing." in wanted or wanted == "()"
 
 
@@ -119,7 +119,7 @@ def _is_failing(node: "Node") -> bool:
     body = node.child_by_field_name("consequence")
     calls = (one for one in walk(body, into=lambda it: it.type != "if_statement")) if body is not None else ()
     return any(
-        one.type == "call_expression" and _FAILS.fullmatch(written(one.child_by_field_name("function")))
+        one.type == "call_expression" and _FAILS.fullmatch(text_of(one.child_by_field_name("function")))
         for one in calls
     )
 
@@ -128,26 +128,26 @@ def _constraints(root: "Node") -> Iterator[Mark]:
     for node in root.named_children:
         if node.type == "package_clause":
             return
-        if written(node).startswith(("//go:build", "// +build")):
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(written(node), conditional=True))
+        if text_of(node).startswith(("//go:build", "// +build")):
+            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text_of(node), conditional=True))
 
 
 def _called(node: "Node", name: str) -> Assertion:
     arguments = node.child_by_field_name("arguments")
     given = list(arguments.named_children) if arguments is not None else []
-    if given and written(given[0]) in ("t", "b", "f", "c", "s.T()", "suite.T()"):
+    if given and text_of(given[0]) in ("t", "b", "f", "c", "s.T()", "suite.T()"):
         given = given[1:]
     if name in _SIDES and len(given) >= 2:
         judged = compare(relation_of(_SIDES[name]), words(given[0]), words(given[1]))
         return _assertion(node, judged, words(*given[:2]))
     if name in ("True", "Truef", "False", "Falsef") and given:
         judged = judge(given[0])
-        return _assertion(node, judged if name.startswith("T") else negated(judged), words(given[0]))
+        return _assertion(node, judged if name.startswith("T") else negate_condition(judged), words(given[0]))
     relation, strength = _DEMANDS.get(name, ("true", 2))
-    return _assertion(node, Judged(relation=relation, strength=strength), words(*given[:2]))
+    return _assertion(node, JudgedCondition(relation=relation, strength=strength), words(*given[:2]))
 
 
-def _assertion(node: "Node", judged: Judged, said: tuple[Word, ...]) -> Assertion:
+def _assertion(node: "Node", judged: JudgedCondition, said: tuple[CodeToken, ...]) -> Assertion:
     return Assertion(
         line=line_of(node), text=first_line(node), words=said, relation=judged.relation, strength=judged.strength
     )

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, negated, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Relation, Strength, Suite, Value, listed
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Relation, Strength, Suite, Value, name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,7 +23,7 @@ _SIDES = {
     **dict.fromkeys(("assertNotEquals", "assertNotSame"), "!="),
 }
 _ENDS: dict[str, tuple[Relation, Strength]] = {
-    **dict.fromkeys(listed("isEqualTo isSameAs containsExactly hasSize isEqualToComparingFieldByField"), ("equal", 3)),
+    **dict.fromkeys(name_set("isEqualTo isSameAs containsExactly hasSize isEqualToComparingFieldByField"), ("equal", 3)),
     **dict.fromkeys(("isNull",), ("nothing", 3)),
     **dict.fromkeys(("isTrue", "isNotNull", "isNotEmpty", "isPresent"), ("true", 1)),
     **dict.fromkeys(("isFalse",), ("false", 2)),
@@ -41,7 +41,7 @@ class Java:
         if node.type not in ("try_statement", "try_with_resources_statement"):
             return False
         clauses = (one for one in node.named_children if one.type == "catch_clause")
-        return any(_CAUGHT.search(written(one.named_children[0])) and not _answers(one) for one in clauses)
+        return any(_CAUGHT.search(text_of(one.named_children[0])) and not _answers(one) for one in clauses)
 
     def is_guard(self, node: "Node") -> bool:
         return node.type in ("if_statement", "switch_expression", "while_statement", "ternary_expression")
@@ -52,30 +52,30 @@ class Java:
     def assertion(self, node: "Node") -> Assertion | None:
         if node.type != "method_invocation" or (node.parent and node.parent.type == "method_invocation"):
             return None
-        name, root = written(node.child_by_field_name("name")), _root(node)
+        name, root = text_of(node.child_by_field_name("name")), _root(node)
         given = _given(node)
         if root in ("assertThat", "assertWithMessage", "assertThatThrownBy", "then") and root != name:
             return _assertion(node, _fluent(node, name, given), node)
         if name == "fail" or name.startswith(("assertThrows", "assertThatThrownBy")):
-            broad = bool(given) and written(given[0]) in ("Exception.class", "Throwable.class")
-            return _assertion(node, Judged(relation="throws", strength=1 if broad else 2), *given)
+            broad = bool(given) and text_of(given[0]) in ("Exception.class", "Throwable.class")
+            return _assertion(node, JudgedCondition(relation="throws", strength=1 if broad else 2), *given)
         if name.startswith("assert") or root == "verify":
             return _assertion(node, *_plain(name, _without_message(name, given) or [node]))
         return None
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type != "method_invocation" or written(node.child_by_field_name("name")) not in _ASSUMES:
+        if node.type != "method_invocation" or text_of(node.child_by_field_name("name")) not in _ASSUMES:
             return None
         given = _given(node)
         constant = not given or not any(word.kind == "name" for word in words(given[0]))
-        kind = "skip" if constant else mark_kind(written(node), conditional=True)
+        kind = "skip" if constant else mark_kind(text_of(node), conditional=True)
         return Mark(line=line_of(node), text=first_line(node), kind=kind)
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type != "variable_declarator":
             return None
         given = node.child_by_field_name("value")
-        return (written(node.child_by_field_name("name")), given) if given is not None else None
+        return (text_of(node.child_by_field_name("name")), given) if given is not None else None
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         return iter(())
@@ -86,8 +86,8 @@ _READER = Java()
 
 def read(root: "Node") -> Suite:
     """Every method that a runner of JUnit or TestNG would call, and the others beside it."""
-    cases: dict[str, Case] = {}
-    support: dict[str, Case] = {}
+    cases: dict[str, TestCase] = {}
+    support: dict[str, TestCase] = {}
     for draft, is_test in _methods(root):
         case = build(draft, _READER)
         (cases if is_test else support)[case.name] = case
@@ -102,20 +102,20 @@ def _methods(root: "Node") -> Iterator[tuple[Draft, bool]]:
             annotations = _annotations(child)
             marks = (*above, *_marks(annotations))
             body = child.child_by_field_name("body")
-            here = (*path, written(child.child_by_field_name("name")))
+            here = (*path, text_of(child.child_by_field_name("name")))
             if child.type in _TYPES and body is not None:
                 waiting.append((body, here, marks))
             elif child.type == "method_declaration" and body is not None:
                 rows = tuple(row for one in annotations for row in _rows(one))
                 assertions = tuple(_attributes(annotations))
                 draft = Draft(name=".".join(here), node=child, body=body, rows=rows, marks=marks, assertions=assertions)
-                names = {written(one.child_by_field_name("name")).rpartition(".")[2] for one in annotations}
+                names = {text_of(one.child_by_field_name("name")).rpartition(".")[2] for one in annotations}
                 yield draft, bool(names & _TESTS) or _is_old_style(child, here)
 
 
 def _is_old_style(method: "Node", path: tuple[str, ...]) -> bool:
     above = method.parent.parent if method.parent is not None else None
-    superclass = written(above.child_by_field_name("superclass")) if above is not None else ""
+    superclass = text_of(above.child_by_field_name("superclass")) if above is not None else ""
     return path[-1].startswith("test") and "TestCase" in superclass
 
 
@@ -126,7 +126,7 @@ def _annotations(node: "Node") -> "list[Node]":
 
 def _marks(annotations: "list[Node]") -> Iterator[Mark]:
     for node in annotations:
-        text = written(node)
+        text = text_of(node)
         if _SKIPS.match(text):
             conditional = re.search(r"(Disabled|Enabled)(On|If|For)", text) is not None
             yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional=conditional))
@@ -135,12 +135,12 @@ def _marks(annotations: "list[Node]") -> Iterator[Mark]:
 def _attributes(annotations: "list[Node]") -> Iterator[Assertion]:
     """`@Test(expected = IllegalStateException.class)` asserts that something is thrown."""
     for node in annotations:
-        if re.search(r"\bexpected(Exceptions)?\s*=", written(node)):
-            yield _assertion(node, Judged(relation="throws", strength=2), node)
+        if re.search(r"\bexpected(Exceptions)?\s*=", text_of(node)):
+            yield _assertion(node, JudgedCondition(relation="throws", strength=2), node)
 
 
 def _rows(annotation: "Node") -> "Iterator[Node]":
-    if not re.match(r"@(\w+\.)*(ValueSource|CsvSource|EnumSource|CsvFileSource|DataProvider)", written(annotation)):
+    if not re.match(r"@(\w+\.)*(ValueSource|CsvSource|EnumSource|CsvFileSource|DataProvider)", text_of(annotation)):
         return
     for node in walk(annotation):
         if node.type == "element_value_array_initializer":
@@ -152,7 +152,7 @@ def _root(call: "Node") -> str:
     node: Node | None = call
     name = ""
     while node is not None and node.type == "method_invocation":
-        name, node = written(node.child_by_field_name("name")), node.child_by_field_name("object")
+        name, node = text_of(node.child_by_field_name("name")), node.child_by_field_name("object")
     return name
 
 
@@ -169,32 +169,32 @@ def _without_message(name: str, given: "list[Node]") -> "list[Node]":
     return given[:count]
 
 
-def _plain(name: str, given: "list[Node]") -> "tuple[Judged, *tuple[Node, ...]]":
+def _plain(name: str, given: "list[Node]") -> "tuple[JudgedCondition, *tuple[Node, ...]]":
     if name in _SIDES and len(given) == 2:
         return compare(relation_of(_SIDES[name]), words(given[0]), words(given[1])), *given
     if name in ("assertTrue", "assertFalse"):
         judged = judge(given[0])
-        return negated(judged) if name == "assertFalse" else judged, *given
+        return negate_condition(judged) if name == "assertFalse" else judged, *given
     if name in ("assertNull", "assertNotNull"):
-        return Judged(relation="nothing", strength=3) if name == "assertNull" else Judged(relation="something"), *given
-    return Judged(strength=2), *given
+        return JudgedCondition(relation="nothing", strength=3) if name == "assertNull" else JudgedCondition(relation="something"), *given
+    return JudgedCondition(strength=2), *given
 
 
-def _fluent(call: "Node", name: str, given: "list[Node]") -> Judged:
+def _fluent(call: "Node", name: str, given: "list[Node]") -> JudgedCondition:
     begin: Node | None = call
-    while begin is not None and written(begin.child_by_field_name("name")) != "assertThat":
+    while begin is not None and text_of(begin.child_by_field_name("name")) != "assertThat":
         begin = begin.child_by_field_name("object")
     subject = _given(begin) if begin is not None else []
     relation, strength = _ENDS.get(name, ("true", 2))
     if relation == "equal" and subject and given:
         return compare("equal", words(subject[0]), words(given[0]))
-    judged = judge(subject[0]) if subject else Judged()
+    judged = judge(subject[0]) if subject else JudgedCondition()
     if name in ("isTrue", "isFalse") and judged.strength != 1:
-        return judged if name == "isTrue" else negated(judged)
-    return Judged(relation=relation, strength=strength)
+        return judged if name == "isTrue" else negate_condition(judged)
+    return JudgedCondition(relation=relation, strength=strength)
 
 
-def _assertion(node: "Node", judged: Judged, *said: "Node") -> Assertion:
+def _assertion(node: "Node", judged: JudgedCondition, *said: "Node") -> Assertion:
     return Assertion(
         line=line_of(node),
         text=first_line(node),

@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, negated, relation_of
+from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
 from forgepool.supervisor.scans.languages.suite import (
     Assertion,
-    Case,
+    TestCase,
     Mark,
     Relation,
     Strength,
     Suite,
     Value,
-    Word,
-    listed,
+    CodeToken,
+    name_set,
 )
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,7 +34,7 @@ _ONLY = frozenset(["only", "fit", "fdescribe"])
 _NOT_RUN = frozenset(["skip", "todo", "fixme", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"])
 _SOMETIMES = frozenset(["skipIf", "runIf"])
 _FUNCTIONS = frozenset(["arrow_function", "function_expression", "function"])
-_EXACT = listed(
+_EXACT = name_set(
     "toBe toEqual toStrictEqual toMatchObject toHaveBeenCalledWith toHaveBeenLastCalledWith toMatchSnapshot "
     "toMatchInlineSnapshot toHaveBeenCalledTimes toHaveLength toBeCloseTo toHaveText equal eql deepEqual "
     "strictEqual deepStrictEqual is same strictSame toBeNull toBeUndefined toBeNaN toThrowErrorMatchingSnapshot"
@@ -44,8 +44,8 @@ _BOUNDS: dict[str, Relation] = {
     **dict.fromkeys(("toBeGreaterThan", "toBeGreaterThanOrEqual", "above", "greaterThan", "isAbove"), "above"),
     **dict.fromkeys(("toContain", "toContainEqual", "include", "includes", "contain"), "in"),
 }
-_BARE = listed("toBeDefined toBeTruthy toBeCalled toHaveBeenCalled ok assert true toBeOK")
-_INVERTED = listed("notEqual notStrictEqual notDeepEqual notDeepStrictEqual not notOk isNot doesNotMatch")
+_BARE = name_set("toBeDefined toBeTruthy toBeCalled toHaveBeenCalled ok assert true toBeOK")
+_INVERTED = name_set("notEqual notStrictEqual notDeepEqual notDeepStrictEqual not notOk isNot doesNotMatch")
 _ROOTS = frozenset(["expect", "assert", "should", "chai", "t", "expectTypeOf"])
 
 
@@ -59,7 +59,7 @@ class JavaScript:
         return clause is not None and not any(
             one.type == "throw_statement"
             or _asserts(one)
-            or written(one.child_by_field_name("function")) in ("done", "fail")
+            or text_of(one.child_by_field_name("function")) in ("done", "fail")
             for one in walk(clause)
         )
 
@@ -78,7 +78,7 @@ class JavaScript:
         return Assertion(
             line=line_of(node),
             text=first_line(node),
-            words=(*words(*said), Word(kind="sign", text=chain[-1])),
+            words=(*words(*said), CodeToken(kind="sign", text=chain[-1])),
             relation=judged.relation,
             strength=judged.strength,
             tolerance=_tolerance(chain, given),
@@ -93,7 +93,7 @@ class JavaScript:
         if node.type != "variable_declarator":
             return None
         name, given = node.child_by_field_name("name"), node.child_by_field_name("value")
-        return (written(name), given) if given is not None and given.type not in _FUNCTIONS else None
+        return (text_of(name), given) if given is not None and given.type not in _FUNCTIONS else None
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         if node.type == "for_in_statement":
@@ -104,7 +104,7 @@ class JavaScript:
 
 def read(root: "Node") -> Suite:
     """Every test that a file registers where it stands in the text, and its named functions."""
-    cases: dict[str, Case] = {}
+    cases: dict[str, TestCase] = {}
     marks: list[Mark] = []
     for draft in _tests(root, marks):
         name, again = draft.name, 1
@@ -167,7 +167,7 @@ def _callee(call: "Node") -> str:
     # The text of a long chain of calls is that of all its links: nobody names a test by one.
     if function is None or function.end_byte - function.start_byte > _LONGEST:
         return ""
-    return "".join(written(function).split())
+    return "".join(text_of(function).split())
 
 
 def _title_node(call: "Node") -> "Node | None":
@@ -188,7 +188,7 @@ def _is_call_of(call: "Node") -> bool:
 
 def _title(call: "Node") -> str:
     node = _title_node(call)
-    return written(node).strip("'\"`") if node is not None else ""
+    return text_of(node).strip("'\"`") if node is not None else ""
 
 
 def _function(call: "Node") -> "Node | None":
@@ -202,7 +202,7 @@ def _body(call: "Node") -> "Node | None":
 
 def _own_marks(call: "Node") -> Iterator[Mark]:
     names = set(_callee(call).split("."))
-    options = " ".join(written(one) for one in _given(call) if one.type == "object")
+    options = " ".join(text_of(one) for one in _given(call) if one.type == "object")
     if names & _ONLY or re.search(r"\bonly\s*:\s*true", options):
         yield Mark(line=line_of(call), text=first_line(call), kind="only")
     if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options):
@@ -241,12 +241,12 @@ def _chain(call: "Node") -> list[str]:
     node: Node | None = call
     while node is not None:
         if node.type == "member_expression":
-            names.append(written(node.child_by_field_name("property")))
+            names.append(text_of(node.child_by_field_name("property")))
             node = node.child_by_field_name("object")
         elif node.type in ("call_expression", "non_null_expression", "await_expression"):
             node = node.child_by_field_name("function") or (node.named_children[0] if node.named_children else None)
         else:
-            names.append(written(node)[:60])
+            names.append(text_of(node)[:60])
             break
     return names[::-1]
 
@@ -278,31 +278,31 @@ def _subject(call: "Node") -> "list[Node]":
     return found
 
 
-def _judged(call: "Node", chain: list[str], given: "list[Node]") -> Judged:
+def _judged(call: "Node", chain: list[str], given: "list[Node]") -> JudgedCondition:
     inverted = any(name in _INVERTED for name in chain[1:])
     judged = _plainly(call, chain[-1], given)
-    return negated(judged) if inverted else judged
+    return negate_condition(judged) if inverted else judged
 
 
-def _plainly(call: "Node", last: str, given: "list[Node]") -> Judged:
+def _plainly(call: "Node", last: str, given: "list[Node]") -> JudgedCondition:
     subject = _subject(call)
     sides = [*subject, *given][:2] if subject else given[:2]
     if last in _BARE:
-        judged = judge(sides[0]) if sides else Judged()
-        return Judged(strength=min(judged.strength, 1)) if last.startswith("to") else judged
+        judged = judge(sides[0]) if sides else JudgedCondition()
+        return JudgedCondition(strength=min(judged.strength, 1)) if last.startswith("to") else judged
     if last.startswith(("toThrow", "throw", "reject")):
-        strength: Strength = 3 if given and not written(given[0]).startswith("Error") and subject else 2
-        return Judged(relation="throws", strength=strength)
+        strength: Strength = 3 if given and not text_of(given[0]).startswith("Error") and subject else 2
+        return JudgedCondition(relation="throws", strength=strength)
     if last in _EXACT or last in _INVERTED:
         if len(sides) < 2:
             constant = bool(sides) and judge(sides[0]).strength == 0
-            return Judged(relation="equal", strength=0 if constant and last == "is" else 3)
+            return JudgedCondition(relation="equal", strength=0 if constant and last == "is" else 3)
         return compare(relation_of("=="), words(sides[0]), words(sides[1]))
-    return Judged(relation=_BOUNDS.get(last, "true"), strength=2)
+    return JudgedCondition(relation=_BOUNDS.get(last, "true"), strength=2)
 
 
 def _tolerance(chain: list[str], given: "list[Node]") -> float:
-    digits = written(given[1]) if chain[-1] == "toBeCloseTo" and len(given) > 1 else ""
+    digits = text_of(given[1]) if chain[-1] == "toBeCloseTo" and len(given) > 1 else ""
     return float(10 ** -int(digits)) if re.fullmatch(r"-?\d{1,2}", digits) else 0.0
 
 
@@ -310,11 +310,11 @@ def _functions(root: "Node") -> Iterator[Draft]:
     for node in walk(root, into=lambda one: one.type not in _FUNCTIONS):
         body = node.child_by_field_name("body")
         if node.type in ("function_declaration", "method_definition") and body is not None:
-            yield Draft(name=written(node.child_by_field_name("name")), node=node, body=body)
+            yield Draft(name=text_of(node.child_by_field_name("name")), node=node, body=body)
         given = node.child_by_field_name("value") if node.type == "variable_declarator" else None
         if given is not None and given.type in _FUNCTIONS:
             yield Draft(
-                name=written(node.child_by_field_name("name")), node=node, body=given.child_by_field_name("body")
+                name=text_of(node.child_by_field_name("name")), node=node, body=given.child_by_field_name("body")
             )
 
 

@@ -9,7 +9,7 @@ how many assert something, and which ones keep tests from being run.
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Suite, Word
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, CodeToken
 
 _ASSERTS = re.compile(
     r"\b(assert\w*|ASSERT_\w+|EXPECT_\w+|REQUIRE\w*|CHECK\w*|XCTAssert\w*|refute\w*|must_\w+|should(Be)?\w*|expect|"
@@ -37,12 +37,12 @@ def read(text: str) -> Suite:
     marks = tuple(Mark(line=at, text=line[:120], kind="skip") for at, line in code if _SKIPS.search(line))
     if not code:
         return Suite()
-    whole = Case(name="", line=1, text=code[0][1][:120], words=(), assertions=assertions, marks=marks)
+    whole = TestCase(name="", line=1, text=code[0][1][:120], words=(), assertions=assertions, marks=marks)
     return Suite(cases={"": whole})
 
 
-def _words(line: str) -> Iterator[Word]:
+def _words(line: str) -> Iterator[CodeToken]:
     for text in _WORD.findall(line):
         literal = text[0] in "\"'-0123456789" and text != "-"
         name = text[0].isalpha() or text[0] == "_"
-        yield Word(kind="literal" if literal else "name" if name else "sign", text=text)
+        yield CodeToken(kind="literal" if literal else "name" if name else "sign", text=text)

@@ -6,27 +6,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, negated, relation_of, tolerance_of
+from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of, tolerance_of
 from forgepool.supervisor.scans.languages.flow import is_false
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Strength, Suite, Value, listed
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, written
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Strength, Suite, Value, name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 Skipping = Literal["skip", "sometimes", "elsewhere"] | None
-_SKIPS = listed("skip skipif xfail skipIf skipUnless expectedFailure")
-_SKIP_CALLS = listed("skip xfail skipTest SkipTest importorskip exit Skipped")
+_SKIPS = name_set("skip skipif xfail skipIf skipUnless expectedFailure")
+_SKIP_CALLS = name_set("skip xfail skipTest SkipTest importorskip exit Skipped")
 _SKIPPERS = frozenset(["pytest", "self", "unittest", "cls", ""])
 _TWO_SIDES: dict[str, str] = {
     **dict.fromkeys(
-        listed(
+        name_set(
             "assertEqual assertEquals assertIs assertListEqual assertDictEqual assertSetEqual assertTupleEqual "
             "assertMultiLineEqual assertSequenceEqual assertCountEqual assertAlmostEqual"
         ),
         "==",
     ),
-    **dict.fromkeys(listed("assertNotEqual assertNotEquals assertIsNot assertNotAlmostEqual"), "!="),
+    **dict.fromkeys(name_set("assertNotEqual assertNotEquals assertIsNot assertNotAlmostEqual"), "!="),
     "assertIn": "in",
     "assertNotIn": "not in",
     "assertLess": "<",
@@ -34,9 +34,9 @@ _TWO_SIDES: dict[str, str] = {
     "assertGreater": ">",
     "assertGreaterEqual": ">=",
 }
-_EXACT_CALLS = listed("assert_called_once_with assert_called_with assert_has_calls assertRaisesRegex")
+_EXACT_CALLS = name_set("assert_called_once_with assert_called_with assert_has_calls assertRaisesRegex")
 _BROAD = frozenset(["Exception", "BaseException"])
-_GUARDS = listed("if_statement conditional_expression while_statement match_statement except_clause")
+_GUARDS = name_set("if_statement conditional_expression while_statement match_statement except_clause")
 _CATCH_ALL = _BROAD | {"AssertionError"}
 _ASSERTING = re.compile(r"^(assert|check|verify|expect|ensure)", re.IGNORECASE)
 _OUTCOMES = frozenset(["fail", "raises", "warns", "assertRaises", "assertWarns", "assertLogs", "deprecated_call"])
@@ -44,7 +44,7 @@ _LONGEST = 2_000
 _TAKES_AWAY = re.compile(
     r"^del\s+(.+)|^(\w+)\s*=[^=]|(?:(?:globals|vars|locals)\(\)|setattr|delattr|__dict__).*?['\"](\w+)", re.DOTALL
 )
-_COMPOUND = listed("if_statement try_statement with_statement else_clause except_clause block finally_clause")
+_COMPOUND = name_set("if_statement try_statement with_statement else_clause except_clause block finally_clause")
 
 
 class Python:
@@ -55,7 +55,7 @@ class Python:
             clauses = [child for child in node.named_children if child.type.startswith("except")]
             return any(_catches(clause) and not _answers(clause) for clause in clauses)
         if node.type == "with_statement":
-            managers = written(node.named_children[0])
+            managers = text_of(node.named_children[0])
             return "suppress(" in managers and any(name in managers for name in _CATCH_ALL)
         return False
 
@@ -69,16 +69,16 @@ class Python:
         if node.type == "assert_statement" and node.named_children:
             condition = next(child for child in node.named_children if "comment" not in child.type)
             return _assertion(node, judge(condition), condition)
-        if node.type == "raise_statement" and "AssertionError" in written(node):
-            return _assertion(node, Judged(relation="throws", strength=2), node)
+        if node.type == "raise_statement" and "AssertionError" in text_of(node):
+            return _assertion(node, JudgedCondition(relation="throws", strength=2), node)
         return _called(node) if node.type == "call" else None
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type == "raise_statement" and "SkipTest" in written(node):
+        if node.type == "raise_statement" and "SkipTest" in text_of(node):
             return Mark(line=line_of(node), text=first_line(node), kind="skip")
         if node.type != "call":
             return None
-        owner, _, name = written(node.child_by_field_name("function")).rpartition(".")
+        owner, _, name = text_of(node.child_by_field_name("function")).rpartition(".")
         if name not in _SKIP_CALLS or owner not in _SKIPPERS or (not owner and name in ("exit", "skip", "xfail")):
             return None
         return Mark(line=line_of(node), text=first_line(node), kind="sometimes" if name == "importorskip" else "skip")
@@ -87,7 +87,7 @@ class Python:
         if node.type != "assignment":
             return None
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        return (written(left), right) if left is not None and right is not None else None
+        return (text_of(left), right) if left is not None and right is not None else None
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         table = node.child_by_field_name("right") if node.type == "for_statement" else None
@@ -103,8 +103,8 @@ def read(root: "Node") -> Suite:
     """All that pytest or unittest would collect of a module, and the rest of its functions."""
     skips: dict[str, Skipping] = {**dict.fromkeys(_SKIPS, None), **dict(_aliases(root))}
     gone = _shadowed(root)
-    cases: dict[str, Case] = {}
-    support: dict[str, Case] = {}
+    cases: dict[str, TestCase] = {}
+    support: dict[str, TestCase] = {}
     for draft, is_test in _definitions(root, _Around(skips=skips)):
         case = build(draft, Python())
         # A later definition of the same name takes the place of an earlier one, to Python as here.
@@ -125,10 +125,10 @@ def _imports(root: "Node") -> Iterator[tuple[str, str]]:
     for node in root.named_children:
         if node.type not in ("import_statement", "import_from_statement"):
             continue
-        module = written(node.child_by_field_name("module_name"))
+        module = text_of(node.child_by_field_name("module_name"))
         for one in node.children_by_field_name("name"):
-            name = written(one.child_by_field_name("name") or one)
-            alias = written(one.child_by_field_name("alias")) or name
+            name = text_of(one.child_by_field_name("name") or one)
+            alias = text_of(one.child_by_field_name("alias")) or name
             yield alias, f"{module.rstrip('.')}.{name}" if module else name
 
 
@@ -173,7 +173,7 @@ def _decorated(definition: "Node", decorators: "list[Node]", around: _Around) ->
     names = [_decorator_name(one) for one in decorators]
     return replace(
         around,
-        path=(*around.path, written(definition.child_by_field_name("name"))),
+        path=(*around.path, text_of(definition.child_by_field_name("name"))),
         marks=(*around.marks, *_decorator_marks(decorators, around.skips)),
         labels=(*around.labels, *(name.rpartition(".")[2] for name in names if ".mark." in f".{name}")),
     )
@@ -186,30 +186,30 @@ def _is_dead(node: "Node") -> bool:
 def _condition(node: "Node") -> Iterator[Mark]:
     condition = node.child_by_field_name("condition")
     if node.type == "if_statement" and condition is not None:
-        text = f"if {written(condition)}"
+        text = f"if {text_of(condition)}"
         yield Mark(line=line_of(node), text=text, kind=mark_kind(text, conditional=True))
 
 
 def _is_collected_class(node: "Node", body: "Node") -> bool:
-    bases = written(node.child_by_field_name("superclasses"))
+    bases = text_of(node.child_by_field_name("superclasses"))
     if "TestCase" in bases:
         return True
-    names = [written(one.child_by_field_name("name")) for one in walk(body) if one.type == "function_definition"]
-    named = written(node.child_by_field_name("name")).startswith("Test") or "Test" in bases
+    names = [text_of(one.child_by_field_name("name")) for one in walk(body) if one.type == "function_definition"]
+    named = text_of(node.child_by_field_name("name")).startswith("Test") or "Test" in bases
     return named and "__init__" not in names and "__new__" not in names
 
 
 def _class_marks(body: "Node") -> Iterator[Mark]:
     for node in body.named_children:
-        if re.match(r"__test__\s*=\s*(False|0|None)\b|pytestmark\s*=.*\b(skip|xfail)", written(node), re.DOTALL):
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(written(node)))
+        if re.match(r"__test__\s*=\s*(False|0|None)\b|pytestmark\s*=.*\b(skip|xfail)", text_of(node), re.DOTALL):
+            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text_of(node)))
 
 
 def _decorator_marks(decorators: "list[Node]", skips: Mapping[str, Skipping]) -> Iterator[Mark]:
     for node in decorators:
         name = _decorator_name(node).rpartition(".")[2]
         if name in skips:
-            text = written(node)
+            text = text_of(node)
             conditional = name in ("skipif", "skipIf", "skipUnless") or _has_condition(node)
             kind = skips[name] or mark_kind(text, conditional=conditional)
             yield Mark(line=line_of(node), text=first_line(node), kind=kind)
@@ -228,7 +228,7 @@ def _decorator_name(node: "Node") -> str:
     inner = node.named_children[0] if node.named_children else None
     if inner is not None and inner.type == "call":
         inner = inner.child_by_field_name("function")
-    return written(inner)
+    return text_of(inner)
 
 
 def _rows(decorators: "list[Node]") -> "Iterator[Node]":
@@ -248,7 +248,7 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
 
 def _module_marks(root: "Node") -> Iterator[Mark]:
     for node in root.named_children:
-        text = written(node)
+        text = text_of(node)
         if re.match(r"pytestmark\b.*\b(skip|skipif|xfail)\b", text, re.DOTALL):
             yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional="skipif" in text))
         elif re.match(r"([\w.]+\.)?__test__\s*=\s*(False|0|None)\b|collect_ignore(_glob)?\b", text):
@@ -265,7 +265,7 @@ def _skipping(statement: "Node") -> Iterator[Mark]:
             yield (
                 mark
                 if bare
-                else Mark(line=mark.line, text=mark.text, kind=mark_kind(written(statement), conditional=True))
+                else Mark(line=mark.line, text=mark.text, kind=mark_kind(text_of(statement), conditional=True))
             )
 
 
@@ -281,7 +281,7 @@ def _shadowed(root: "Node") -> frozenset[str]:
     names: set[str] = set()
     for node in root.named_children:
         if node.type in ("delete_statement", "expression_statement"):
-            for found in _TAKES_AWAY.finditer(written(node)[:_LONGEST]):
+            for found in _TAKES_AWAY.finditer(text_of(node)[:_LONGEST]):
                 names.update(re.findall(r"\b[Tt]est\w*", found[1] or found[2] or found[3]))
     return frozenset(names)
 
@@ -289,7 +289,7 @@ def _shadowed(root: "Node") -> frozenset[str]:
 def _aliases(root: "Node") -> Iterator[tuple[str, Skipping]]:
     """Other names for marks: `from unittest import skip as later`, `later = pytest.mark.skip`."""
     for node in root.named_children:
-        text = written(node)
+        text = text_of(node)
         for found in re.finditer(r"\b(?:skip|skipif|xfail|skipIf|skipUnless|expectedFailure)\s+as\s+(\w+)", text):
             yield found[1], None
         found_here = re.match(r"(\w+)\s*=\s*(?:pytest\.mark|unittest)\.(\w+)(\()?", text)
@@ -303,7 +303,7 @@ def _is_claim(node: "Node") -> bool:
 
 
 def _called(node: "Node") -> Assertion | None:
-    owner, _, name = written(node.child_by_field_name("function")).rpartition(".")
+    owner, _, name = text_of(node.child_by_field_name("function")).rpartition(".")
     arguments = node.child_by_field_name("arguments")
     if arguments is None or not name:
         return None
@@ -312,19 +312,19 @@ def _called(node: "Node") -> Assertion | None:
         return _two_sided(node, name, given)
     if name in ("assertTrue", "assertFalse", "assert_") and given:
         judged = judge(given[0])
-        return _assertion(node, negated(judged) if name == "assertFalse" else judged, given[0])
+        return _assertion(node, negate_condition(judged) if name == "assertFalse" else judged, given[0])
     if name in ("assertIsNone", "assertIsNotNone") and given:
-        judged = Judged(relation="nothing", strength=3) if name == "assertIsNone" else Judged(relation="something")
+        judged = JudgedCondition(relation="nothing", strength=3) if name == "assertIsNone" else JudgedCondition(relation="something")
         return _assertion(node, judged, given[0])
     if name in _OUTCOMES and owner in ("pytest", "self", "cls", "unittest", ""):
         body = _body_awaited(node)
         itself = body is not None and bool(body.named_children) and body.named_children[0].type == "raise_statement"
-        judged = Judged(relation="throws", strength=0) if itself else _outcome(given)
+        judged = JudgedCondition(relation="throws", strength=0) if itself else _outcome(given)
         return _assertion(node, judged, *([node, body] if body is not None else [node]))
     if not _ASSERTING.match(name):
         return None
     strength: Strength = 3 if name in _EXACT_CALLS else 1 if name == "assert_called" else 2
-    return _assertion(node, Judged(strength=strength, tolerance=tolerance_of(words(node))), node)
+    return _assertion(node, JudgedCondition(strength=strength, tolerance=tolerance_of(words(node))), node)
 
 
 def _two_sided(node: "Node", name: str, given: "list[Node]") -> Assertion:
@@ -335,12 +335,12 @@ def _two_sided(node: "Node", name: str, given: "list[Node]") -> Assertion:
     return _assertion(node, judged, given[0], given[1])
 
 
-def _outcome(given: "list[Node]") -> Judged:
+def _outcome(given: "list[Node]") -> JudgedCondition:
     """What is raised: anything at all, something of a kind, or something that says a certain thing."""
-    broad = bool(given) and written(given[0]) in _BROAD
-    told = any(written(one).startswith("match") for one in given)
+    broad = bool(given) and text_of(given[0]) in _BROAD
+    told = any(text_of(one).startswith("match") for one in given)
     strength: Strength = 3 if told and not broad else 1 if broad and not told else 2
-    return Judged(relation="throws", strength=strength)
+    return JudgedCondition(relation="throws", strength=strength)
 
 
 def _body_awaited(node: "Node") -> "Node | None":
@@ -351,7 +351,7 @@ def _body_awaited(node: "Node") -> "Node | None":
     return above.child_by_field_name("body") if above is not None and above.type == "with_statement" else None
 
 
-def _assertion(node: "Node", judged: Judged, *said: "Node") -> Assertion:
+def _assertion(node: "Node", judged: JudgedCondition, *said: "Node") -> Assertion:
     return Assertion(
         line=line_of(node),
         text=first_line(node),

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of
-from forgepool.supervisor.scans.languages.conditions import Judged, compare, judge, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Suite, Word
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, walk, words, written
+from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, CodeToken
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, walk, words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,7 +27,7 @@ class Rust:
     """Rust, as scans read it."""
 
     def swallows(self, node: "Node") -> bool:
-        return node.type == "call_expression" and "catch_unwind" in written(node.child_by_field_name("function"))
+        return node.type == "call_expression" and "catch_unwind" in text_of(node.child_by_field_name("function"))
 
     def is_guard(self, node: "Node") -> bool:
         return node.type in ("if_expression", "match_expression", "while_expression")
@@ -38,7 +38,7 @@ class Rust:
     def assertion(self, node: "Node") -> Assertion | None:
         if node.type != "macro_invocation":
             return None
-        name = written(node.child_by_field_name("macro")).rpartition("::")[2]
+        name = text_of(node.child_by_field_name("macro")).rpartition("::")[2]
         if not name.startswith(("assert", "debug_assert", "prop_assert")) and name not in _FAILS:
             return None
         given = _arguments(node)
@@ -48,8 +48,8 @@ class Rust:
         if name in ("assert", "debug_assert", "prop_assert") and given:
             return _assertion(node, judge(given[0]), words(given[0]))
         if name in _FAILS:
-            return _assertion(node, Judged(relation="throws", strength=2), ())
-        return _assertion(node, Judged(strength=3 if "snapshot" in name else 2), words(*given))
+            return _assertion(node, JudgedCondition(relation="throws", strength=2), ())
+        return _assertion(node, JudgedCondition(strength=3 if "snapshot" in name else 2), words(*given))
 
     def mark(self, node: "Node") -> Mark | None:
         return None
@@ -59,7 +59,7 @@ class Rust:
             return None
         name = node.child_by_field_name("pattern") or node.child_by_field_name("name")
         given = node.child_by_field_name("value")
-        return (written(name), given) if given is not None else None
+        return (text_of(name), given) if given is not None else None
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         table = node.child_by_field_name("value") if node.type == "for_expression" else None
@@ -74,8 +74,8 @@ _READER = Rust()
 
 def read(root: "Node") -> Suite:
     """Every function that `cargo test` would run, and those beside the tests."""
-    cases: dict[str, Case] = {}
-    support: dict[str, Case] = {}
+    cases: dict[str, TestCase] = {}
+    support: dict[str, TestCase] = {}
     for draft, is_test in _functions(root):
         case = build(draft, _READER)
         if is_test or case.assertions or "tests" in case.name.split("::")[:-1]:
@@ -101,7 +101,7 @@ def _functions(root: "Node") -> Iterator[tuple[Draft, bool]]:
                 continue
             body = child.child_by_field_name("body")
             marks = (*above, *_marks(attributes))
-            here = (*path, written(child.child_by_field_name("name") or child.child_by_field_name("type")))
+            here = (*path, text_of(child.child_by_field_name("name") or child.child_by_field_name("type")))
             if child.type in ("mod_item", "impl_item") and body is not None:
                 waiting.append((body, here, marks))
             elif child.type == "function_item" and body is not None:
@@ -112,13 +112,13 @@ def _functions(root: "Node") -> Iterator[tuple[Draft, bool]]:
 def _draft(
     node: "Node", path: tuple[str, ...], attributes: "list[Node]", marks: tuple[Mark, ...]
 ) -> tuple[Draft, bool]:
-    texts = [written(one) for one in attributes]
-    expected = [one for one in attributes if "should_panic" in written(one)]
+    texts = [text_of(one) for one in attributes]
+    expected = [one for one in attributes if "should_panic" in text_of(one)]
     assertions = tuple(
-        _assertion(one, Judged(relation="throws", strength=3 if "expected" in written(one) else 2), words(one))
+        _assertion(one, JudgedCondition(relation="throws", strength=3 if "expected" in text_of(one) else 2), words(one))
         for one in expected
     )
-    rows = [one for one in attributes if re.match(r"#\[\s*(\w+::)*(case|test_case)\b", written(one))]
+    rows = [one for one in attributes if re.match(r"#\[\s*(\w+::)*(case|test_case)\b", text_of(one))]
     draft = Draft(
         name="::".join(path),
         node=node,
@@ -132,7 +132,7 @@ def _draft(
 
 def _marks(attributes: "list[Node]") -> Iterator[Mark]:
     for node in attributes:
-        text = written(node)
+        text = text_of(node)
         if _IGNORED.match(text):
             conditional = "cfg_attr" in text
             yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional=conditional))
@@ -145,7 +145,7 @@ def _arguments(macro: "Node") -> "list[Node]":
     tokens = next((one for one in macro.named_children if one.type == "token_tree"), None)
     if tokens is None:
         return []
-    source = f"fn f() {{ g({written(tokens)[1:-1]}) }}".encode()
+    source = f"fn f() {{ g({text_of(tokens)[1:-1]}) }}".encode()
     root = parse("rust", source)
     for node in walk(root) if root is not None else ():
         if node.type == "arguments":
@@ -153,7 +153,7 @@ def _arguments(macro: "Node") -> "list[Node]":
     return []
 
 
-def _assertion(node: "Node", judged: Judged, said: tuple[Word, ...]) -> Assertion:
+def _assertion(node: "Node", judged: JudgedCondition, said: tuple[CodeToken, ...]) -> Assertion:
     return Assertion(
         line=line_of(node),
         text=first_line(node),

@@ -11,12 +11,12 @@ Strength = Literal[0, 1, 2, 3]
 """0 holds whatever the code does; 1 asks for something, or anything but; 2 for a part or a bound; 3 for one value."""
 
 
-def listed(names: str) -> frozenset[str]:
+def name_set(names: str) -> frozenset[str]:
     """Names that are written one after the other."""
     return frozenset(names.split())
 
 
-class Word(NamedTuple):
+class CodeToken(NamedTuple):
     """One token. Brackets, commas and semicolons are none: formatters put them in and take them out."""
 
     kind: Literal["name", "literal", "sign"]
@@ -30,7 +30,7 @@ class Assertion:
     line: int
     text: str
     """Its first line, shortened."""
-    words: tuple[Word, ...]
+    words: tuple[CodeToken, ...]
     relation: Relation = "true"
     strength: Strength = 1
     tolerance: float = 0.0
@@ -68,7 +68,7 @@ class Value:
     line: int
     text: str
     name: str
-    words: tuple[Word, ...]
+    words: tuple[CodeToken, ...]
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Value:
         return all(word.text not in ("()", ".") for word in self.words)
 
 
-class Call(NamedTuple):
+class CallSite(NamedTuple):
     """A call that stands in a function itself, and neither in a lambda nor in a function within it."""
 
     name: str
@@ -95,20 +95,20 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class TestCase:
     """One test, or a function that tests call."""
 
     name: str
     line: int
     text: str
-    words: tuple[Word, ...]
+    words: tuple[CodeToken, ...]
     assertions: tuple[Assertion, ...] = ()
     rows: tuple[Assertion, ...] = ()
     values: tuple[Value, ...] = ()
     marks: tuple[Mark, ...] = ()
     labels: tuple[str, ...] = ()
     """Names that a command may select or deselect it by."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallSite, ...] = ()
     form: Literal["plain", "async", "other"] = "plain"
     """`other`: a generator, or a function that a decorator replaces: a call of it need not run what it says."""
     hollow: bool = False
@@ -119,8 +119,8 @@ class Case:
 class Suite:
     """All tests of one file, by their names within it."""
 
-    cases: Mapping[str, Case] = field(default_factory=dict)
-    support: Mapping[str, Case] = field(default_factory=dict)
+    cases: Mapping[str, TestCase] = field(default_factory=dict)
+    support: Mapping[str, TestCase] = field(default_factory=dict)
     """Functions beside the tests that assert something, or that give what is asserted."""
     marks: tuple[Mark, ...] = ()
     """On the file as a whole."""

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import LEAVE, granted
-from forgepool.supervisor.scans.languages.suite import Case
-from forgepool.supervisor.scans.languages.syntax import parse, walk, written
-from forgepool.supervisor.scans.paths.sections import Sections, changed, read_ini, read_json, read_toml
+from forgepool.supervisor.scans.grants import LEAVE, is_granted
+from forgepool.supervisor.scans.languages.suite import TestCase
+from forgepool.supervisor.scans.languages.syntax import parse, walk, text_of
+from forgepool.supervisor.scans.paths.sections import Sections, find_changed, read_ini, read_json, read_toml
 from forgepool.supervisor.scans.subject import Subject, finding
-from forgepool.supervisor.scans.tests.reading import TooMuch, read_suite
+from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
 _RULE = "gate-settings"
@@ -73,7 +73,7 @@ def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
     files = [
         file
         for file in subject.files
-        if file.path not in subject.same_code and not granted(subject, file.path, file.old_path)
+        if file.path not in subject.same_code and not is_granted(subject, file.path, file.old_path)
     ]
     ids = {one for file in files if _is_asked(file) for one in (file.id, file.old_id) if one.strip("0")}
     texts = contents(subject.git, ids)
@@ -100,7 +100,7 @@ def _within(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
     elif _is_conftest(file.path) or _is_conftest(old_path) or _has_hooks(file):
         try:
             yield from _of_conftest(file, texts)
-        except TooMuch:
+        except SuiteTooLarge:
             yield _found(file, _UNREAD)
     elif _BUILD_FILES.fullmatch(file.path.rpartition("/")[2]):
         for line in (*file.added, *file.removed):
@@ -128,7 +128,7 @@ def _of_sections(
     if before is None or after is None:
         yield _found(file, _UNREAD)
         return
-    for name, was, now in changed(before, after):
+    for name, was, now in find_changed(before, after):
         if (gate.match(name) and not _may_be(name, was, now)) or _is_script(file, name, was, before):
             yield _found(file, f"'{name}' says how tests or linters are run", text=f"{name}: {was!r} -> {now!r}")
 
@@ -189,21 +189,21 @@ def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
             yield _found(file, "the line has a say in what is run and what counts", line.number, line.text)
 
 
-def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, Case]) -> Iterator[ScanFinding]:
+def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, TestCase]) -> Iterator[ScanFinding]:
     """Fixtures that apply to every test unasked, and reach into how tests are run."""
     root = parse("python", texts.get(file.id, b""))
     for node in walk(root, into=lambda one: one.type != "function_definition") if root is not None else ():
-        text = written(node)
+        text = text_of(node)
         if node.type != "decorated_definition" or not re.search(r"autouse\s*=\s*True", text):
             continue
-        name = written(getattr(node.child_by_field_name("definition"), "child_by_field_name", lambda _: None)("name"))
+        name = text_of(getattr(node.child_by_field_name("definition"), "child_by_field_name", lambda _: None)("name"))
         was = before.get(name)
         if _FORCES.search(text) and (was is None or was.words != _functions(text.encode())[name].words):
             said = f"the fixture '{name}' is put around every test, and reaches into what they run with"
             yield _found(file, said, node.start_point.row + 1, text.split("\n")[0], weight="attention")
 
 
-def _functions(source: bytes) -> dict[str, Case]:
+def _functions(source: bytes) -> dict[str, TestCase]:
     return dict(read_suite("conftest.py", source).support)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import LEAVE, covered, granted
+from forgepool.supervisor.scans.grants import LEAVE, is_covered, is_granted
 from forgepool.supervisor.scans.paths.commands import run_by
 from forgepool.supervisor.scans.subject import Subject, finding
 
@@ -57,7 +57,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
             found = _reason(subject, path, run)
-            if found is not None and path not in subject.made and not granted(subject, path):
+            if found is not None and path not in subject.made and not is_granted(subject, path):
                 weight, why = found
                 yield finding("protected-path", weight, f"{why}{LEAVE}", path)
 
@@ -65,7 +65,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
 def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, str] | None:
     if (known := _known(path)) is not None:
         return "blocks", f"this is {known}"
-    if covered(subject.protect, path):
+    if is_covered(subject.protect, path):
         return "blocks", "the target's gate file protects this path"
     if path in run or (path.endswith(".mk") and any(_is_makefile(one) for one in run)):
         return "blocks", "the checks, or what makes files, run this file or are told by it what to run"

@@ -44,7 +44,7 @@ def read_ini(text: str) -> Sections | None:
     return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
 
 
-def changed(before: Sections, after: Sections) -> Iterator[tuple[str, object, object]]:
+def find_changed(before: Sections, after: Sections) -> Iterator[tuple[str, object, object]]:
     """Every name that says something else, with what it said and says; None where it says nothing."""
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.grants import covered, granted, held
+from forgepool.supervisor.scans.grants import is_covered, is_granted, is_held
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.commits.diff import FileDiff, contents
@@ -56,7 +56,7 @@ def scan_empty(subject: Subject) -> Iterator[ScanFinding]:
 def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
     old, new = len(subject.old_paths), len(subject.new_paths)
     emptied = {file.path for file in subject.files if file.removed and file.id in _EMPTY}
-    lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not granted(subject, path)]
+    lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not is_granted(subject, path)]
     if old - new + len(emptied) >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
         also = f", {len(emptied)} of them emptied" if emptied else ""
         said = f"the tree has {new} files of {old}{also}; keep the files that need not go"
@@ -67,14 +67,14 @@ def _outside(subject: Subject) -> Iterator[ScanFinding]:
     said = "the task does not hold this path; declare it in `files`, or leave it as it is"
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
-            mine = held(subject, path) or path in subject.extended or path in subject.made
-            if not mine and not granted(subject, path):
+            mine = is_held(subject, path) or path in subject.extended or path in subject.made
+            if not mine and not is_granted(subject, path):
                 yield finding("outside-lock", "blocks", said, path)
 
 
 def _modes(subject: Subject) -> Iterator[ScanFinding]:
     for file in subject.files:
-        if granted(subject, file.path):
+        if is_granted(subject, file.path):
             continue
         if (file.old_mode, file.mode) in _EXECUTABLE:
             said = "the file is executable now" if file.mode.endswith("755") else "the file is executable no longer"
@@ -99,7 +99,7 @@ def _links(subject: Subject) -> Iterator[ScanFinding]:
     texts = contents(subject.git, [file.id for file in links])
     for file in links:
         to = os.fsdecode(texts.get(file.id, b"/"))
-        if _leads_out(file.path, to) and not granted(subject, file.path):
+        if _leads_out(file.path, to) and not is_granted(subject, file.path):
             said = "the link leads out of the tree; link to a file of the tree, by a relative path"
             yield finding("mode-change", "blocks", said, file.path, text=to)
 
@@ -111,7 +111,7 @@ def _leads_out(path: str, to: str) -> bool:
 
 def _unchanged(subject: Subject) -> Iterator[ScanFinding]:
     touched = {path for file in subject.files for path in (file.path, file.old_path) if path is not None}
-    missing = [planned for planned in subject.planned if not any(covered((planned,), path) for path in touched)]
+    missing = [planned for planned in subject.planned if not any(is_covered((planned,), path) for path in touched)]
     if missing and len(missing) == len(subject.planned):
         said = f"none of the paths that were to be changed is: {', '.join(missing[:5])}; change them, or plan others"
         yield finding("claimed-unchanged", "blocks", said, missing[0])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.source.bounded_parse import language_of, parse, query
-from forgepool.supervisor.scans.source.lexicon import Piece, lexed
+from forgepool.supervisor.scans.source.lexicon import LexedPiece, find_pieces
 from forgepool.supervisor.scans.source.silences import (
     Silence,
     Statement,
@@ -24,7 +24,7 @@ from forgepool.supervisor.scans.source.silences import (
     statements_of,
 )
 from forgepool.supervisor.scans.subject import Subject
-from forgepool.worktrees.commits.diff import FileDiff, Line, contents
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine, contents
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,7 +56,7 @@ class Remark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A file's new text, read once for all rules. What is asked of it concerns the added lines alone."""
 
     file: FileDiff
@@ -71,12 +71,12 @@ class Source:
     """Only comments and layout differ: no node is new."""
 
     @cached_property
-    def before(self) -> "Source":
+    def before(self) -> "SourceText":
         """The file as it was, every line of it taken for added: what a rule finds here is not new."""
         return whole_source(self.file.old_path or self.file.path, self.old_text)
 
     @cached_property
-    def whole(self) -> "Source":
+    def whole(self) -> "SourceText":
         """The file as it is, every line of it taken for added."""
         return whole_source(self.file.path, self.text)
 
@@ -100,12 +100,12 @@ class Source:
         return self.language is not None and self.root is None
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[LexedPiece, ...]:
         """Comments and strings, in the order of the text."""
         if self.root is None or self.language is None:
-            return tuple(lexed(self.file.path, self.text))
+            return tuple(find_pieces(self.file.path, self.text))
         nodes = self._captured(*_PIECES[self.language])
-        found = (Piece(node.start_byte, node.end_byte, "comment" not in node.type) for node in nodes)
+        found = (LexedPiece(node.start_byte, node.end_byte, "comment" not in node.type) for node in nodes)
         return tuple(sorted(found))
 
     @cached_property
@@ -171,7 +171,7 @@ class Source:
         for node in sorted(found, key=lambda one: one.start_byte):
             name = node.child_by_field_name("name")
             first, last = node.start_point.row + 1, node.end_point.row + 1
-            scope = hash((scopes.get(first, 0), self.written(name) if name else b""))
+            scope = hash((scopes.get(first, 0), self.text_of(name) if name else b""))
             scopes.update(dict.fromkeys(range(first, last + 1), scope))
         return scopes
 
@@ -179,7 +179,7 @@ class Source:
         """The nodes of these types that an added line has a part in."""
         return (node for node in self._captured(*types) if self._is_added(node)) if not self.same_code else iter(())
 
-    def written(self, node: "Node") -> bytes:
+    def text_of(self, node: "Node") -> bytes:
         """
         A node's text. Its own attribute is not for this: it asks the reader that the tree was parsed by, sign by sign.
         """
@@ -199,7 +199,7 @@ class Source:
             line[first:last] = b" " * max(0, last - first)
         return line.decode("utf-8", "backslashreplace")
 
-    def _touching(self, start: int, end: int) -> Iterator[Piece]:
+    def _touching(self, start: int, end: int) -> Iterator[LexedPiece]:
         at = max(0, bisect_left(self.pieces, (start, 0, False)) - 1)
         while at < len(self.pieces) and self.pieces[at].start < end:
             if self.pieces[at].end > start:
@@ -241,7 +241,7 @@ class Source:
         return at < len(self.numbers) and self.numbers[at] <= last
 
 
-def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[Source, ...]:
+def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[SourceText, ...]:
     """Of these files, or of all that are read, those with added lines, save links and submodules."""
     files = [file for file in (subject.read if read is None else read) if file.added and file.mode.startswith("100")]
     texts = contents(subject.git, (side for file in files for side in (file.id, file.old_id)))
@@ -252,7 +252,7 @@ def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[S
             left -= len(texts[file.id])
             language = language_of(file.path, texts[file.id])
             found.append(
-                Source(
+                SourceText(
                     file=file,
                     text=texts[file.id],
                     language=language,
@@ -264,16 +264,16 @@ def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[S
     return tuple(found)
 
 
-def whole_source(path: str, text: bytes) -> Source:
+def whole_source(path: str, text: bytes) -> SourceText:
     """A text of which every line is taken for added."""
     lines = tuple(
-        Line(number=at, text=line.decode("utf-8", "backslashreplace")) for at, line in enumerate(text.split(b"\n"), 1)
+        DiffLine(number=at, text=line.decode("utf-8", "backslashreplace")) for at, line in enumerate(text.split(b"\n"), 1)
     )
     file = FileDiff(status="A", path=path, mode="100644", old_mode="000000", added=lines)
-    return Source(file=file, text=text, language=language_of(path, text))
+    return SourceText(file=file, text=text, language=language_of(path, text))
 
 
-def lines_of_new_comments(now: Source, before: Source) -> frozenset[int]:
+def lines_of_new_comments(now: SourceText, before: SourceText) -> frozenset[int]:
     """The lines of every comment that is there more often than before, or silences another statement than before."""
     had = before.comment_lines
     more = (lines for text, lines in now.comment_lines.items() if len(lines) > len(had.get(text, ())))

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from forgepool.supervisor.scans.languages.syntax import parse, walk, words, written
+from forgepool.supervisor.scans.languages.syntax import parse, walk, words, text_of
 from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.bounded_parse import parse as parse_without_texts
 from forgepool.supervisor.scans.source.grammar import lines_of_new_comments, whole_source
 from forgepool.supervisor.scans.source.spelling import is_same_code
-from forgepool.worktrees.commits.diff import FileDiff, Line
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -89,7 +89,7 @@ def _without_old_statements(file: FileDiff, old: bytes, new: bytes) -> FileDiff:
     return replace(file, added=_kept(file.added, added), removed=_kept(file.removed, removed))
 
 
-def _kept(lines: tuple[Line, ...], numbers: frozenset[int]) -> tuple[Line, ...]:
+def _kept(lines: tuple[DiffLine, ...], numbers: frozenset[int]) -> tuple[DiffLine, ...]:
     return tuple(line for line in lines if line.number in numbers)
 
 
@@ -105,7 +105,7 @@ def _units(root: "Node", ids: dict[_Key, int]) -> Iterator[_Unit]:
     while waiting:
         node, around = waiting.pop()
         if node.type in _HOLDERS:
-            name = written(
+            name = text_of(
                 getattr(node.child_by_field_name("definition"), "child_by_field_name", lambda _: None)("name")
             )
             decorated = ids.setdefault((around, node.type, name), len(ids) + 1)
@@ -116,7 +116,7 @@ def _units(root: "Node", ids: dict[_Key, int]) -> Iterator[_Unit]:
             head = [child for child in node.children if not _is_below(child)]
             key = words(*head) if head else words(node)
             yield _Unit((around, node.type, key), frozenset(_rows(head or [node])))
-            said = written(node.child_by_field_name("name")) if node.type in _DEFINITIONS else key
+            said = text_of(node.child_by_field_name("name")) if node.type in _DEFINITIONS else key
             below = ids.setdefault((around, node.type, said), len(ids) + 1)
             waiting.extend((child, below) for child in node.named_children if _is_below(child))
 
@@ -132,7 +132,7 @@ def _rows(nodes: "list[Node]") -> Iterator[int]:
 
 def _imported(node: "Node", around: int) -> Iterator[_Unit]:
     """Each name by itself, however many are imported by one statement."""
-    module = written(node.child_by_field_name("module_name"))
+    module = text_of(node.child_by_field_name("module_name"))
     names = node.children_by_field_name("name") or [one for one in walk(node) if one.type == "wildcard_import"]
     for name in names:
         yield _Unit((around, node.type, module, words(name)), frozenset(_rows([name])))

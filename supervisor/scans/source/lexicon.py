@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Piece(NamedTuple):
+class LexedPiece(NamedTuple):
     """A comment or a string: where it begins and ends, in bytes."""
 
     start: int
@@ -65,12 +65,12 @@ _BY_SUFFIX = {suffix: reader for reader, suffixes in _SUFFIXES for suffix in suf
 _BY_NAME = {name: reader for reader, names in _NAMES for name in names.split()}
 
 
-def lexed(path: str, text: bytes) -> Iterator[Piece]:
+def find_pieces(path: str, text: bytes) -> Iterator[LexedPiece]:
     """The comments and strings of a text, in its order; none where nothing is known of its language."""
     reader = _reader_of(path, text)
     if reader is not None:
         for found in reader.finditer(text):
-            yield Piece(found.start(), found.end(), found["comment"] is None)
+            yield LexedPiece(found.start(), found.end(), found["comment"] is None)
 
 
 def is_code(path: str, text: bytes = b"") -> bool:

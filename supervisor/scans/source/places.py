@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from forgepool.supervisor.scans.languages.suite import listed
+from forgepool.supervisor.scans.languages.suite import name_set
 
 _COLLECTED: dict[str, tuple[str, ...]] = {
     # The stricter ones first: what moves from one to a later one may be lost to a runner.
@@ -31,8 +31,8 @@ _FAMILIES = {
     "cs": "cs",
     "rs": "rs",
 }
-_FOLDERS = listed("tests test __tests__ spec specs e2e testing __snapshots__ testdata integration-tests")
-_UNSEEN = listed("node_modules build dist venv .venv vendor third_party __pycache__ CVS _darcs")
+_FOLDERS = name_set("tests test __tests__ spec specs e2e testing __snapshots__ testdata integration-tests")
+_UNSEEN = name_set("node_modules build dist venv .venv vendor third_party __pycache__ CVS _darcs")
 _PROSE = frozenset(["md", "rst", "txt", "adoc"])
 _SYSTEMS = "aix android darwin dragonfly freebsd illumos ios js netbsd openbsd plan9 solaris wasip1 windows"
 _ARCHITECTURES = "386 arm loong64 mips mips64 mipsle ppc64 ppc64le riscv64 s390x wasm"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.supervisor.scans.languages.conditions import OPPOSITE
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Value
 from forgepool.supervisor.scans.tests.matching import Matched, match
-from forgepool.supervisor.scans.tests.pairing import Located, Pair, Pairing, Versions, alpha
+from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pair, Pairing, Versions, alpha
 from forgepool.supervisor.scans.tests.renames import Renames
 from forgepool.supervisor.scans.tests.spares import Spares
 
@@ -28,7 +28,7 @@ class Weakening:
     """Something that a test asked for, and asks for no longer."""
 
     kind: Kind
-    at: Located
+    at: LocatedCase
     """The test as it is now."""
     before: Assertion | Value
     after: Assertion | Value | None = None
@@ -36,7 +36,7 @@ class Weakening:
 
 def compare(
     pairing: Pairing, files: Sequence[Versions], renames: Renames, data: Mapping[str, Sequence[Counter[str]]]
-) -> tuple[tuple[Weakening, ...], tuple[Located, ...]]:
+) -> tuple[tuple[Weakening, ...], tuple[LocatedCase, ...]]:
     """
     Whatever became less in tests that are still there and in functions beside them; and the tests that are gone, save
     those of which every assertion is elsewhere now.
@@ -55,7 +55,7 @@ def compare(
     return tuple({_key(one): one for one in found}.values()), tuple(gone)
 
 
-def _is_elsewhere(gone: Located, spares: Spares) -> bool:
+def _is_elsewhere(gone: LocatedCase, spares: Spares) -> bool:
     claims = (*gone.case.assertions, *(row for row in gone.case.rows if row.literals))
     return bool(gone.case.assertions) and all([spares.take(one, gone.file) for one in claims])
 
@@ -71,7 +71,7 @@ def _support(files: Sequence[Versions]) -> Iterator[Pair]:
         for name, case in file.old.support.items():
             after = file.new.support.get(name)
             if after is not None and case.assertions:
-                yield Pair(before=Located(file=file, case=case), after=Located(file=file, case=after))
+                yield Pair(before=LocatedCase(file=file, case=case), after=LocatedCase(file=file, case=after))
 
 
 def _of_pair(
@@ -112,7 +112,7 @@ def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
     return True
 
 
-def _is_implied(lost: Assertion, case: Case) -> bool:
+def _is_implied(lost: Assertion, case: TestCase) -> bool:
     """That there is something goes without saying where it is also said what it is."""
     if lost.strength > 1:
         return False
@@ -212,22 +212,22 @@ def _is_renamed(old: str, new: str, constant: bool, after: Assertion, pair: Pair
     return gone and unknown and not constant
 
 
-def _file_values(file: Versions) -> list[tuple[Located, tuple[Value, ...], tuple[Value, ...]]]:
+def _file_values(file: Versions) -> list[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]]:
     """Values of the file as a whole, and those that its functions return."""
     known = next(iter(file.new.cases.values()), next(iter(file.new.support.values()), None))
     if known is None:
         return []
-    found = [(Located(file=file, case=known), file.old.values, file.new.values)]
+    found = [(LocatedCase(file=file, case=known), file.old.values, file.new.values)]
     for name, case in file.old.support.items():
         if (after := file.new.support.get(name)) is not None:
             simple = name.rpartition("::")[2]
             returned = [tuple(one for one in each.values if one.name == simple) for each in (case, after)]
-            found.append((Located(file=file, case=after), returned[0], returned[1]))
+            found.append((LocatedCase(file=file, case=after), returned[0], returned[1]))
     return found
 
 
 def _of_values(
-    found: Iterable[tuple[Located, tuple[Value, ...], tuple[Value, ...]]], used: frozenset[str]
+    found: Iterable[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]], used: frozenset[str]
 ) -> Iterator[Weakening]:
     for at, before, after in found:
         for value in before:

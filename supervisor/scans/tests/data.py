@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import yaml
 
-from forgepool.supervisor.scans.languages.suite import Suite, Value, listed
+from forgepool.supervisor.scans.languages.suite import Suite, Value, name_set
 from forgepool.supervisor.scans.source.places import beside_tests
 from forgepool.supervisor.scans.subject import Subject
 from forgepool.supervisor.scans.tests.pairing import Versions
@@ -24,7 +24,7 @@ _LOADS = frozenset(["load", "loads", "safe_load", "reader"])
 _LOADING = (
     _LIBRARIES
     | _LOADS
-    | listed(
+    | name_set(
         "list tuple map open Path __file__ path join dirname parent resolve absolute joinpath with_name read_text "
         "read_bytes encoding"
     )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.scans.languages.suite import Case, Suite, Word
+from forgepool.supervisor.scans.languages.suite import TestCase, Suite, CodeToken
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3
@@ -26,19 +26,19 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class LocatedCase:
     """A case, and the file that it is in."""
 
     file: Versions
-    case: Case
+    case: TestCase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """The same test, before and after."""
 
-    before: Located
-    after: Located
+    before: LocatedCase
+    after: LocatedCase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,15 @@ class Pairing:
     """All cases of the files that differ."""
 
     pairs: tuple[Pair, ...]
-    gone: tuple[Located, ...]
-    fresh: tuple[Located, ...]
+    gone: tuple[LocatedCase, ...]
+    fresh: tuple[LocatedCase, ...]
 
 
 def pair(files: Sequence[Versions]) -> Pairing:
     """Every old case with its new one, where there is one."""
     table = _Table(
-        gone=[Located(file=file, case=case) for file in files for case in file.old.cases.values()],
-        fresh=[Located(file=file, case=case) for file in files for case in file.new.cases.values()],
+        gone=[LocatedCase(file=file, case=case) for file in files for case in file.old.cases.values()],
+        fresh=[LocatedCase(file=file, case=case) for file in files for case in file.new.cases.values()],
     )
     table.join(lambda one: (one.file.path, one.case.name))
     table.join(lambda one: (one.file.path, one.case.name.rpartition("::")[2], _said(one)))
@@ -66,7 +66,7 @@ def pair(files: Sequence[Versions]) -> Pairing:
     return Pairing(pairs=tuple(table.pairs), gone=tuple(table.gone), fresh=tuple(table.fresh))
 
 
-def alpha(words: tuple[Word, ...]) -> tuple[str, ...]:
+def alpha(words: tuple[CodeToken, ...]) -> tuple[str, ...]:
     """The tokens with their names numbered in the order in which they first occur: what renaming leaves alone."""
     seen: dict[str, str] = {}
     return tuple(
@@ -75,7 +75,7 @@ def alpha(words: tuple[Word, ...]) -> tuple[str, ...]:
     )
 
 
-def likeness(one: tuple[Word, ...], other: tuple[Word, ...]) -> float:
+def likeness(one: tuple[CodeToken, ...], other: tuple[CodeToken, ...]) -> float:
     """From 0 to 1: how many tokens two texts share, whatever their order."""
     return _shared(Counter(word.text for word in one), Counter(word.text for word in other))
 
@@ -90,21 +90,21 @@ def _shared(one: Counter[str], other: Counter[str]) -> float:
 class _Table:
     """Cases that are still without their counterpart, and those that have one."""
 
-    def __init__(self, gone: list[Located], fresh: list[Located]) -> None:
+    def __init__(self, gone: list[LocatedCase], fresh: list[LocatedCase]) -> None:
         self._gone, self._fresh = {id(one): one for one in gone}, {id(one): one for one in fresh}
         self.pairs: list[Pair] = []
 
     @property
-    def gone(self) -> list[Located]:
+    def gone(self) -> list[LocatedCase]:
         return list(self._gone.values())
 
     @property
-    def fresh(self) -> list[Located]:
+    def fresh(self) -> list[LocatedCase]:
         return list(self._fresh.values())
 
-    def join(self, key: Callable[[Located], Hashable], least: float = 0.0) -> None:
+    def join(self, key: Callable[[LocatedCase], Hashable], least: float = 0.0) -> None:
         """Pairs what has the same key; None is no key."""
-        waiting: dict[Hashable, list[Located]] = {}
+        waiting: dict[Hashable, list[LocatedCase]] = {}
         for one in self.fresh:
             waiting.setdefault(key(one), []).append(one)
         for one in self.gone:
@@ -112,7 +112,7 @@ class _Table:
             if others and likeness(one.case.words, others[0].case.words) >= least:
                 self._take(one, others.pop(0))
 
-    def guess(self, may: Callable[[Located, Located], bool]) -> None:
+    def guess(self, may: Callable[[LocatedCase, LocatedCase], bool]) -> None:
         """Pairs what is alike, the likest first."""
         if len(self._gone) * len(self._fresh) > _MOST_GUESSES:
             return
@@ -120,7 +120,7 @@ class _Table:
             if id(at) in self._gone and id(to) in self._fresh:
                 self._take(at, to)
 
-    def _guesses(self, may: Callable[[Located, Located], bool]) -> Iterator[tuple[float, Located, Located]]:
+    def _guesses(self, may: Callable[[LocatedCase, LocatedCase], bool]) -> Iterator[tuple[float, LocatedCase, LocatedCase]]:
         counted = [(other, Counter(word.text for word in other.case.words)) for other in self.fresh]
         for one in self.gone:
             words = Counter(word.text for word in one.case.words)
@@ -128,12 +128,12 @@ class _Table:
                 if may(one, other) and (alike := _shared(words, others)) >= _ALIKE:
                     yield alike, one, other
 
-    def _take(self, before: Located, after: Located) -> None:
+    def _take(self, before: LocatedCase, after: LocatedCase) -> None:
         del self._gone[id(before)], self._fresh[id(after)]
         self.pairs.append(Pair(before=before, after=after))
 
 
-def _said(one: Located) -> Hashable:
+def _said(one: LocatedCase) -> Hashable:
     """What the whole case says; too little of it says nothing."""
     return one.case.words if len(one.case.words) > 3 else None
 

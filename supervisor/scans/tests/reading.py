@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from forgepool.supervisor.scans.languages.lines import read as read_lines
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Mark, Suite, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, Value
 from forgepool.supervisor.scans.languages.syntax import parse
 from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.places import beside_tests, is_test
@@ -24,7 +24,7 @@ _READERS = {
 _Placed = TypeVar("_Placed", Assertion, Mark, Value)
 
 
-class TooMuch(ValueError):
+class SuiteTooLarge(ValueError):
     """A file of tests that is too large, or nested too deeply, to be read."""
 
 
@@ -49,7 +49,7 @@ def read_suite(path: str, source: bytes) -> Suite:
     spelled = in_one_spelling(source) if language == "python" else None
     root = parse(language, spelled.text if spelled is not None else source)
     if root is None:
-        raise TooMuch(path)
+        raise SuiteTooLarge(path)
     suite: Suite = import_module(f"forgepool.supervisor.scans.languages.{_READERS[language]}").read(root)
     if spelled is not None:
         suite = _with_lines(suite, spelled.line)
@@ -64,23 +64,23 @@ def read_suite(path: str, source: bytes) -> Suite:
 def _with_lines(suite: Suite, line: Callable[[int], int]) -> Suite:
     """The suite with the lines of its source as it was written."""
 
-    def placed(those: tuple[_Placed, ...]) -> tuple[_Placed, ...]:
+    def place_lines(those: tuple[_Placed, ...]) -> tuple[_Placed, ...]:
         return tuple(replace(one, line=line(one.line)) for one in those)
 
-    def moved(case: Case) -> Case:
+    def move_case(case: TestCase) -> TestCase:
         return replace(
             case,
             line=line(case.line),
-            assertions=placed(case.assertions),
-            rows=placed(case.rows),
-            values=placed(case.values),
-            marks=placed(case.marks),
+            assertions=place_lines(case.assertions),
+            rows=place_lines(case.rows),
+            values=place_lines(case.values),
+            marks=place_lines(case.marks),
         )
 
     return replace(
         suite,
-        cases={name: moved(case) for name, case in suite.cases.items()},
-        support={name: moved(case) for name, case in suite.support.items()},
-        marks=placed(suite.marks),
-        values=placed(suite.values),
+        cases={name: move_case(case) for name, case in suite.cases.items()},
+        support={name: move_case(case) for name, case in suite.support.items()},
+        marks=place_lines(suite.marks),
+        values=place_lines(suite.values),
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from forgepool.supervisor.scans.languages.suite import Assertion, Call, Case, Suite
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, TestCase, Suite
 
 _DEEPEST = 4
 
@@ -26,8 +26,8 @@ def with_shared(path: str, suite: Suite, others: Mapping[str, Suite], paths: Col
     return replace(suite, cases=cases)
 
 
-def _imported(path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]) -> list[tuple[str, Case]]:
-    found: list[tuple[str, Case]] = []
+def _imported(path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]) -> list[tuple[str, TestCase]]:
+    found: list[tuple[str, TestCase]] = []
     for local, name in suite.imports.items():
         module, _, function = name.rpartition(".")
         files = files_of(module, path, paths) if module else []
@@ -52,14 +52,14 @@ def _bound(suite: Suite) -> frozenset[str]:
     return frozenset(name for value in suite.values for name in re.findall(r"\w+", value.name))
 
 
-def _expanded(case: Case, by_name: dict[str, Case], imports: Mapping[str, str]) -> Case:
+def _expanded(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str]) -> TestCase:
     found: list[Assertion] = []
     seen: set[str] = set()
-    level = _called(case, by_name, imports, Call(""))
+    level = _called(case, by_name, imports, CallSite(""))
     for _ in range(_DEEPEST):
         level = {name: call for name, call in level.items() if name not in seen}
         seen.update(level)
-        below: dict[str, Call] = {}
+        below: dict[str, CallSite] = {}
         for name, call in level.items():
             found += (
                 replace(one, shared=True, guards=one.guards + call.guards, swallowed=one.swallowed or call.swallowed)
@@ -72,7 +72,7 @@ def _expanded(case: Case, by_name: dict[str, Case], imports: Mapping[str, str]) 
     return replace(case, assertions=(*own, *found)) if found else case
 
 
-def _called(case: Case, by_name: dict[str, Case], imports: Mapping[str, str], above: Call) -> dict[str, Call]:
+def _called(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str], above: CallSite) -> dict[str, CallSite]:
     """The functions that a case calls by a name that it gives no value to, each by the freest of its calls."""
     local = {value.name for value in case.values if value.name != _simple(case.name)}
     calls = [
@@ -86,7 +86,7 @@ def _called(case: Case, by_name: dict[str, Case], imports: Mapping[str, str], ab
     return {call.name: call for call in sorted(calls, key=lambda one: (one.swallowed, one.guards), reverse=True)}
 
 
-def _is_call_of(one: Assertion, by_name: dict[str, Case], seen: Collection[str]) -> bool:
+def _is_call_of(one: Assertion, by_name: dict[str, TestCase], seen: Collection[str]) -> bool:
     at = next((i for i, word in enumerate(one.words) if word.text == "()"), 0)
     name = one.words[at - 1].text if at else ""
     return one.relation == "true" and name in seen and bool(by_name[name].assertions)

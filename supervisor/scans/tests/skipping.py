@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import granted
+from forgepool.supervisor.scans.grants import is_granted
 from forgepool.supervisor.scans.languages.suite import Mark
 from forgepool.supervisor.scans.subject import Subject, finding
-from forgepool.supervisor.scans.tests.pairing import Located, Pairing, Versions
+from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pairing, Versions
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 
 _SELECTS = re.compile(r"-m[\s=]+(?:\"([^\"]*)\"|'([^']*)'|(\S+))|(?:--?tags?|--grep|-k)[\s=]+(\S+)")
@@ -62,7 +62,7 @@ def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:
 
 def _told(subject: Subject, file: Versions, mark: Mark, *, is_new: bool, name: str) -> Iterator[ScanFinding]:
     weight = _weight(mark, is_new)
-    if weight is None or granted(subject, file.old_path, file.path):
+    if weight is None or is_granted(subject, file.old_path, file.path):
         return
     what = f"'{name}'" if name else "a file of tests"
     said = "does not run, or does not count; remove the skip"
@@ -88,11 +88,11 @@ def _deselected(subject: Subject, pairing: Pairing) -> Iterator[ScanFinding]:
     chosen = _chosen_by(subject)
     for at, labels in labelled:
         for label in sorted(labels & chosen):
-            if not granted(subject, at.file.old_path, at.file.path):
+            if not is_granted(subject, at.file.old_path, at.file.path):
                 yield _label_told(at, label)
 
 
-def _label_told(at: Located, label: str) -> ScanFinding:
+def _label_told(at: LocatedCase, label: str) -> ScanFinding:
     said = f"'{at.case.name}' is now '{label}', by which the checks choose what to run; leave it as it was"
     return finding("test-skipped", "blocks", said, at.file.path, at.case.line, at.case.text)
 

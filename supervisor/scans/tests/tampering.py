@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import granted, held
-from forgepool.supervisor.scans.languages.suite import Assertion, Case, Suite
+from forgepool.supervisor.scans.grants import is_granted, is_held
+from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Suite
 from forgepool.supervisor.scans.source.places import beside_tests, is_code, is_test
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.tests.comparing import Weakening, compare
 from forgepool.supervisor.scans.tests.data import rows_in_data
-from forgepool.supervisor.scans.tests.pairing import Located, Pairing, Versions, pair
-from forgepool.supervisor.scans.tests.reading import TooMuch, may_hold_tests, read_suite
+from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pairing, Versions, pair
+from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, may_hold_tests, read_suite
 from forgepool.supervisor.scans.tests.renames import Renames, renames_in
 from forgepool.supervisor.scans.tests.sharing import with_shared
 from forgepool.supervisor.scans.tests.skipping import scan_marks
@@ -61,7 +61,7 @@ def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
         try:
             old = _suite(old_path, file.old_mode, file.old_id, texts)
             new = _suite(file.path, file.mode, file.id, texts)
-        except TooMuch:
+        except SuiteTooLarge:
             said = "these tests are too large, or nested too deeply, to be compared; split the file"
             unread.append(finding("test-unread", "attention", said, file.path))
             continue
@@ -90,7 +90,7 @@ def _suite(path: str, mode: str, content: str, texts: dict[str, bytes]) -> Suite
     if not mode.startswith("100") or not may_hold_tests(path):
         return Suite()
     if content not in texts:
-        raise TooMuch(path)
+        raise SuiteTooLarge(path)
     return read_suite(path, texts[content])
 
 
@@ -100,7 +100,7 @@ def _outside(subject: Subject) -> Iterator[ScanFinding]:
         path = file.old_path or file.path
         if file.status == "A" or not beside_tests(path) or not _is_edited(file):
             continue
-        if not held(subject, path) and not granted(subject, path):
+        if not is_held(subject, path) and not is_granted(subject, path):
             said = "an existing test is edited that the task does not declare; leave it, or declare it in `files`"
             line = file.removed[0] if file.removed else None
             yield finding("test-outside", "blocks", said, path, line.number if line else 0, line.text if line else "")
@@ -113,7 +113,7 @@ def _is_edited(file: FileDiff) -> bool:
 def _weakened(subject: Subject, weakened: Sequence[Weakening], renames: Renames) -> Iterator[ScanFinding]:
     for one in weakened:
         file = one.at.file
-        if granted(subject, file.old_path, file.path):
+        if is_granted(subject, file.old_path, file.path):
             continue
         if one.kind == "edited":
             yield _edited(subject, one)
@@ -136,7 +136,7 @@ def _is_retired(one: Weakening, renames: Renames) -> bool:
 
 def _edited(subject: Subject, one: Weakening) -> ScanFinding:
     with_code = any(is_code(file.path) for file in subject.files)
-    weight: Weight = "attention" if held(subject, one.at.file.old_path) else "blocks"
+    weight: Weight = "attention" if is_held(subject, one.at.file.old_path) else "blocks"
     said = "the expected value was changed" + (" together with the code" if with_code else "")
     after = one.after or one.before
     text = f"{one.before.text} -> {after.text}"
@@ -151,8 +151,8 @@ def _data(subject: Subject) -> Iterator[ScanFinding]:
         is_data = beside_tests(path) and not may_hold_tests(path) and not is_test(path)
         if file.status == "A" or not is_data or not _is_edited(file) or path.endswith((".md", ".rst")):
             continue
-        if not granted(subject, path) and any(is_code(other.path) for other in subject.files):
-            weight: Weight = "attention" if held(subject, path) else "blocks"
+        if not is_granted(subject, path) and any(is_code(other.path) for other in subject.files):
+            weight: Weight = "attention" if is_held(subject, path) else "blocks"
             said = "test data was changed together with the code; keep it, or have a reviewer look at it"
             yield finding("expected-edited", weight, said, path)
 
@@ -161,7 +161,7 @@ def _tautologies(subject: Subject, pairing: Pairing, files: Sequence[Versions]) 
     before = {id(one.after.case): one.before.case for one in pairing.pairs}
     told: set[tuple[str, int]] = set()
     for at in _all_new(files):
-        if granted(subject, at.file.old_path, at.file.path):
+        if is_granted(subject, at.file.old_path, at.file.path):
             continue
         known = before.get(id(at.case), at.file.old.support.get(at.case.name))
         old = [one.words for one in known.assertions if one.strength == 0 or one.swallowed] if known else []
@@ -182,11 +182,11 @@ def _says_nothing(one: Assertion, *, is_new: bool) -> bool:
     return one.strength == 0 or (is_new and one.swallowed)
 
 
-def _all_new(files: Sequence[Versions]) -> Iterator[Located]:
+def _all_new(files: Sequence[Versions]) -> Iterator[LocatedCase]:
     for file in files:
-        cases: Sequence[Case] = (*file.new.cases.values(), *file.new.support.values())
-        yield from (Located(file=file, case=case) for case in cases)
+        cases: Sequence[TestCase] = (*file.new.cases.values(), *file.new.support.values())
+        yield from (LocatedCase(file=file, case=case) for case in cases)
 
 
-def _name(at: Located) -> str:
+def _name(at: LocatedCase) -> str:
     return f"'{at.case.name}'" if at.case.name else at.file.path

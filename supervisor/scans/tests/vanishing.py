@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import granted
+from forgepool.supervisor.scans.grants import is_granted
 from forgepool.supervisor.scans.source.places import is_code, rank
 from forgepool.supervisor.scans.subject import Subject, finding
-from forgepool.supervisor.scans.tests.pairing import Located, Pair, Versions
+from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pair, Versions
 from forgepool.supervisor.scans.tests.renames import Renames
 from forgepool.supervisor.scans.tests.sharing import files_of
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
@@ -18,13 +18,13 @@ _RULE = "test-removed"
 
 
 def scan_gone(
-    subject: Subject, tests: Sequence[Located], pairs: Sequence[Pair], renames: Renames
+    subject: Subject, tests: Sequence[LocatedCase], pairs: Sequence[Pair], renames: Renames
 ) -> Iterator[ScanFinding]:
     """Findings `test-removed`: one for each file that is gone, and for each test that is gone from one that is not."""
     whole: set[str] = set()
     for gone in tests:
         file = gone.file
-        if granted(subject, file.old_path, file.path if file.path in subject.new_paths else None):
+        if is_granted(subject, file.old_path, file.path if file.path in subject.new_paths else None):
             continue
         retired = renames.retired | _imports_of_deleted(subject, file)
         if file.old_path in subject.new_paths or file.new.cases:
@@ -50,7 +50,7 @@ def _imports_of_deleted(subject: Subject, file: Versions) -> frozenset[str]:
     )
 
 
-def _test_gone(gone: Located, retired: frozenset[str]) -> ScanFinding:
+def _test_gone(gone: LocatedCase, retired: frozenset[str]) -> ScanFinding:
     name, file = gone.case.name, gone.file
     said = f"the test '{name}' is gone; keep it, or say why it must go"
     if name in file.new.support:
@@ -60,7 +60,7 @@ def _test_gone(gone: Located, retired: frozenset[str]) -> ScanFinding:
     return finding(_RULE, _weight([gone], retired), said, file.old_path, gone.case.line, gone.case.text)
 
 
-def _file_gone(gone: Located, tests: Sequence[Located], retired: frozenset[str]) -> ScanFinding:
+def _file_gone(gone: LocatedCase, tests: Sequence[LocatedCase], retired: frozenset[str]) -> ScanFinding:
     file, count = gone.file, f"{len(tests)} test" + ("s" if len(tests) > 1 else "")
     said = f"the file is deleted, and {count} with it; keep them, or say why they must go"
     if file.path != file.old_path:
@@ -68,12 +68,12 @@ def _file_gone(gone: Located, tests: Sequence[Located], retired: frozenset[str])
     return finding(_RULE, _weight(tests, retired), said, file.old_path)
 
 
-def _weight(tests: Sequence[Located], retired: frozenset[str]) -> Weight:
+def _weight(tests: Sequence[LocatedCase], retired: frozenset[str]) -> Weight:
     """Tests of what is itself taken away may go with it, once somebody has looked."""
     return "attention" if all(_names(one) & retired for one in tests) else "blocks"
 
 
-def _names(test: Located) -> frozenset[str]:
+def _names(test: LocatedCase) -> frozenset[str]:
     """The names in a test, and in the functions beside it that it uses."""
     support = {name.rpartition("::")[2]: case for name, case in test.file.old.support.items()}
     found: set[str] = set()
@@ -87,7 +87,7 @@ def _names(test: Located) -> frozenset[str]:
 
 def _moved(subject: Subject, pairs: Sequence[Pair]) -> Iterator[ScanFinding]:
     moved = {(one.before.file.old_path, one.after.file.path) for one in pairs}
-    moved = {(old, new) for old, new in moved if old != new and not granted(subject, old, new)}
+    moved = {(old, new) for old, new in moved if old != new and not is_granted(subject, old, new)}
     roots = _roots(subject) if moved else []
     for old, new in sorted(moved):
         if rank(new) < rank(old):

@@ -1,27 +1,27 @@
 """A message that ends every worker that takes it is not sent for ever: in the end a person is asked."""
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import MessageLost, OrderSent, RunStarted, TaskParked
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES
 
 
-def _course() -> Course:
+def _course() -> PlanIndex:
     tasks = [{"id": "one", "agent": {"kind": "command", "run": "kill -9 $PPID"}}]
-    return Course(Plan.model_validate({"name": "p", "checks": "none", "tasks": tasks}), {})
+    return PlanIndex(Plan.model_validate({"name": "p", "checks": "none", "tasks": tasks}), {})
 
 
-def _begun() -> State:
-    state = State.blank(["one"])
+def _begun() -> RunState:
+    state = RunState.blank(["one"])
     begun = RunStarted(run="r", plan_digest="", hub="/hub", target="forgepool/p", tip="0" * 40)
     apply(state, begun, number=1, at=0.0)
     return state
 
 
-def _lose_once(course: Course, state: State, now: float) -> None:
+def _lose_once(course: PlanIndex, state: RunState, now: float) -> None:
     (sent,) = decide(course, state, now=now, order_slots=1, draining=False)
     assert isinstance(sent, OrderSent), sent
     apply(state, sent, number=state.number + 1, at=now)

@@ -12,12 +12,12 @@ import warm
 from plans import RUN, answered, course, sent, task
 
 from forgepool.orchestrator.journal.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
-from forgepool.orchestrator.journal.inbox import Request, leave, waiting
+from forgepool.orchestrator.journal.inbox import PersonRequest, leave, waiting
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import take_in_late
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
-from forgepool.workers.context.transcript.entries import Answered, Said, Started, Transcript
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
+from forgepool.workers.context.transcript.entries import Answered, TurnSaid, ConversationStarted, Transcript
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.scripted import read_script
 from forgepool.workers.schema.orders import BuiltinAgent, Spent
@@ -68,7 +68,7 @@ _ME = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-    options = Options(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
+    options = RunOptions(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
     kept = keep(settings, options, PLAN)
     journal = Journal(kept.folder)
     for number, event in enumerate(STEPS):
@@ -77,9 +77,9 @@ def home(tmp_path: Path) -> Home:
     transcript = kept.folder / "logs" / "orders" / "a" / "1" / "transcript.jsonl"
     call = ToolCall(id="1", name="bash", arguments={"command": "echo \x1b[31mred"})
     with Transcript(transcript) as entries:
-        entries.append(Started(at=1.0, order_id=f"{RUN}.a.1", model="m-1", system=(), tools=("bash",)))
-        entries.append(Said(at=1.0, turn=user(Text(text="the card"))))
-        entries.append(Said(at=1.0, turn=Turn(role="assistant", parts=(Text(text="at it"), call), model="m-1")))
+        entries.append(ConversationStarted(at=1.0, order_id=f"{RUN}.a.1", model="m-1", system=(), tools=("bash",)))
+        entries.append(TurnSaid(at=1.0, turn=user(Text(text="the card"))))
+        entries.append(TurnSaid(at=1.0, turn=Turn(role="assistant", parts=(Text(text="at it"), call), model="m-1")))
         long = "\n".join(f"line {number}" for number in range(40))
         entries.append(Answered(at=1.0, iteration=1, seconds=0.1, result=ToolResult(call_id="1", text=long)))
     return Home(kept=kept)
@@ -124,7 +124,7 @@ def test_what_was_asked_as_a_run_ended_is_taken_in_when_it_is_resumed(home: Home
 
 
 def test_a_cancel_that_came_too_late_does_not_undo_what_is_asked_later(home: Home) -> None:
-    leave(home.kept.folder, Request(do="cancel", task="a"))
+    leave(home.kept.folder, PersonRequest(do="cancel", task="a"))
     assert home.forgepool("retry", RUN, "c").returncode == 0
     assert list(waiting(home.kept.folder)) == []
 
@@ -132,7 +132,7 @@ def test_a_cancel_that_came_too_late_does_not_undo_what_is_asked_later(home: Hom
 def test_a_run_that_goes_on_takes_its_requests_in_itself(home: Home) -> None:
     """Also a `cancel`, left while nobody ran it."""
     home.forgepool("retry", RUN, "c")
-    leave(home.kept.folder, Request(do="cancel", task="c"))
+    leave(home.kept.folder, PersonRequest(do="cancel", task="c"))
     assert take_in_late(home.kept) == []
     assert [wish.do for _, wish in waiting(home.kept.folder)] == ["cancel"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from plans import begun, course, task
 
-from forgepool.orchestrator.cli.run.running import heard, listen_to_ctrl_c
+from forgepool.orchestrator.cli.run.running import listen_to_run, listen_to_ctrl_c
 from forgepool.workers.schema.settings import Settings
 
 
@@ -32,7 +32,7 @@ def test_an_interrupt_is_told_between_two_drawings_and_never_within_one(
         os.kill(os.getpid(), signal.SIGINT)
         drawn.append(capsys.readouterr().err)
 
-    listen = heard(draw, wishes, Settings(home=tmp_path, broker_url=None))
+    listen = listen_to_run(draw, wishes, Settings(home=tmp_path, broker_url=None))
     state = begun(course(task("a")))
     state.run = ""
     for _ in range(3):

@@ -9,8 +9,8 @@ import pytest
 import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     ContextRebuilt,
     Event,
@@ -21,13 +21,13 @@ from forgepool.orchestrator.journal.events import (
     TaskFailed,
     TaskParked,
 )
-from forgepool.orchestrator.journal.inbox import Request, waiting
+from forgepool.orchestrator.journal.inbox import PersonRequest, waiting
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, parse_plan
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
-from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.context.profile_switch import ContextTold
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent
@@ -53,16 +53,16 @@ TOLD = ContextTold(
 FAILED = TaskFailed(task="a", reason=ReasonPack(attempt=1, kind="no_change", summary="s"))
 
 
-def chosen(request: Request, *before: Event) -> list[str]:
-    return [f"{one.task} {one.profile}" for one in granted(ONE, begun(ONE, *before), request)]  # type: ignore[union-attr]  # all are ProfileChosen
+def chosen(request: PersonRequest, *before: Event) -> list[str]:
+    return [f"{one.task} {one.profile}" for one in grant_request(ONE, begun(ONE, *before), request)]  # type: ignore[union-attr]  # all are ProfileChosen
 
 
 def test_a_profile_is_chosen_for_tasks_whose_conversation_is_led_here() -> None:
     """All of them, or one; not for a command, nor for what nobody knows."""
-    assert chosen(Request(do="context", text="pace")) == ["a pace", "b pace"]
-    assert chosen(Request(do="context", task="b", text="pace"), sent("a")) == ["b pace"]
-    assert chosen(Request(do="context", task="c", text="pace")) == []
-    assert chosen(Request(do="context", task="nobody", text="pace")) == []
+    assert chosen(PersonRequest(do="context", text="pace")) == ["a pace", "b pace"]
+    assert chosen(PersonRequest(do="context", task="b", text="pace"), sent("a")) == ["b pace"]
+    assert chosen(PersonRequest(do="context", task="c", text="pace")) == []
+    assert chosen(PersonRequest(do="context", task="nobody", text="pace")) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_profile_is_chosen_for_tasks_whose_conversation_is_led_here() -> None:
 )
 def test_a_task_that_is_over_has_no_profile_to_choose(over: bool, end: list[Event]) -> None:
     """One that waits for a person goes on some time."""
-    request = Request(do="context", task="a", text="pace")
+    request = PersonRequest(do="context", task="a", text="pace")
     assert chosen(request, *end) == ([] if over else ["a pace"])
     if over:
         with pytest.raises(IllegalStep):
@@ -94,26 +94,26 @@ def test_what_a_person_chose_is_in_every_order_from_then_on() -> None:
 def test_a_rebuild_is_journaled_with_all_that_was_told_of_it() -> None:
     """Of the attempt under way alone: neither of one that is over nor of one that was fenced off."""
     state = begun(ONE, sent("a"))
-    (event,) = received(ONE, state, TOLD)
+    (event,) = receive_answer(ONE, state, TOLD)
     assert event == ContextRebuilt(task="a", attempt=1, **TOLD.model_dump(exclude={"kind", "order_id", "token"}))
     follow(state, event)
     assert state.tasks["a"].rebuilds == 1
-    assert received(ONE, state, TOLD.model_copy(update={"token": "other"})) == []
-    assert received(ONE, state, TOLD.model_copy(update={"order_id": "r-1.b.1"})) == []
+    assert receive_answer(ONE, state, TOLD.model_copy(update={"token": "other"})) == []
+    assert receive_answer(ONE, state, TOLD.model_copy(update={"order_id": "r-1.b.1"})) == []
     follow(state, answered("a"))
-    assert received(ONE, state, TOLD) == []
+    assert receive_answer(ONE, state, TOLD) == []
 
 
 def test_what_changed_nothing_does_not_count_as_a_rebuild() -> None:
     state = begun(ONE, sent("a"))
-    follow(state, *received(ONE, state, TOLD.model_copy(update={"changed": False})))
+    follow(state, *receive_answer(ONE, state, TOLD.model_copy(update={"changed": False})))
     assert state.tasks["a"].rebuilds == 0
 
 
 def test_how_often_a_running_task_was_rebuilt_is_shown_beside_it() -> None:
     state = begun(ONE, sent("a"))
     state.tasks["a"].holder = "host:1"
-    follow(state, *received(ONE, state, TOLD))
+    follow(state, *receive_answer(ONE, state, TOLD))
     (shown, *_) = standing(ONE, state, now=100.0, live=True).tasks
     assert shown.detail == "host:1, context rebuilt 1 time"
 
@@ -134,7 +134,7 @@ def test_how_often_a_running_task_was_rebuilt_is_shown_beside_it() -> None:
     ],
 )
 def test_a_rebuild_is_one_line(changes: dict[str, object], said: str) -> None:
-    (event,) = received(ONE, begun(ONE, sent("a")), TOLD.model_copy(update=changes))
+    (event,) = receive_answer(ONE, begun(ONE, sent("a")), TOLD.model_copy(update=changes))
     assert sentence(event) == said
 
 
@@ -163,7 +163,7 @@ def test_a_plan_with_an_unknown_profile_is_refused_with_its_line() -> None:
 def home(tmp_path: Path) -> KeptRun:
     """A run that somebody may still go on with."""
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-    options = Options(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
+    options = RunOptions(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
     kept = keep(settings, options, ONE.plan)
     steps = (
         RunStarted(run=RUN, plan_digest="d", hub="/nowhere", target="t", tip="c0"),
@@ -201,7 +201,7 @@ def test_a_run_under_way_finds_it_in_its_inbox(home: KeptRun, forgepool: Forgepo
         status, out, err = forgepool("context", "use", "off", RUN, "a")
     assert (status, err) == (0, "") and f"asked run {RUN} to show 'a' by the profile 'off'" in out
     ((_, request),) = waiting(home.folder)
-    assert request == Request(do="context", task="a", text="off")
+    assert request == PersonRequest(do="context", task="a", text="off")
 
 
 @pytest.mark.parametrize(

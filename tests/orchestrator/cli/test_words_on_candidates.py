@@ -10,7 +10,7 @@ from plans import RUN, answered, awaited, check_sent, course, queued, sent, task
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, RunStarted
 from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.settings import Settings
 
@@ -24,7 +24,7 @@ STEPS: list[Event] = [
 @pytest.fixture
 def kept(tmp_path: Path) -> KeptRun:
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-    options = Options(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
+    options = RunOptions(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
     return keep(settings, options, course(task("a", agent=BuiltinAgent())).plan)
 
 

@@ -24,8 +24,8 @@ from plans import (
 
 from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -35,9 +35,9 @@ from forgepool.orchestrator.journal.events import (
     TaskRejected,
     TaskRetried,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.state.review import ReviewState
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import PersonApproval
@@ -54,14 +54,14 @@ UNDER_REVIEW: list[Event] = [
 ]
 
 
-def settle(of: Course, state: State, *, slots: int = 0) -> State:
+def settle(of: PlanIndex, state: RunState, *, slots: int = 0) -> RunState:
     """All that follows without anybody's answer."""
     while events := decide(of, state, now=1e6, order_slots=slots, review_slots=1, draining=False):
         follow(state, *events)
     return state
 
 
-def ended_for_want_of(outcome: str, of: Course = ONE, **said: Any) -> State:
+def ended_for_want_of(outcome: str, of: PlanIndex = ONE, **said: Any) -> RunState:
     """A run that has ended, `a` waiting for a person, or failed by its review."""
     state = settle(of, begun(of, *UNDER_REVIEW, review_answered("a", outcome, **said)))
     if "c" in state.tasks and state.tasks["c"].phase == "pending":
@@ -73,13 +73,13 @@ def ended_for_want_of(outcome: str, of: Course = ONE, **said: Any) -> State:
     return state
 
 
-def say(of: Course, state: State, do: str, *, text: str = "") -> list[Event]:
-    said = granted(of, state, Request.model_validate({"do": do, "task": "a", "by": "Ada", "text": text}))
+def say(of: PlanIndex, state: RunState, do: str, *, text: str = "") -> list[Event]:
+    said = grant_request(of, state, PersonRequest.model_validate({"do": do, "task": "a", "by": "Ada", "text": text}))
     follow(state, *said)
     return said
 
 
-def landed(of: Course, state: State) -> State:
+def landed(of: PlanIndex, state: RunState) -> RunState:
     """The world does what is asked of it, well."""
     for _ in range(20):
         settle(of, state)
@@ -268,11 +268,11 @@ def test_a_word_that_was_said_of_an_earlier_candidate_is_not_taken_for_the_prese
     """It was left for a run under way, and by the time it is taken in the task has been done again."""
     state = begun(TWICE, *UNDER_REVIEW, review_answered("a", "failed", findings=(BUG,)))
     settle(TWICE, state)
-    seen = Request.model_validate({"do": do, "task": "a", "by": "Ada", "candidate": "c-a-1"})
+    seen = PersonRequest.model_validate({"do": do, "task": "a", "by": "Ada", "candidate": "c-a-1"})
     assert overtaken(state, seen) is None
     follow(state, sent("a", 2))
     assert "and none is there now" in (overtaken(state, seen) or "")
     follow(state, answered("a", 2), queued("a", reviewed=True))
     assert f"'{do}' was said of candidate c-a-1 of 'a', and c-a-2 is there now" == overtaken(state, seen)
-    assert granted(TWICE, state, seen) == []
-    assert granted(TWICE, state, seen.model_copy(update={"candidate": "c-a-2"})) != []
+    assert grant_request(TWICE, state, seen) == []
+    assert grant_request(TWICE, state, seen.model_copy(update={"candidate": "c-a-2"})) != []

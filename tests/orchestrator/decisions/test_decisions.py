@@ -20,9 +20,9 @@ from plans import (
 from forgepool.orchestrator.cli.output.outcome import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.results import received
+from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.orders.retries import MOST_MOVES
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
@@ -35,21 +35,21 @@ from forgepool.orchestrator.journal.events import (
     TaskReturned,
     TaskUnchanged,
 )
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome
 
 
-def next_events(of: Course, state: State, *, now: float = 100.0, slots: int = 9, draining: bool = False) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState, *, now: float = 100.0, slots: int = 9, draining: bool = False) -> list[Event]:
     return decide(of, state, now=now, order_slots=slots, draining=draining)
 
 
-def kinds(of: Course, state: State, **said: Any) -> list[tuple[str, str]]:
+def kinds(of: PlanIndex, state: RunState, **said: Any) -> list[tuple[str, str]]:
     return [(event.kind, getattr(event, "task", "")) for event in next_events(of, state, **said)]
 
 
-def at_gate(of: Course, name: str = "a") -> State:
+def at_gate(of: PlanIndex, name: str = "a") -> RunState:
     """A candidate that is being tested."""
     return begun(of, sent(name), answered(name), queued(name), check_sent(name))
 
@@ -246,7 +246,7 @@ def test_a_landing_that_met_a_moved_target_is_tested_again_on_the_new_tip() -> N
 def test_what_can_no_longer_be_composed_as_it_was_tested_is_tested_again_through_an_open_gate() -> None:
     of = course(task("a"))
     state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a")), intended("a"))
-    answered = received(of, state, landing("a", "untested", detail="it is not kept any more"))
+    answered = receive_answer(of, state, landing("a", "untested", detail="it is not kept any more"))
     assert [one.kind for one in answered] == ["landing.answered"]
     (again,) = next_events(of, follow(state, *answered))
     assert again.kind == "check.sent" and (again.base, again.message_id) == ("c0", "r-1.a.1.check-2")

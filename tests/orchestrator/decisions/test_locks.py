@@ -7,8 +7,8 @@ import pytest
 from plans import RUN, answered, at_gate, begun, course, follow, landing, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -27,7 +27,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.readiness import PATIENCE
 from forgepool.orchestrator.run.dispatch import order
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.queue import path_requests
 from forgepool.workers.schema.orders import ReasonPack
@@ -37,11 +37,11 @@ def asked(name: str, *paths: str, number: int = 1, attempt: int = 1) -> PathsAsk
     return PathsAsked(task=name, attempt=attempt, number=number, paths=paths)
 
 
-def question(name: str, paths: Sequence[str], *, number: int = 1, token: str = "t") -> path_requests.PathsAsked:
-    return path_requests.PathsAsked(order_id=f"{RUN}.{name}.1", token=token, number=number, paths=tuple(paths))
+def question(name: str, paths: Sequence[str], *, number: int = 1, token: str = "t") -> path_requests.PathRequest:
+    return path_requests.PathRequest(order_id=f"{RUN}.{name}.1", token=token, number=number, paths=tuple(paths))
 
 
-def answers(of: Course, state: State, *, now: float = 100.0) -> list[Event]:
+def answers(of: PlanIndex, state: RunState, *, now: float = 100.0) -> list[Event]:
     """All that is decided at this time, taken into the state."""
     found: list[Event] = []
     while events := decide(of, state, now=now, order_slots=0, draining=False):
@@ -55,13 +55,13 @@ def stopped(name: str, attempt: int = 1, *, not_before: float = 1.0) -> OrderAns
     return answered(name, attempt, "infrastructure", not_before=not_before, detail="it has to wait")
 
 
-def started(of: Course, state: State, *, now: float = 100.0) -> set[str]:
+def started(of: PlanIndex, state: RunState, *, now: float = 100.0) -> set[str]:
     """Who would start now."""
     events = decide(of, state, now=now, order_slots=4, draining=False)
     return {event.task for event in events if isinstance(event, OrderSent)}
 
 
-def land(of: Course, state: State, name: str) -> None:
+def land(of: PlanIndex, state: RunState, name: str) -> None:
     """A candidate goes all the way."""
     while state.tasks[name].phase != "landed":
         follow(state, *decide(of, state, now=100.0, order_slots=0, draining=False))
@@ -159,7 +159,7 @@ def test_a_candidate_may_go_on_although_it_was_queued() -> None:
 
 
 def test_what_a_task_wanted_is_forgotten_when_it_ends_or_begins_anew() -> None:
-    def wanting() -> State:
+    def wanting() -> RunState:
         state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
         answers(TWO, state)
         return state
@@ -187,7 +187,7 @@ def test_who_waits_for_what_it_wants_is_not_passed_by_for_ever() -> None:
 def test_what_is_no_path_of_the_repository_is_refused(path: str) -> None:
     of = course(task("a", files=["**"]))
     state = begun(of, sent("a"))
-    follow(state, *received(of, state, question("a", [path])))
+    follow(state, *receive_answer(of, state, question("a", [path])))
     (refused,) = answers(of, state)
     assert isinstance(refused, PathsRefused) and "no path within the repository" in refused.why
 
@@ -206,11 +206,11 @@ def test_a_question_of_a_slower_clock_is_answered_like_any_other() -> None:
     """Numbers are told apart, not put in order; and each answer is given to its own question."""
     state = begun(TWO, sent("a"), asked("a", "z", number=9))
     answers(TWO, state)
-    (later,) = received(TWO, state, question("a", ["w"], number=2))
+    (later,) = receive_answer(TWO, state, question("a", ["w"], number=2))
     follow(state, later)
     (granted,) = answers(TWO, state)
     assert isinstance(granted, PathsGranted) and (granted.number, granted.paths) == (2, ("w",))
-    assert received(TWO, state, question("a", ["v"], number=9)) == [], "that one was answered"
+    assert receive_answer(TWO, state, question("a", ["v"], number=9)) == [], "that one was answered"
 
 
 def test_two_who_ask_for_one_path_do_not_both_get_it() -> None:
@@ -244,16 +244,16 @@ def test_a_strict_scope_refuses_what_a_task_has_not_declared(
 
 def test_a_question_is_taken_once_and_only_from_who_has_the_order() -> None:
     state = begun(TWO, sent("a"))
-    (event,) = received(TWO, state, question("a", ["z"]))
+    (event,) = receive_answer(TWO, state, question("a", ["z"]))
     assert event == asked("a", "z")
     follow(state, event)
-    assert received(TWO, state, question("a", ["z"])) == []
-    assert received(TWO, state, question("a", ["w"], number=2, token="other")) == []
-    assert received(TWO, state, question("b", ["z"])) == []
-    assert received(TWO, state, question("a", ["x"], number=2)) == [], "it holds that already"
+    assert receive_answer(TWO, state, question("a", ["z"])) == []
+    assert receive_answer(TWO, state, question("a", ["w"], number=2, token="other")) == []
+    assert receive_answer(TWO, state, question("b", ["z"])) == []
+    assert receive_answer(TWO, state, question("a", ["x"], number=2)) == [], "it holds that already"
     answers(TWO, state)
-    assert received(TWO, state, question("a", ["z"])) == []
-    assert [one.kind for one in received(TWO, state, question("a", ["w"], number=2))] == ["paths.asked"]
+    assert receive_answer(TWO, state, question("a", ["z"])) == []
+    assert [one.kind for one in receive_answer(TWO, state, question("a", ["w"], number=2))] == ["paths.asked"]
 
 
 def test_an_attempt_that_is_lost_holds_and_asks_for_nothing_more() -> None:

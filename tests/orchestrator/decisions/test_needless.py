@@ -7,7 +7,7 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, queued, review_answered, review_sent, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.journal.inbox import PersonRequest, leave
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.run.loop import Loop, Wishes
 from forgepool.orchestrator.run.transport import Link
@@ -77,14 +77,14 @@ def test_a_review_that_fails_ends_the_check(loop: Loop, redis: Redis) -> None:
 
 
 def test_what_is_cancelled_ends_both(loop: Loop, redis: Redis) -> None:
-    leave(loop.folder, Request(do="cancel", task="a"))
+    leave(loop.folder, PersonRequest(do="cancel", task="a"))
     loop._turn()
     assert is_fenced(redis, CHECK) and is_fenced(redis, REVIEW)
     assert OF.ledger(loop.state).usd == 1.0
 
 
 def test_a_persons_word_ends_the_review_and_not_the_check(loop: Loop, redis: Redis) -> None:
-    leave(loop.folder, Request(do="approve", task="a", by="Ada"))
+    leave(loop.folder, PersonRequest(do="approve", task="a", by="Ada"))
     loop._turn()
     assert is_fenced(redis, REVIEW) and not is_fenced(redis, CHECK)
     assert loop.state.tasks["a"].review.person is not None

@@ -9,7 +9,7 @@ from forgepool.orchestrator.decisions.orders.retries import (
     reason_of_scope,
     reason_of_work,
 )
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -18,10 +18,10 @@ from forgepool.orchestrator.journal.events import (
     TaskCancelled,
     TaskFailed,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckFailure
 from forgepool.workers.schema.orders import ReasonPack
@@ -33,8 +33,8 @@ LANDED = LandingAnswered(task="a", result=landing("a"))
 REASON = ReasonPack(attempt=1, kind="no_change", summary="s")
 
 
-def asked(state: State, do: str, name: str | None) -> list[str]:
-    events = granted(ONE, state, Request.model_validate({"do": do, "task": name}))
+def asked(state: RunState, do: str, name: str | None) -> list[str]:
+    events = grant_request(ONE, state, PersonRequest.model_validate({"do": do, "task": name}))
     follow(state, *events)
     return [getattr(event, "task", "") for event in events]
 

@@ -8,7 +8,7 @@ from plans import answered, begun, check_sent, course, follow, intended, landing
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.locks import waits_for
 from forgepool.orchestrator.decisions.orders.retries import reason_of_work
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     GateHalted,
@@ -18,15 +18,15 @@ from forgepool.orchestrator.journal.events import (
     TaskBlocked,
     TaskFailed,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import resume_run
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.lease_watch import Watch
+from forgepool.orchestrator.run.lease_watch import LeaseWatch
 from forgepool.orchestrator.run.loop import Wishes
-from forgepool.orchestrator.run.run_folder import Options, keep
+from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.settings import Settings
 
@@ -75,7 +75,7 @@ def test_a_landing_on_which_the_hub_died_is_in_doubt() -> None:
     follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"))
     follow(state, LandingAnswered(task="a", result=landing("a", "infrastructure")))
     assert state.tasks["a"].landing_in_doubt
-    assert granted(of, state, Request(do="cancel", task="a")) == []
+    assert grant_request(of, state, PersonRequest(do="cancel", task="a")) == []
 
 
 def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt() -> None:
@@ -87,12 +87,12 @@ def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt(
 
 def test_a_run_that_never_began_does_not_go_on() -> None:
     with pytest.raises(IllegalStep, match="never began"):
-        apply(State.blank(["a"]), RunResumed(tip="c0"), number=1, at=1.0)
+        apply(RunState.blank(["a"]), RunResumed(tip="c0"), number=1, at=1.0)
 
 
 def test_resuming_a_run_that_never_began_is_refused_with_what_to_type(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-    options = Options(run="r-1", hub="/hub", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
+    options = RunOptions(run="r-1", hub="/hub", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
     kept = keep(settings, options, course(task("a")).plan)
     Journal(kept.folder).close()
     with pytest.raises(CannotRun, match=r"never began; start it again: forgepool run p\.yaml"):
@@ -101,7 +101,7 @@ def test_resuming_a_run_that_never_began_is_refused_with_what_to_type(tmp_path: 
 
 def test_a_queue_nobody_listens_to_is_told_of_once() -> None:
     """Not at once: a worker may be starting. Told again only after somebody has listened meanwhile."""
-    watch = Watch()
+    watch = LeaseWatch()
     asked = [(0, {"checks"}), (6, {"checks"}), (7, {"checks"}), (8, set[str]()), (9, {"checks"}), (15, {"checks"})]
     told = [watch.missing_workers(queues, now=float(at)) for at, queues in asked]
     assert told == [[], ["checks"], [], [], [], ["checks"]]

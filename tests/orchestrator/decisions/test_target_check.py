@@ -6,8 +6,8 @@ import pytest
 from plans import RUN, answered, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -19,28 +19,28 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
     WaveSent,
 )
-from forgepool.orchestrator.plan.entries import Gate, Wave
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckFailure, CheckResult
 from forgepool.workers.schema.orders import BuiltinAgent
 
 MODEL = BuiltinAgent()
 
 
-def of(*tasks: Any, **said: Any) -> Course:
+def of(*tasks: Any, **said: Any) -> PlanIndex:
     return course(*tasks, review="none", **said)
 
 
-def started(course_: Course) -> State:
+def started(course_: PlanIndex) -> RunState:
     beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0", base_first=True)
-    return follow(State.blank(course_.tasks), beginning)
+    return follow(RunState.blank(course_.tasks), beginning)
 
 
-def next_events(of_: Course, state: State) -> list[Event]:
+def next_events(of_: PlanIndex, state: RunState) -> list[Event]:
     return decide(of_, state, now=1e6, order_slots=4, draining=False)
 
 
-def onward(of_: Course, state: State) -> list[tuple[str, str]]:
+def onward(of_: PlanIndex, state: RunState) -> list[tuple[str, str]]:
     """Take in all that is decided until an answer is waited for; what was sent and what was said."""
     seen: list[tuple[str, str]] = []
     while events := next_events(of_, state):
@@ -54,12 +54,12 @@ def red(**said: Any) -> CheckFailure:
     return CheckFailure.model_validate(given)
 
 
-def told(of_: Course, state: State, kind: str, *failures: CheckFailure) -> list[Event]:
+def told(of_: PlanIndex, state: RunState, kind: str, *failures: CheckFailure) -> list[Event]:
     message = state.wave.message
     assert message is not None
     where = {"request_id": message.message_id, "token": message.token}
     result = CheckResult.model_validate({**where, "verdict": kind, "failures": failures, "detail": "it is red"})
-    events = received(of_, state, result)
+    events = receive_answer(of_, state, result)
     follow(state, *events)
     return events
 
@@ -165,7 +165,7 @@ def test_who_goes_on_before_anything_was_said_of_the_target_still_waits_for_it()
 
 
 def test_a_run_without_work_for_models_ends_without_the_answer() -> None:
-    plan = of(task("a", unchanged="ok"), gate=Gate(wave=Wave()))
+    plan = of(task("a", unchanged="ok"), gate=GateOptions(wave=Wave()))
     state = started(plan)
     follow(state, sent("a"), answered("a", 1, "no_change"))
     while events := next_events(plan, state):

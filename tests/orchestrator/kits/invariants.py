@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import assert_never
 
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.reviews.post_merge import landed_after, landed_since
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, list_landed_since
 from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
 from forgepool.supervisor.messages import Approval, PersonApproval
 
@@ -40,7 +40,7 @@ _HOLDING: frozenset[Phase] = IN_TRAIN | {"reviewed"}
 class Invariants:
     """Looks at each event before and after it is taken in, and fails at the first that breaks a promise."""
 
-    course: Course
+    course: PlanIndex
     landed: dict[str, str] = field(default_factory=dict)
     green: dict[str, set[str]] = field(default_factory=dict)
     """By task, the commits found green for it."""
@@ -69,7 +69,7 @@ class Invariants:
     past: set[frozenset[str]] = field(default_factory=set)
     """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
 
-    def before(self, state: State, event: e.Event) -> dict[str, Phase]:
+    def before(self, state: RunState, event: e.Event) -> dict[str, Phase]:
         match event:
             case e.OrderSent(task=task):
                 self._may_start(state, task, wanting=True)
@@ -95,7 +95,7 @@ class Invariants:
                 self._before_review(state, event)
         return {task.id: task.phase for task in state.tasks.values()}
 
-    def _before_review(self, state: State, event: e.Event) -> None:
+    def _before_review(self, state: RunState, event: e.Event) -> None:
         match event:
             case e.ReviewSent(task=task):
                 assert not state.halted, "a review was asked for while the gate is shut"
@@ -116,17 +116,17 @@ class Invariants:
             case e.WaveReviewSent(base=base, tip=tip, tasks=tasks):
                 assert not state.halted and tip == state.tip == state.wave.since and not state.train.messages()
                 assert (base, tip) not in self.failed_waves, "somebody is asked again about what was failed"
-                assert base != tip and tasks == landed_after(state, state.wave_review.upto), "not all of it is reviewed"
+                assert base != tip and tasks == list_landed_after(state, state.wave_review.upto), "not all of it is reviewed"
             case e.WaveReviewAnswered(result=result) if result.outcome == "failed":
                 self.failed_waves.add((state.wave_review.review.base, state.wave_review.tip))
             case e.RunEnded():
                 seen = self.course.integration_review == "never" or not unseen(state)
                 assert seen, "ended, and nobody has answered for what has landed as a whole"
-                assert not self.course.plan.gate.wave or not landed_since(state), "ended without a look at the whole"
+                assert not self.course.plan.gate.wave or not list_landed_since(state), "ended without a look at the whole"
             case _:
                 pass
 
-    def _are_approved(self, state: State, intent: e.LandingIntended) -> None:
+    def _are_approved(self, state: RunState, intent: e.LandingIntended) -> None:
         for task, commit, approval in zip(intent.entries, intent.commits, intent.approvals, strict=True):
             if task in self.course.reviewed:
                 self._is_approved(state.tasks[task].candidate, commit, approval)
@@ -139,7 +139,7 @@ class Invariants:
             assert (candidate, approval.patch_id) in self.passed, f"nobody has passed that diff of {candidate}"
             assert self.patches[commit] == approval.patch_id, f"{candidate} lands another diff than was reviewed"
 
-    def _before_gate(self, state: State, event: e.Event) -> None:
+    def _before_gate(self, state: RunState, event: e.Event) -> None:
         match event:
             case e.TaskReturned(task=task, reason=reason):
                 assert (came := state.tasks[task].result) and reason.attempt == came.attempt
@@ -159,7 +159,7 @@ class Invariants:
             case _:
                 pass
 
-    def _lands(self, state: State, task: str, commit: str) -> None:
+    def _lands(self, state: RunState, task: str, commit: str) -> None:
         """With all that its landing brought along, of which the last was found green."""
         landing = state.train.landing
         together = {task: commit}
@@ -173,7 +173,7 @@ class Invariants:
             came = state.tasks[one].result
             self.changes.append(frozenset(came.paths if came else ()))
 
-    def _train_is_whole(self, state: State) -> None:
+    def _train_is_whole(self, state: RunState) -> None:
         """Who stands in it stands in one place; what is tried is in it."""
         line = state.train.line
         coupled = [one for car in line.cars for one in car]
@@ -184,7 +184,7 @@ class Invariants:
             assert set(trial.spec) <= set(line.entries), f"{trial.id} tries what has left the train"
             assert trial.ahead + trial.car == tuple(dict.fromkeys(trial.spec)), f"{trial.id} tries an entry twice"
 
-    def after(self, state: State, event: e.Event, phases: Mapping[str, Phase]) -> None:
+    def after(self, state: RunState, event: e.Event, phases: Mapping[str, Phase]) -> None:
         for task, was in phases.items():
             if was in TERMINAL and state.tasks[task].phase != was:
                 by_hand = isinstance(event, e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected)
@@ -201,7 +201,7 @@ class Invariants:
         self._what_was_granted_is_held(state)
         self._budget_holds(state)
 
-    def _begins_where_it_may(self, state: State, event: e.OrderSent) -> None:
+    def _begins_where_it_may(self, state: RunState, event: e.OrderSent) -> None:
         """
         On the tip; or on the very base of an attempt that was interrupted, never of one that was judged, nor of one
         whose files another task has changed since.
@@ -220,18 +220,18 @@ class Invariants:
         before = len(self.changes) if event.resumes is None else self.changes_before[event.task, event.resumes]
         self.changes_before[event.task, event.attempt] = before
 
-    def _budget_holds(self, state: State) -> None:
+    def _budget_holds(self, state: RunState) -> None:
         ledger = self.course.ledger(state)
         assert ledger.cap.usd is None or ledger.usd <= ledger.cap.usd + 1e-6, ledger
         assert ledger.cap.tokens is None or ledger.tokens <= ledger.cap.tokens, ledger
 
-    def _what_was_granted_is_held(self, state: State) -> None:
+    def _what_was_granted_is_held(self, state: RunState) -> None:
         held = dict(self._held(state))
         self.granted = {task: paths for task, paths in self.granted.items() if task in held}
         for task, paths in self.granted.items():
             assert paths <= held[task], f"{task} was granted {paths - held[task]}, and holds it no more"
 
-    def _may_start(self, state: State, task: str, *, wanting: bool = False) -> None:
+    def _may_start(self, state: RunState, task: str, *, wanting: bool = False) -> None:
         """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""
         mine = self.course.tasks[task]
         missing = [need.id for need in mine.needs if state.tasks[need.id].phase not in DONE]
@@ -247,13 +247,13 @@ class Invariants:
                 assert not reads & held, f"{task} reads what {other} writes"
                 assert not writes & _covered(self.course.tasks[other].reads), f"{task} writes what {other} reads"
 
-    def _read_by_others(self, state: State, task: str) -> Files:
+    def _read_by_others(self, state: RunState, task: str) -> Files:
         if self.course.plan.reads != "block":
             return frozenset()
         others = (one.id for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task)
         return frozenset().union(*(_covered(self.course.tasks[one].reads) for one in others))
 
-    def _in_a_circle_with(self, state: State, task: str) -> set[str]:
+    def _in_a_circle_with(self, state: RunState, task: str) -> set[str]:
         """The candidates that wait for this one, be it through others: one of a circle has to go on."""
         held = dict(self._held(state))
         candidates = {one.id: frozenset(one.result.paths) for one in state.in_phase("candidate") if one.result}
@@ -266,14 +266,14 @@ class Invariants:
             circle |= more
         return circle - {task}
 
-    def _locks_hold(self, state: State) -> None:
+    def _locks_hold(self, state: RunState) -> None:
         held = dict(self._held(state))
         self.past = {pair for pair in self.past if pair <= held.keys()}
         for one, other in combinations(held, 2):
             common = held[one] & held[other]
             assert not common or frozenset((one, other)) in self.past, f"{one} and {other} both hold {common}"
 
-    def _candidates_hold_what_they_touched(self, state: State) -> None:
+    def _candidates_hold_what_they_touched(self, state: RunState) -> None:
         held = dict(self._held(state))
         for task in state.in_phase(*_HOLDING):
             touched = frozenset(task.result.paths if task.result else ())
@@ -282,7 +282,7 @@ class Invariants:
             strict = self.course.plan.scope == "strict" and declared is not None
             assert not strict or touched <= (declared or touched), f"{task.id} left its scope"
 
-    def _held(self, state: State) -> Iterator[tuple[str, Files]]:
+    def _held(self, state: RunState) -> Iterator[tuple[str, Files]]:
         for task in state.tasks.values():
             if task.phase in IN_FLIGHT:
                 yield task.id, (self._declared(task.id) or frozenset()) | frozenset(task.extra)
@@ -299,7 +299,7 @@ def _covered(globs: tuple[str, ...]) -> Files:
     return frozenset().union(*(GLOBS[glob] for glob in globs))
 
 
-def outcome_explained(state: State, task: str, course: Course) -> bool:
+def outcome_explained(state: RunState, task: str, course: PlanIndex) -> bool:
     """Whether a task that ended otherwise than landed has a reason on record."""
     phase = state.tasks[task].phase
     match phase:

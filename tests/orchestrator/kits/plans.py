@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     EntryQueued,
@@ -16,10 +16,10 @@ from forgepool.orchestrator.journal.events import (
     ReviewSent,
     RunStarted,
 )
-from forgepool.orchestrator.plan.document import Need, Plan, Task
+from forgepool.orchestrator.plan.document import TaskNeed, Plan, Task
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.orders import CommandAgent, Outcome, WorkResult
 
@@ -31,26 +31,26 @@ def task(name: str, *needs: str, files: Sequence[str] | None = (), **said: Any) 
     given = None if files is None else tuple(files)
     return Task(
         id=name,
-        needs=tuple(Need(id=one) for one in needs),
+        needs=tuple(TaskNeed(id=one) for one in needs),
         files=given,
         **{"agent": CommandAgent(run="true"), **said},
     )
 
 
-def course(*tasks: Task, **said: Any) -> Course:
-    return Course(Plan(name="p", checks="none", tasks=tasks, **said), {})
+def course(*tasks: Task, **said: Any) -> PlanIndex:
+    return PlanIndex(Plan(name="p", checks="none", tasks=tasks, **said), {})
 
 
-def begun(of: Course, *events: Event, at: float = 100.0) -> State:
+def begun(of: PlanIndex, *events: Event, at: float = 100.0) -> RunState:
     """The state of a run after these events."""
-    state = State.blank(of.tasks)
+    state = RunState.blank(of.tasks)
     beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0")
     for number, event in enumerate((beginning, *events), start=1):
         apply(state, event, number=number, at=at)
     return state
 
 
-def follow(state: State, *events: Event, at: float = 100.0) -> State:
+def follow(state: RunState, *events: Event, at: float = 100.0) -> RunState:
     """The same state after these events, too."""
     for event in events:
         apply(state, event, number=state.number + 1, at=at)
@@ -148,7 +148,7 @@ def verdict(name: str, kind: Verdict = "green", number: int = 1, *, attempt: int
     )
 
 
-def at_gate(state: State, name: str) -> Outstanding | None:
+def at_gate(state: RunState, name: str) -> Outstanding | None:
     """The check or landing that is owed to a task, where there is one."""
     return next((one for one in state.train.messages() if one.task == name), None)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forgepool.orchestrator.decisions.orders.results import Answer
-from forgepool.orchestrator.plan.budget import Seen
+from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages import (
     Certificate,
     CheckRequest,
@@ -22,11 +22,11 @@ from forgepool.supervisor.messages import (
     Review,
     ReviewRequest,
 )
-from forgepool.workers.queue.path_requests import PathsAsked
-from forgepool.workers.queue.replies import Started
+from forgepool.workers.queue.path_requests import PathRequest
+from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
-NOTHING, UNSEEN = Spent(), Seen()
+NOTHING, UNSEEN = Spent(), SeenUse()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Kept:
 
     base: str
     spent: Spent = NOTHING
-    seen: Seen = UNSEEN
+    seen: SeenUse = UNSEEN
     attempts: tuple[int, ...] = ()
 
 
@@ -105,7 +105,7 @@ class World:
             carried = found.spent
             self.used[key] = Used(spent=_plus(carried, turn, turns), carried=carried, includes=found.attempts)
             if known:
-                seen = Seen(used=_plus(carried, turn, known), carried=carried, largest_turn=turn)
+                seen = SeenUse(used=_plus(carried, turn, known), carried=carried, largest_turn=turn)
                 self.kept[key] = Kept(
                     base=order.base, spent=seen.used, seen=seen, attempts=(*found.attempts, order.attempt)
                 )
@@ -125,10 +125,10 @@ class World:
             self.burnt_tokens += known.tokens
         return known
 
-    def seen(self, task: str, attempt: int) -> Seen:
+    def seen(self, task: str, attempt: int) -> SeenUse:
         """What the hub knows of the use of an attempt."""
         kept = self.kept.get((task, attempt))
-        return Seen() if kept is None else kept.seen
+        return SeenUse() if kept is None else kept.seen
 
     def _found(self, order: WorkOrder) -> "Kept":
         """As a worker looks for it: what the hub has of the newest attempt that was not judged."""
@@ -143,7 +143,7 @@ class World:
         self.mail.append(request)
 
     def start(self, request: Request) -> Answer:
-        return self._tell(Started(message_id=message_id(request), token=request.token, host="h", pid=7))
+        return self._tell(MessageStarted(message_id=message_id(request), token=request.token, host="h", pid=7))
 
     def work(
         self, order: WorkOrder, outcome: Outcome, paths: Sequence[str], *, share: float = 0.1, **said: Any
@@ -265,7 +265,7 @@ class World:
                 assert approval.patch_id == self.patch(on, candidate) or self.calm
 
     def ask_paths(self, order: WorkOrder, number: int, paths: Sequence[str]) -> Answer:
-        return self._tell(PathsAsked(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))
+        return self._tell(PathRequest(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))
 
     def somebody_else_lands(self) -> None:
         self.moves += 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     EntryGiven,
@@ -28,7 +28,7 @@ from forgepool.orchestrator.launch.revision import revise, take_plan, with_lande
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, ReasonPack, Spent
 from forgepool.workers.schema.settings import Settings
@@ -47,7 +47,7 @@ LANDED = (
 OTHER = CommandAgent(run="other")
 
 
-def revised(of: Course, state: State, *tasks: Task, **said: Any) -> PlanRevised:
+def revised(of: PlanIndex, state: RunState, *tasks: Task, **said: Any) -> PlanRevised:
     return revise(of.plan, with_landed(of.plan, course(*tasks, **said).plan, state), state, "plan-9.json")
 
 
@@ -209,7 +209,7 @@ def test_a_plan_that_no_event_names_was_written_by_a_command_that_died_and_is_no
 
 def _kept(folder: Path) -> tuple[run_folder.KeptRun, Settings]:
     settings = Settings(home=folder / "home", cache=folder / "cache")
-    options = run_folder.Options(run="p-1", hub="/h", target="t", workers=1, plan_file="p", plan_file_digest="")
+    options = run_folder.RunOptions(run="p-1", hub="/h", target="t", workers=1, plan_file="p", plan_file_digest="")
     kept = run_folder.keep(settings, options, course(task("a")).plan)
     kept.amend(lambda state: [_started()])
     return kept, settings
@@ -219,7 +219,7 @@ def _started() -> Event:
     return RunStarted(run="p-1", plan_digest="d", hub="/h", target="t", tip="c0")
 
 
-def _revision(old: Plan, state: State, new: Plan) -> PlanRevised:
+def _revision(old: Plan, state: RunState, new: Plan) -> PlanRevised:
     return revise(old, new, state, "plan-2.json")
 
 

@@ -10,7 +10,7 @@ from plans import answered, begun, course, follow, sent, task
 from pydantic import ValidationError
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
@@ -24,11 +24,11 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskRetried,
 )
-from forgepool.orchestrator.plan.budget import Budget, Ledger, Reservation, Seen, Use, settled
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Reservation, SeenUse, Use, settle_use
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
 
 NO_LIMITS = Limits()
@@ -38,12 +38,12 @@ def paid(name: str, *needs: str, **said: Any) -> Any:
     return task(name, *needs, agent=BuiltinAgent(), **said)
 
 
-def started(of: Course, state: State, *, slots: int = 9) -> list[OrderSent]:
+def started(of: PlanIndex, state: RunState, *, slots: int = 9) -> list[OrderSent]:
     events = decide(of, state, now=1e6, order_slots=slots, draining=False)
     return [event for event in events if isinstance(event, OrderSent)]
 
 
-def orders_of(of: Course, state: State, events: list[OrderSent]) -> list[WorkOrder]:
+def orders_of(of: PlanIndex, state: RunState, events: list[OrderSent]) -> list[WorkOrder]:
     follow(state, *events)
     found = []
     for event in events:
@@ -76,12 +76,12 @@ def test_many_reservations_at_once_never_exceed_the_cap(
     really = {"usd": 0.0, "tokens": 0}
     open_, lost = dict[int, Reservation](), list[int]()
     for number, (step, chance) in enumerate(steps, start=1):
-        ledger = Ledger.of(cap, uses.values())
+        ledger = BudgetLedger.of(cap, uses.values())
         assert cap.usd is None or max(ledger.usd, really["usd"]) <= cap.usd + 1e-9
         assert cap.tokens is None or max(ledger.tokens, really["tokens"]) <= cap.tokens
         if step == "send" and len(open_) < slots:
             reserved = ledger.reserve(limits, useful=slots - len(open_), before=None, last=not open_)
-            assert reserved or open_ or ledger.used_up(limits), "nothing starts, and nothing is said to be used up"
+            assert reserved or open_ or ledger.find_used_up(limits), "nothing starts, and nothing is said to be used up"
             if reserved is not None:
                 assert reserved.usd != 0 and reserved.tokens != 0
                 open_[number] = reserved
@@ -95,7 +95,7 @@ def test_many_reservations_at_once_never_exceed_the_cap(
             if step == "lose":
                 lost.append(attempt)
             else:
-                uses = settled(uses, attempt, mine, models=(), includes=())
+                uses = settle_use(uses, attempt, mine, models=(), includes=())
 
 
 def test_a_share_leaves_one_in_hand_for_an_attempt_that_is_lost() -> None:
@@ -160,7 +160,7 @@ def test_a_budget_that_is_used_parks_what_needs_it_with_the_command_that_raises_
     assert [event.task for event in started(of, state)] == ["b", "c"]
 
 
-def lost(attempt: int, used: Seen | None) -> list[Event]:
+def lost(attempt: int, used: SeenUse | None) -> list[Event]:
     """A worker took it, and is gone."""
     message_id = f"r-1.a.{attempt}"
     return [
@@ -169,7 +169,7 @@ def lost(attempt: int, used: Seen | None) -> list[Event]:
     ]
 
 
-def settle(of: Course, state: State) -> list[Event]:
+def settle(of: PlanIndex, state: RunState) -> list[Event]:
     """Decides until nothing more follows, and starts nothing."""
     found: list[Event] = []
     while more := decide(of, state, now=1e6, order_slots=0, draining=False):
@@ -195,15 +195,15 @@ def test_a_task_that_was_interrupted_and_stopped_for_money_goes_on_where_it_was(
     ("used", "counted"),
     [
         (None, 2.0),
-        (Seen(), 0.5),
-        (Seen(used=spent(0.3), largest_turn=spent(0.2)), 0.7),
-        (Seen(used=spent(0.3), largest_turn=spent(0.01)), 0.4),
-        (Seen(used=spent(1.9), largest_turn=spent(0.5)), 2.0),
-        (Seen(used=spent(2.5), largest_turn=spent(0.5)), 2.5),
-        (Seen(used=spent(None), largest_turn=spent(0.0)), 2.0),
+        (SeenUse(), 0.5),
+        (SeenUse(used=spent(0.3), largest_turn=spent(0.2)), 0.7),
+        (SeenUse(used=spent(0.3), largest_turn=spent(0.01)), 0.4),
+        (SeenUse(used=spent(1.9), largest_turn=spent(0.5)), 2.0),
+        (SeenUse(used=spent(2.5), largest_turn=spent(0.5)), 2.5),
+        (SeenUse(used=spent(None), largest_turn=spent(0.0)), 2.0),
     ],
 )
-def test_a_lost_attempt_counts_what_the_hub_knows_and_the_turn_under_way(used: Seen | None, counted: float) -> None:
+def test_a_lost_attempt_counts_what_the_hub_knows_and_the_turn_under_way(used: SeenUse | None, counted: float) -> None:
     """What was not asked after counts whole; what was used beyond the reservation is never hidden."""
     of = course(paid("a"), budget=Budget(usd=4.0))
     state = begun(of)
@@ -223,7 +223,7 @@ def test_an_order_that_nobody_took_counts_nothing_when_it_is_lost_or_cancelled()
 
 def test_a_cancelled_attempt_counts_as_a_lost_one() -> None:
     of = course(paid("a"), budget=Budget(usd=4.0))
-    used = Seen(used=spent(0.3, 70), largest_turn=spent(0.2))
+    used = SeenUse(used=spent(0.3, 70), largest_turn=spent(0.2))
     taken = MessageTaken(message_id="r-1.a.1", host="h", pid=7)
     state = begun(of)
     follow(state, *started(of, state, slots=1), taken, TaskCancelled(task="a", used=used))
@@ -234,7 +234,7 @@ def test_a_cancelled_attempt_counts_as_a_lost_one() -> None:
 def test_who_goes_on_reserves_only_what_it_may_use_besides_and_is_told_both_together() -> None:
     of = course(paid("a", limits=Limits(cost_usd=2.0, tokens=1000)), budget=Budget(usd=10.0))
     state = begun(of)
-    used = Seen(used=spent(0.5, 300), largest_turn=spent(0.1, 50))
+    used = SeenUse(used=spent(0.5, 300), largest_turn=spent(0.1, 50))
     follow(state, *started(of, state), *lost(1, used))
     (again,) = started(of, state)
     assert (again.resumes, again.reserved_usd, again.reserved_tokens) == (1, 1.5, 700)
@@ -247,7 +247,7 @@ def test_who_goes_on_reserves_only_what_it_may_use_besides_and_is_told_both_toge
 def test_a_share_of_the_budget_comes_on_top_of_what_is_carried_over() -> None:
     of = course(paid("a"), budget=Budget(usd=10.0))
     state = begun(of)
-    follow(state, *started(of, state), *lost(1, Seen(used=spent(4.0), largest_turn=spent(0.5))))
+    follow(state, *started(of, state), *lost(1, SeenUse(used=spent(4.0), largest_turn=spent(0.5))))
     (again,) = started(of, state)
     (told,) = orders_of(of, state, [again])
     assert again.reserved_usd is not None and told.limits.cost_usd == pytest.approx(4.0 + again.reserved_usd)
@@ -319,22 +319,22 @@ def test_more_budget_runs_nothing_again_that_a_person_cancelled() -> None:
 def test_turns_that_never_reached_the_hub_go_on_counting() -> None:
     """The first used 1.0, of which the one that goes on found 0.6; in all it is 1.9."""
     uses = {1: Use(reserved_usd=2.0, spent=spent(1.0)), 2: Use(reserved_usd=2.0, resumes=1, carried=spent(1.0))}
-    after = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
+    after = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
     assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.9)
     assert bill(after.values()).cost_usd == pytest.approx(1.9)
 
 
 def test_a_late_answer_of_an_attempt_that_was_gone_on_from_counts_what_nobody_carried_over() -> None:
-    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=Seen(used=spent(0.6))), 2: Use(reserved_usd=2.0, resumes=1)}
-    uses = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
-    uses = settled(uses, 1, spent(1.7), models=(), includes=())
+    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=SeenUse(used=spent(0.6))), 2: Use(reserved_usd=2.0, resumes=1)}
+    uses = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
+    uses = settle_use(uses, 1, spent(1.7), models=(), includes=())
     assert sum(use.counted_usd for use in uses.values()) == pytest.approx(1.7 + 0.9)
 
 
 def test_what_was_found_beyond_what_was_known_is_counted_once() -> None:
     """A push that came through after the hub was asked."""
-    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=Seen()), 2: Use(reserved_usd=2.0, resumes=1)}
-    after = settled(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.9))
+    uses = {1: Use(reserved_usd=2.0, ended="lost", seen=SeenUse()), 2: Use(reserved_usd=2.0, resumes=1)}
+    after = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.9))
     assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.5)
 
 
@@ -347,7 +347,7 @@ def test_a_budget_without_an_end_is_none(amount: float) -> None:
 def test_what_is_held_without_being_used_is_said_in_words() -> None:
     of = course(paid("a"), paid("b"), budget=Budget(usd=9.0))
     state = begun(of)
-    follow(state, *started(of, state), *lost(1, Seen(used=spent(0.5), largest_turn=spent(0.2))))
+    follow(state, *started(of, state), *lost(1, SeenUse(used=spent(0.5), largest_turn=spent(0.2))))
     assert list(budget_words(of.ledger(state))) == [
         "3.90 of 9.00 USD spent or reserved (3.00 USD reserved for attempts under way; "
         "0.40 USD held for attempts that were lost or cancelled, whose use is not wholly known)"
@@ -375,7 +375,7 @@ def test_a_use_without_a_known_price_counts_as_all_that_was_reserved() -> None:
 
 def test_an_unknown_price_never_makes_earlier_attempts_cheaper() -> None:
     uses = {1: Use(reserved_usd=2.0), 2: Use(reserved_usd=1.0)}
-    after = settled(uses, 2, spent(None), models=(), includes=(1,))
+    after = settle_use(uses, 2, spent(None), models=(), includes=(1,))
     assert sum(use.counted_usd for use in after.values()) == 3.0
 
 
@@ -391,7 +391,7 @@ def test_a_person_sets_the_budget_of_a_run_and_it_is_kept() -> None:
     ("cap", "kinds"), [(Budget(usd=0.5), ["usd"]), (Budget(tokens=10), ["tokens"]), (Budget(), [])]
 )
 def test_a_cap_below_what_counts_already_is_told(cap: Budget, kinds: list[str]) -> None:
-    ledger = Ledger.of(Budget(usd=9.0), [Use(spent=spent(1.0, 20))])
+    ledger = BudgetLedger.of(Budget(usd=9.0), [Use(spent=spent(1.0, 20))])
     assert list(ledger.above(cap)) == kinds
 
 

@@ -16,7 +16,7 @@ from forgepool.orchestrator.plan.overlap import (
     escape,
     meet,
     parse,
-    shared_files,
+    find_shared_files,
 )
 
 
@@ -206,11 +206,11 @@ def test_witness_is_not_the_first_pair() -> None:
 def test_shared_files_are_not_limited() -> None:
     """The files shown are those that both cover, the first few of them."""
     files = [f"src/{name}.py" for name in "abcdefgh"] + ["docs/a.md"]
-    assert shared_files(Globs.of(["src"]), Globs.of(["**/[d-g].py"]), files, limit=2) == (
+    assert find_shared_files(Globs.of(["src"]), Globs.of(["**/[d-g].py"]), files, limit=2) == (
         "src/d.py",
         "src/e.py",
     )
-    assert shared_files(Globs.of(["docs"]), Globs.of(["src"]), files) == ()
+    assert find_shared_files(Globs.of(["docs"]), Globs.of(["src"]), files) == ()
 
 
 # --- exactness, by brute force over every short path ---

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forgepool.orchestrator.plan import document as orchestrator_plan
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import (
-    Need,
+    TaskNeed,
     Plan,
     PlanWrong,
     Task,
@@ -116,7 +116,7 @@ tasks:
         title="Add types",
         description="Add annotations.\n",
         type="refactor",
-        needs=(Need(id="lint"), Need(id="docs", full=True)),
+        needs=(TaskNeed(id="lint"), TaskNeed(id="docs", full=True)),
         files=("src/**/*.py",),
         reads=("pyproject.toml",),
         acceptance=("mypy src",),
@@ -442,7 +442,7 @@ def test_for_each_makes_one_task_for_each_file() -> None:
     assert second.acceptance == ("python -m py_compile 'src/b c.py'",)
     assert second.agent == CommandAgent(run="sed -i s/a/b/ 'src/b c.py' && echo ${HOME} {a,b} | awk '{print}'")
     assert second.env == {"TARGET": "src/b c.py"}
-    assert last.needs == tuple(Need(id=each.id, full=True) for each in (first, second, third))
+    assert last.needs == tuple(TaskNeed(id=each.id, full=True) for each in (first, second, third))
     assert last.agent == CommandAgent(run="echo {path}"), "templates are nothing special outside for_each"
 
 

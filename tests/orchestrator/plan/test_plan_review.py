@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch.prerequisites import unreviewable
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.supervisor.gate_file.rules import RULES
 from forgepool.workers.schema.orders import Limits
@@ -39,13 +39,13 @@ def test_everything_that_can_be_said_of_reviews_is_in_the_expanded_plan_and_read
     policy = found.review.policy
     assert (policy.by, policy.reviewers, policy.rounds, policy.threshold) == (("gpt-x", "gemini-x"), 2, 3, "fix")
     assert (policy.limits.turns, policy.limits.wall_s) == (9, 300.0)
-    assert found.gate == Gate(order="side_by_side", wave=Wave(every=5), integration_review="end")
+    assert found.gate == GateOptions(order="side_by_side", wave=Wave(every=5), integration_review="end")
     assert read_expanded(dump_plan(found)) == found
 
 
 def test_a_silent_plan_has_models_work_reviewed_cheapest_first_and_no_waves() -> None:
     found = plan(TASKS)
-    assert found.review is None and found.gate == Gate() and Course(found, {}).reviewed == {"one"}
+    assert found.review is None and found.gate == GateOptions() and PlanIndex(found, {}).reviewed == {"one"}
     assert found.gate.order == "cheap_first" and found.gate.wave is None
 
 
@@ -64,13 +64,13 @@ def test_what_lands_is_reviewed_as_a_whole_where_both_a_wave_and_a_review_are_wr
     text: str, when: str
 ) -> None:
     found = plan(text + TASKS)
-    assert found.gate.integration_review == when == Course(found, {}).integration_review
+    assert found.gate.integration_review == when == PlanIndex(found, {}).integration_review
     assert read_expanded(dump_plan(found)) == found
 
 
 def test_limits_that_are_not_written_are_the_reviewers_own() -> None:
     found = plan("review: {limits: {turns: 9}}\n" + TASKS)
-    policy = Course(found, {}).review_policy
+    policy = PlanIndex(found, {}).review_policy
     assert policy.limits.idle_s == 600.0 and policy.limits.wall_s == 1800.0 != Limits().wall_s
 
 

@@ -392,7 +392,7 @@ def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
     fitting = (
         len(some)
         for some in together
-        if not any(a != b and (graph.ordered(a, b) or run.apart(a, b)) for a in some for b in some)
+        if not any(a != b and (graph.is_ordered(a, b) or run.apart(a, b)) for a in some for b in some)
     )
     assert preview(graph).width == max(fitting)
 
@@ -447,9 +447,9 @@ def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
 def test_needs_order_only_one_way() -> None:
     """Two tasks are ordered when one needs the other, whichever is asked about first."""
     graph = Graph([task("c", "b"), task("b", "a"), task("a"), task("d", "a")])
-    assert graph.ordered("a", "c")
-    assert graph.ordered("c", "a")
-    assert not graph.ordered("c", "d")
+    assert graph.is_ordered("a", "c")
+    assert graph.is_ordered("c", "a")
+    assert not graph.is_ordered("c", "d")
 
 
 def test_a_reservation_stops_those_it_does_not_concern() -> None:

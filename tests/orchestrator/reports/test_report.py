@@ -12,7 +12,7 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.event_text import sentence, telling_lines
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Reply, Spent
 
 ONE = course(task("a", files=["x"]), task("b", "a", files=["y"]), task("c", files=["x"]), task("d", files=["z"]))
@@ -69,7 +69,7 @@ def test_a_run_has_landed_only_when_all_of_it_has() -> None:
 def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_not(tmp_path: Path) -> None:
     state = begun(ONE, *STEPS)
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(STEPS, start=1)]
-    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     text = "\n".join(report_lines(KeptRun(tmp_path, options, ONE.plan, ONE), state, recorded))
     assert "# p: 1 of 4 tasks landed on t" in text
     assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s on h)" in text
@@ -113,7 +113,7 @@ def spent_by(model: str, **said: Any) -> list[e.Event]:
 
 
 def reported(of: Any, state: Any, folder: Path) -> str:
-    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     return "\n".join(report_lines(KeptRun(folder, options, of.plan, of), state, []))
 
 
@@ -205,7 +205,7 @@ def test_what_is_done_without_landing_is_told_apart(tmp_path: Path) -> None:
     there = e.TaskAlreadyThere(task="b", commit="c7", by_run="p-1")
     unchanged = e.TaskUnchanged(task="a", why="command exited 0")
     state = begun(of, there, sent("a"), answered("a", 1, "no_change"), unchanged)
-    options = Options(run="r-1", hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="")
+    options = RunOptions(run="r-1", hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="")
     text = "\n".join(report_lines(KeptRun(tmp_path, options, of.plan, of), state, []))
     assert "- a: no changes (command exited 0)" in text and "- b: already there, landed by run p-1 as c7" in text
     assert "## Not landed" not in text

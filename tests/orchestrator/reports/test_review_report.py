@@ -27,18 +27,18 @@ from forgepool.orchestrator.cli.output.outcome import tell_wanted
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.reports.event_text import sentence, telling_lines
 from forgepool.orchestrator.reports.flakes import flake_scores
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 
-OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=Gate(wave=Wave()))
+OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=GateOptions(wave=Wave()))
 BUG = ReviewFinding(severity="high", category="bug", file="a.py", line=3, claim="off by one", evidence="f(1)", fix="<=")
 STYLE = ReviewFinding(severity="low", category="style", file="a.py", claim="short name", evidence="x")
 SEEN = ScanFinding(rule="test-edited", path="tests/t.py", line=2, weight="attention", said="it was edited")
@@ -63,7 +63,7 @@ WAVE: list[e.Event] = [
 
 
 def reported(folder: Path, *events: e.Event) -> str:
-    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(events, start=1)]
     return "\n".join(report_lines(KeptRun(folder, options, OF.plan, OF), begun(OF, *events), recorded))
 

@@ -4,8 +4,8 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -20,12 +20,12 @@ from forgepool.orchestrator.journal.events import (
     TaskReplied,
     TaskRetried,
 )
-from forgepool.orchestrator.journal.inbox import Request
-from forgepool.orchestrator.plan.document import Need
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.document import TaskNeed
 from forgepool.orchestrator.reports.event_text import clock, sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.workers.schema.orders import BuiltinAgent, Prior, Reply, WorkOrder
 
@@ -34,26 +34,26 @@ LOST = MessageLost(message_id=f"{RUN}.a.1", why="gone")
 ASKS = answered("a", 1, "needs_human", question="tabs or spaces?", resumable=True)
 
 
-def next_order(of: Course, state: State, name: str = "a", *, now: float = 1e6) -> OrderSent | None:
+def next_order(of: PlanIndex, state: RunState, name: str = "a", *, now: float = 1e6) -> OrderSent | None:
     events = decide(of, state, now=now, order_slots=9, draining=False)
     return next((event for event in events if isinstance(event, OrderSent) and event.task == name), None)
 
 
-def as_sent(of: Course, state: State, event: OrderSent) -> WorkOrder:
+def as_sent(of: PlanIndex, state: RunState, event: OrderSent) -> WorkOrder:
     follow(state, event)
     message = state.tasks[event.task].message
     assert message
     return order(of, state, state.tasks[event.task], message, now=1e6, resent=False)
 
 
-def land_other(state: State, *paths: str) -> State:
+def land_other(state: RunState, *paths: str) -> RunState:
     """Another task lands, and moves the tip."""
     follow(state, sent("other"), answered("other", paths=paths), queued("other"), check_sent("other"))
     follow(state, CheckAnswered(task="other", result=verdict("other")), intended("other"))
     return follow(state, LandingAnswered(task="other", result=landing("other")))
 
 
-def parked(state: State) -> State:
+def parked(state: RunState) -> RunState:
     return follow(state, *decide(ONE, state, now=1e6, order_slots=0, draining=False))
 
 
@@ -94,7 +94,7 @@ def test_an_interrupted_attempt_is_not_gone_on_with_where_its_files_have_changed
     if interruption is ASKS:
         follow(state, *decide(of, state, now=1e6, order_slots=0, draining=False))
     land_other(state, path)
-    follow(state, *granted(of, state, Request(do="answer", task="a", text="tabs")))
+    follow(state, *grant_request(of, state, PersonRequest(do="answer", task="a", text="tabs")))
     again = next_order(of, state)
     assert again and (again.resumes, again.base) == ((1, "c0") if goes_on else (None, "m-other-1"))
     assert state.tasks["a"].charged == 0
@@ -130,8 +130,8 @@ def test_a_person_without_a_question_is_told_to_mend_and_to_retry() -> None:
     assert event == TaskParked(task="a", question=said, why="trouble")
     follow(state, event)
     assert state.tasks["a"].question == ""
-    assert granted(ONE, state, Request(do="answer", task="a", text="x")) == []
-    assert next_order(ONE, follow(state, *granted(ONE, state, Request(do="retry", task="a"))))
+    assert grant_request(ONE, state, PersonRequest(do="answer", task="a", text="x")) == []
+    assert next_order(ONE, follow(state, *grant_request(ONE, state, PersonRequest(do="retry", task="a"))))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_question_parks_the_task_and_tells_how_to_answer_it() -> None:
 def test_an_answer_sends_the_task_on_with_all_that_was_said() -> None:
     state = parked(begun(ONE, sent("a"), ASKS))
     follow(state, TaskBlocked(task="b", by="a"))
-    events = granted(ONE, state, Request(do="answer", task="a", text="tabs", by="ann"))
+    events = grant_request(ONE, state, PersonRequest(do="answer", task="a", text="tabs", by="ann"))
     first = Reply(question="tabs or spaces?", answer="tabs", by="ann")
     assert events == [TaskReplied(task="a", reply=first), TaskRetried(task="b", afresh=False)]
     again = next_order(ONE, land_other(follow(state, *events)))
@@ -206,23 +206,23 @@ def test_an_answer_sends_the_task_on_with_all_that_was_said() -> None:
     assert as_sent(ONE, state, again).replies == (first,)
     follow(state, answered("a", 2, "needs_human", question="how wide?", resumable=True))
     state = parked(state)
-    follow(state, *granted(ONE, state, Request(do="answer", task="a", text="4")))
+    follow(state, *grant_request(ONE, state, PersonRequest(do="answer", task="a", text="4")))
     again = next_order(ONE, state)
     assert again and again.resumes == 2
     assert [reply.answer for reply in as_sent(ONE, state, again).replies] == ["tabs", "4"]
 
 
 def test_nothing_is_answered_where_nothing_was_asked() -> None:
-    wish = Request(do="answer", task="a", text="tabs")
-    assert granted(ONE, begun(ONE), wish) == []
+    wish = PersonRequest(do="answer", task="a", text="tabs")
+    assert grant_request(ONE, begun(ONE), wish) == []
     troubled = begun(ONE, TaskParked(task="a", question="the disk is full"))
-    assert granted(ONE, troubled, wish) == []
+    assert grant_request(ONE, troubled, wish) == []
     with pytest.raises(IllegalStep, match="asks nothing"):
         follow(troubled, TaskReplied(task="a", reply=Reply(question="q", answer="r")))
 
 
 def test_a_task_is_told_what_those_it_needs_have_come_to() -> None:
-    needs = (Need(id="a"), Need(id="b", full=True))
+    needs = (TaskNeed(id="a"), TaskNeed(id="b", full=True))
     of = course(task("a", title="Make it"), task("b"), task("c").model_copy(update={"needs": needs}))
     state = begun(of)
     for name, summary in (("a", "s" * 5000), ("b", "f" * 5000)):

@@ -17,7 +17,7 @@ from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
 from forgepool.workers.queue.replies import tell
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
@@ -52,8 +52,8 @@ start_run(plan, folder / "plan.yaml", hub, settings, workers=1, wishes=Wishes(),
 """
 
 
-def question(number: int, *paths: str) -> PathsAsked:
-    return PathsAsked(order_id=f"{RUN}.a.1", token="t", number=number, paths=paths)
+def question(number: int, *paths: str) -> PathRequest:
+    return PathRequest(order_id=f"{RUN}.a.1", token="t", number=number, paths=paths)
 
 
 class Turning:
@@ -68,12 +68,12 @@ class Turning:
         self.leases = [claim(redis, f"{RUN}.{name}.1", token="t", host="h/o", ttl_s=60.0) for name in ("a", "b")]
         assert all(isinstance(lease, Lease) for lease in self.leases)
 
-    def turn(self, *questions: PathsAsked) -> None:
+    def turn(self, *questions: PathRequest) -> None:
         for one in questions:
             tell(self.redis, RUN, one)
         self.loop._turn()
 
-    def reply(self, to: PathsAsked) -> PathsAnswer | None:
+    def reply(self, to: PathRequest) -> PathsAnswer | None:
         return path_requests._answer(self.redis, to)
 
     def lose_replies(self) -> None:

@@ -6,8 +6,8 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -17,12 +17,12 @@ from forgepool.orchestrator.journal.events import (
     TaskFailed,
     TaskReturned,
 )
-from forgepool.orchestrator.journal.inbox import Request
-from forgepool.orchestrator.plan.budget import Seen
-from forgepool.orchestrator.run.recovery import landed, recovered, seen, seen_in, unless_landed
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.budget import SeenUse
+from forgepool.orchestrator.run.recovery import recover_landing, recover_events, find_seen_use, sum_seen_use, unless_landed
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.context.transcript.entries import Entry, Resumed, Said, Started
+from forgepool.workers.context.transcript.entries import Entry, Resumed, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import Text, Turn, Usage
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 from forgepool.workers.workspace.refs import marker_ref, progress_ref
@@ -42,14 +42,14 @@ def mirror(tmp_path: Path) -> Mirror:
     return open_mirror(str(hub.git_dir), tmp_path / "cache")
 
 
-def in_doubt(of: Course) -> State:
+def in_doubt(of: PlanIndex) -> RunState:
     """A landing was sent and its lander vanished; the entry was then found red on what it was composed on anew."""
     lost = MessageLost(message_id=intended("a").message_id, why="gone")
     state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"))
     return follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"), lost)
 
 
-def given_up(of: Course, state: State) -> list[Event]:
+def given_up(of: PlanIndex, state: RunState) -> list[Event]:
     follow(state, check_sent("a", 2), CheckAnswered(task="a", result=verdict("a", "red", 2)))
     return decide(of, state, now=200.0, order_slots=0, draining=False)
 
@@ -77,11 +77,11 @@ def test_a_target_that_moved_without_its_marker_tells_what_landed(mirror: Mirror
     tested = verdict("a").model_copy(update={"commit": landing})
     state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"), CheckAnswered(task="a", result=tested))
     follow(state, intended("a").model_copy(update={"commit": landing}))
-    assert recovered(state, mirror) == landed(state, mirror, state.tasks["a"]) == []
+    assert recover_events(state, mirror) == recover_landing(state, mirror, state.tasks["a"]) == []
     hub.run("update-ref", f"refs/heads/{state.target}", later)
-    (under_way,) = recovered(state, mirror)
+    (under_way,) = recover_events(state, mirror)
     follow(state, MessageLost(message_id=intended("a").message_id, why="gone"))
-    assert recovered(state, mirror) == [under_way.model_copy(update={"result": in_lieu(under_way)})]
+    assert recover_events(state, mirror) == [under_way.model_copy(update={"result": in_lieu(under_way)})]
     (instead,) = unless_landed(state, mirror, given_up(of, state))
     found = follow(state, instead).tasks["a"]
     assert (found.phase, found.commit) == ("landed", landing)
@@ -119,33 +119,33 @@ def test_a_task_that_has_landed_after_all_is_not_done_again(mirror: Mirror) -> N
 
 def test_a_landing_in_doubt_cannot_be_cancelled() -> None:
     of = course(task("a"))
-    assert granted(of, in_doubt(of), Request(do="cancel", task="a")) == []
+    assert grant_request(of, in_doubt(of), PersonRequest(do="cancel", task="a")) == []
 
 
 def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
     """All of it, what of that was carried over, and its largest turn; nothing where the hub has no transcript."""
     of = course(task("a", agent=BuiltinAgent()), task("b"))
     state = begun(of, sent("a"), sent("b"))
-    assert seen(of, state, mirror, state.tasks["b"]) is None, "a command leaves no transcript"
-    assert seen(of, state, mirror, state.tasks["a"]) == Seen()
+    assert find_seen_use(of, state, mirror, state.tasks["b"]) is None, "a command leaves no transcript"
+    assert find_seen_use(of, state, mirror, state.tasks["a"]) == SeenUse()
     put_progress(
-        mirror, "a", 1, [Started(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=()), said(30), said(5)]
+        mirror, "a", 1, [ConversationStarted(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=()), said(30), said(5)]
     )
-    found = seen(of, state, mirror, state.tasks["a"])
+    found = find_seen_use(of, state, mirror, state.tasks["a"])
     assert found and (found.used.input_tokens, found.used.turns) == (35, 2)
     assert (found.carried.tokens, found.largest_turn.input_tokens) == (0, 30)
 
 
 def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
-    begins = Started(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=())
+    begins = ConversationStarted(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=())
     goes_on = Resumed(at=2.0, order_id="r-1.a.2", lost=Spent(input_tokens=7))
-    found = seen_in([begins, said(30), goes_on, said(5)], attempt=2)
+    found = sum_seen_use([begins, said(30), goes_on, said(5)], attempt=2)
     assert (found.used.input_tokens, found.carried.input_tokens) == (42, 37)
 
 
-def said(tokens: int) -> Said:
+def said(tokens: int) -> TurnSaid:
     turn = Turn(role="assistant", parts=(Text(text="t"),), usage=Usage(input_tokens=tokens, cost_usd=0.1))
-    return Said(at=1.0, turn=turn)
+    return TurnSaid(at=1.0, turn=turn)
 
 
 def put_progress(mirror: Mirror, name: str, attempt: int, entries: list[Entry]) -> None:
@@ -167,4 +167,4 @@ def test_what_a_new_attempt_brings_is_not_in_doubt() -> None:
     follow(state, check_sent("a", 2), CheckAnswered(task="a", result=verdict("a", "red", 2)))
     follow(state, TaskReturned(task="a", reason=ReasonPack(attempt=1, kind="check_failed", summary="s")), sent("a", 2))
     assert not state.tasks["a"].landing_in_doubt
-    assert granted(of, state, Request(do="cancel", task="a")) != [], "it may be cancelled"
+    assert grant_request(of, state, PersonRequest(do="cancel", task="a")) != [], "it may be cancelled"

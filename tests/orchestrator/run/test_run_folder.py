@@ -7,12 +7,12 @@ import pytest
 from plans import course, result, task
 
 from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused
-from forgepool.orchestrator.journal.inbox import Request, discard, leave, waiting
+from forgepool.orchestrator.journal.inbox import PersonRequest, discard, leave, waiting
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.durations import learned_durations
-from forgepool.orchestrator.run.run_folder import NoSuchRun, Options
+from forgepool.orchestrator.run.durations import learn_durations
+from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
@@ -28,7 +28,7 @@ def keep(
 ) -> run_folder.KeptRun:
     file = plan_file or settings.home
     digest = run_folder.file_digest(file) if file.is_file() else ""
-    options = Options(run=run, hub="/h", target="t", workers=2, plan_file=str(file), plan_file_digest=digest)
+    options = RunOptions(run=run, hub="/h", target="t", workers=2, plan_file=str(file), plan_file_digest=digest)
     kept = run_folder.keep(settings, options, plan)
     os.utime(kept.folder / "options.json", (1e9 - age_s, 1e9 - age_s))
     return kept
@@ -88,7 +88,7 @@ def test_durations_are_the_median_of_candidates_of_earlier_runs(settings: Settin
         failed = result("a", 1, "agent_failed").model_copy(update={"started_at": 0.0, "finished_at": 900.0})
         journal.append([OrderAnswered(task="a", result=took), OrderAnswered(task="a", result=failed)], at=1.0)
         journal.close()
-    assert learned_durations(settings, PLAN) == {"a": 2.0}
+    assert learn_durations(settings, PLAN) == {"a": 2.0}
 
 
 def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(settings: Settings) -> None:
@@ -99,12 +99,12 @@ def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(set
         journal.append([OrderAnswered(task="a", result=took)], at=1.0)
         journal.close()
     (run_folder.runs_folder(settings) / "p-torn").mkdir()
-    assert learned_durations(settings, PLAN) == {"a": 3.0}
+    assert learn_durations(settings, PLAN) == {"a": 3.0}
 
 
 def test_a_run_that_cannot_be_read_teaches_nothing_and_hinders_nothing(settings: Settings) -> None:
     (keep(settings, "p-1").folder / "journal.db").write_bytes(b"no database" * 99)
-    assert learned_durations(settings, PLAN) == {}
+    assert learn_durations(settings, PLAN) == {}
 
 
 def test_a_run_is_replayed_from_its_journal(settings: Settings) -> None:
@@ -129,7 +129,7 @@ def test_a_journal_that_tells_what_cannot_be_is_refused(settings: Settings) -> N
 def test_a_cancel_that_came_too_late_is_thrown_away_and_what_reopens_the_run_is_kept(tmp_path: Path) -> None:
     assert discard(tmp_path) == 0
     for do in ("cancel", "retry", "answer"):
-        leave(tmp_path, Request.model_validate({"do": do, "task": "a"}))
+        leave(tmp_path, PersonRequest.model_validate({"do": do, "task": "a"}))
     assert discard(tmp_path) == 1
     assert sorted(request.do for _, request in waiting(tmp_path)) == ["answer", "retry"]
 
@@ -137,7 +137,7 @@ def test_a_cancel_that_came_too_late_is_thrown_away_and_what_reopens_the_run_is_
 def test_requests_are_taken_in_the_order_they_were_left(tmp_path: Path) -> None:
     assert list(waiting(tmp_path)) == []
     for number, name in enumerate(("a", "b", None)):
-        leave(tmp_path, Request(do="cancel", task=name))
+        leave(tmp_path, PersonRequest(do="cancel", task=name))
         for path, request in waiting(tmp_path):
             if request.task == name:
                 os.utime(path, (number, number))

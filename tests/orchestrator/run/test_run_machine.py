@@ -16,9 +16,9 @@ from plans import task as planned
 from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import Answer, answered_by, received
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted, with_budget
+from forgepool.orchestrator.decisions.orders.results import Answer, answered_message, receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request, with_budget
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -35,10 +35,10 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.journal.inbox import Request as Wish
+from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.store import Journal, read
-from forgepool.orchestrator.plan.budget import Budget, Seen
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.budget import Budget, SeenUse
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.orchestrator.run.dispatch import (
     check_request,
@@ -48,11 +48,11 @@ from forgepool.orchestrator.run.dispatch import (
     wave_request,
     wave_review_request,
 )
-from forgepool.orchestrator.run.recovery import settled
+from forgepool.orchestrator.run.recovery import settle_events
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.review import MOST_REVIEWS
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.gate_file.document import CheckDefinition
@@ -84,7 +84,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> Course:
+def courses(draw: st.DrawFn) -> PlanIndex:
     count = draw(st.integers(5, 12))
     globs = st.lists(st.sampled_from(sorted(GLOBS)), max_size=2, unique=True)
     narrow = st.sampled_from(["a/1", "a/2", "b/1", "b/2", "c"]).map(lambda one: [one])
@@ -107,7 +107,7 @@ def courses(draw: st.DrawFn) -> Course:
     made = course(
         *tasks,
         review=draw(st.sampled_from(["none", None, review, review])),
-        gate=Gate.model_validate({"order": order_at_gate, "wave": wave, "integration_review": whole}),
+        gate=GateOptions.model_validate({"order": order_at_gate, "wave": wave, "integration_review": whole}),
         budget=draw(st.sampled_from([Budget(), Budget(usd=3.0), Budget(tokens=2000), Budget(usd=1.0, tokens=5000)])),
         scope=draw(st.sampled_from(["extend", "strict"])),
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
@@ -129,9 +129,9 @@ class Run(RuleBasedStateMachine):
         self.now = 1000.0
 
     @initialize(plan=courses(), seed=SEEDS)
-    def begin(self, plan: Course, seed: int) -> None:
+    def begin(self, plan: PlanIndex, seed: int) -> None:
         self.course, self.world, self.watch = plan, World(), Invariants(plan)
-        self.state = State.blank(plan.tasks)
+        self.state = RunState.blank(plan.tasks)
         self.journal = Journal(self.folder)
         self.record(RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip=self.world.tip))
         self.go_on(Random(seed).randint(0, 10), seed)
@@ -192,7 +192,7 @@ class Run(RuleBasedStateMachine):
             # Who answers has begun, and has told so.
             self.receive(self.world.start(request))
             answer = self.finish_well(request).model_copy(update={"token": "wrong"})
-            assert not received(self.course, self.state, answer), "an answer was taken without its token"
+            assert not receive_answer(self.course, self.state, answer), "an answer was taken without its token"
 
     @precondition(lambda self: self.state.outstanding())
     @rule(seed=SEEDS, for_good=st.booleans())
@@ -217,7 +217,7 @@ class Run(RuleBasedStateMachine):
         likely = {"answer": asking, "approve": made, "reject": made}.get(do, [])
         named = Random(seed).choice(likely or list(self.state.tasks))
         wish = Wish.model_validate({"do": do, "task": named, "text": "this one", "by": "A Person"})
-        for event in granted(self.course, self.state, wish):
+        for event in grant_request(self.course, self.state, wish):
             if isinstance(event, TaskApproved):
                 self.world.approved.add(event.commit)
             self.record(self.with_use(event, Random(seed)))
@@ -227,9 +227,9 @@ class Run(RuleBasedStateMachine):
     def answer_for_the_whole(self) -> None:
         """Whoever has not been asked has nothing to say."""
         wish = Wish(do="approve", wave=True, by="A Person", candidate=self.state.tip)
-        self.record(*granted(self.course, self.state, wish))
+        self.record(*grant_request(self.course, self.state, wish))
         stale = wish.model_copy(update={"candidate": "another"})
-        assert not granted(self.course, self.state, stale), "a word on another tip was taken"
+        assert not grant_request(self.course, self.state, stale), "a word on another tip was taken"
 
     @rule(more=st.sampled_from([1.5, 3.0]))
     def raise_budget(self, more: float) -> None:
@@ -273,7 +273,7 @@ class Run(RuleBasedStateMachine):
     def restart(self) -> None:
         """The orchestrator is killed and resumed: its journal is all it knows; Redis tells all answers again."""
         self.journal.close()
-        replayed = State.blank(self.course.tasks)
+        replayed = RunState.blank(self.course.tasks)
         for one in read(self.folder):
             apply(replayed, one.event, number=one.number, at=one.at)
         assert replayed == self.state, "the journal does not lead to the state that wrote it"
@@ -355,7 +355,7 @@ class Run(RuleBasedStateMachine):
     def decided(self, slots: int, *, draining: bool = False) -> list[Event]:
         said: dict[str, Any] = {"now": self.now, "order_slots": slots, "review_slots": slots, "draining": draining}
         said |= {"check_slots": 1 + int(self.now * 10) % 4}
-        return settled(self.state, decide(self.course, self.state, **said), lambda task: self.in_hub(task, None))
+        return settle_events(self.state, decide(self.course, self.state, **said), lambda task: self.in_hub(task, None))
 
     def record(self, *events: Event) -> None:
         self.now += 0.01
@@ -372,11 +372,11 @@ class Run(RuleBasedStateMachine):
         """As the loop does: who has it goes on for a while perhaps, but nobody begins it any more."""
         left = self.state.messages_about(event)
         for one, holder in owed.items():
-            if one not in left and one.message_id != answered_by(event) and not holder:
+            if one not in left and one.message_id != answered_message(event) and not holder:
                 self.world.fenced.add(one.token)
 
     def receive(self, answer: Answer) -> None:
-        for event in received(self.course, self.state, answer):
+        for event in receive_answer(self.course, self.state, answer):
             self.record(event)
 
     def send(self, events: list[Event]) -> None:
@@ -434,7 +434,7 @@ class Run(RuleBasedStateMachine):
             self.begin_work(sent, chance)
         return event.model_copy(update={"used": self.use_of(sent)})
 
-    def use_of(self, sent: Outstanding) -> Seen:
+    def use_of(self, sent: Outstanding) -> SeenUse:
         task = self.state.tasks[sent.task]
         if not task.holder:
             self.world.fenced.add(sent.token)

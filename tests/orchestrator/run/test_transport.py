@@ -7,13 +7,13 @@ import pytest
 from plans import RUN, begun, course, result, sent, task
 from servers import RedisServer
 
-from forgepool.orchestrator.run.lease_watch import Findings, Watch
+from forgepool.orchestrator.run.lease_watch import Findings, LeaseWatch
 from forgepool.orchestrator.run.transport import Link
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
 from forgepool.workers.queue.replies import answer, tell
 
 MESSAGE = f"{RUN}.a.1"
@@ -27,11 +27,11 @@ def link(redis: Redis) -> Link:
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> RunState:
     return begun(course(task("a")), sent("a"))
 
 
-def look(watch: Watch, state: State, link: Link) -> Findings:
+def look(watch: LeaseWatch, state: RunState, link: Link) -> Findings:
     """One more look, however soon after the last."""
     watch._looked = 0.0
     return watch.look(state, link)
@@ -43,8 +43,8 @@ def take(redis: Redis, *, token: str = "t") -> Lease:
     return lease
 
 
-def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
+def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     lease = take(redis)
     (taken,) = look(watch, state, link).taken
     assert taken.model_dump() == {
@@ -57,8 +57,8 @@ def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: State
     assert look(watch, state, link) == Findings()
 
 
-def test_a_holder_is_lost_when_it_is_missing_at_two_looks(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
+def test_a_holder_is_lost_when_it_is_missing_at_two_looks(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     lease = take(redis)
     look(watch, state, link)
     lease.release()
@@ -66,8 +66,8 @@ def test_a_holder_is_lost_when_it_is_missing_at_two_looks(redis: Redis, link: Li
     assert look(watch, state, link).lost == [state.tasks["a"].message]
 
 
-def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
+def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     lease = take(redis)
     look(watch, state, link)
     lease.release()
@@ -78,52 +78,52 @@ def test_a_holder_that_is_back_at_the_second_look_is_not_lost(redis: Redis, link
     assert look(watch, state, link).lost == [], "it must be missing at two looks in a row"
 
 
-def test_a_holder_of_another_sending_does_not_count(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
-    watch.sent(MESSAGE)
+def test_a_holder_of_another_sending_does_not_count(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
+    watch.note_sent(MESSAGE)
     take(redis, token="of an earlier one")
     assert look(watch, state, link) == Findings()
 
 
-def test_a_holder_known_from_the_journal_is_watched_after_a_restart(link: Link, state: State) -> None:
-    watch = Watch()
+def test_a_holder_known_from_the_journal_is_watched_after_a_restart(link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     state.tasks["a"].holder = "h/1"
     look(watch, state, link)
     assert look(watch, state, link).lost == [state.tasks["a"].message]
 
 
-def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
+def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     watch.look(state, link)
     take(redis)
     assert watch.look(state, link) == Findings()
 
 
-def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: State) -> None:
-    watch = Watch()
+def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     watch.unsent.add(MESSAGE)
     assert look(watch, state, link).unsent == [state.tasks["a"].message]
-    watch.sent(MESSAGE)
+    watch.note_sent(MESSAGE)
     assert look(watch, state, link).unsent == []
 
 
 def test_what_nobody_took_is_sent_again_when_it_is_overdue_and_its_queue_is_empty(
-    redis: Redis, link: Link, state: State
+    redis: Redis, link: Link, state: RunState
 ) -> None:
-    watch = Watch()
+    watch = LeaseWatch()
     watch._sent_at[MESSAGE] = time.monotonic() - 60
     redis.rpush("orders", "it waits for a slot")
     assert look(watch, state, link).unsent == []
     redis.delete("orders")
     assert look(watch, state, link).unsent == [state.tasks["a"].message]
-    watch.sent(MESSAGE)
+    watch.note_sent(MESSAGE)
     assert look(watch, state, link).unsent == []
 
 
 def test_after_redis_has_lost_its_data_holders_get_time_to_show_themselves(
-    redis: Redis, link: Link, state: State
+    redis: Redis, link: Link, state: RunState
 ) -> None:
-    watch = Watch()
+    watch = LeaseWatch()
     lease = take(redis)
     look(watch, state, link)
     redis.flushall()
@@ -135,8 +135,8 @@ def test_after_redis_has_lost_its_data_holders_get_time_to_show_themselves(
         assert look(watch, state, link).lost == [], "it has shown itself"
 
 
-def test_patience_ends(redis: Redis, link: Link, state: State) -> None:
-    watch = Watch()
+def test_patience_ends(redis: Redis, link: Link, state: RunState) -> None:
+    watch = LeaseWatch()
     take(redis)
     look(watch, state, link)
     redis.flushall()
@@ -164,7 +164,7 @@ def test_an_answer_that_cannot_be_read_does_not_hide_the_next(redis: Redis, link
 
 
 def test_a_question_comes_with_the_answers_and_its_reply_finds_who_asked(redis: Redis, link: Link) -> None:
-    asked = PathsAsked(order_id=MESSAGE, token="t", number=3, paths=("x",))
+    asked = PathRequest(order_id=MESSAGE, token="t", number=3, paths=("x",))
     tell(redis, RUN, asked)
     assert list(link.answers(wait_s=0.01)) == [asked]
     link.reply(MESSAGE, 3, PathsAnswer(verdict="granted"))

@@ -25,12 +25,12 @@ from processes import Found, kill_all, processes
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event
-from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.journal.inbox import PersonRequest, leave
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name
-from forgepool.orchestrator.reports.queue_status import EntryStanding, explained, standing_of
+from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, standing_of
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Phase
 
 _LOOK_S = 0.03
@@ -80,7 +80,7 @@ class GateOf:
     target: str = "main"
     daemon: Started | None = None
     _read: list[Recorded] = field(default_factory=list)
-    _state: State = field(default_factory=lambda: State.blank(()))
+    _state: RunState = field(default_factory=lambda: RunState.blank(()))
 
     @property
     def run(self) -> str:
@@ -118,7 +118,7 @@ class GateOf:
             return self._read
         return self._read
 
-    def state(self) -> State:
+    def state(self) -> RunState:
         """What the journal comes to."""
         for one in self.journal():
             if one.number > self._state.number:
@@ -133,7 +133,7 @@ class GateOf:
 
     def paragraph(self, entry: str) -> str:
         state = self.state()
-        return explained(state, state.tasks[entry], time.time())
+        return explain_task(state, state.tasks[entry], time.time())
 
     def tidy(self) -> None:
         """Nobody waits at a check, nobody stands in line, and the gate is open."""
@@ -158,7 +158,7 @@ class GateOf:
     def forget_journal(self) -> None:
         """The file is another one now."""
         self._read.clear()
-        self._state = State.blank(())
+        self._state = RunState.blank(())
 
     def mark(self) -> int:
         """The number of the latest event, for `since`."""
@@ -240,7 +240,7 @@ class GateOf:
 
     def asks(self, do: str, entry: str | None = None, **more: str | tuple[str, ...]) -> None:
         """A person's word, left where the commands leave it."""
-        leave(self.folder, Request.model_validate({"do": do, "task": entry, "by": "someone", **more}))
+        leave(self.folder, PersonRequest.model_validate({"do": do, "task": entry, "by": "someone", **more}))
 
     def explained(self, entry: str) -> Any:
         """What `gate explain --json` says."""

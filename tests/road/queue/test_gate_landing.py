@@ -11,7 +11,7 @@ from gate_kit import GateOf, kept_gate, make_gate
 from kit import Machine, events_of
 from processes import in_role
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.run.dispatch import check_request
@@ -284,7 +284,7 @@ def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
         gate.under_test("double")
         state = gate.state()
         (sent,) = state.outstanding().values()
-        course: Course = gate_course(gate_plan(gate.run, "main"), state)
+        course: PlanIndex = gate_course(gate_plan(gate.run, "main"), state)
         request = check_request(course, state, sent, now=sent.issued_at)
         # By a process of its own: this one's Celery may hold a connection of another test's.
         subprocess.run([sys.executable, "-c", _SENDS, _broker(gate), request.encode(), sent.message_id], check=True)

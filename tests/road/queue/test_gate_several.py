@@ -11,7 +11,7 @@ from gate_kit import GateOf, make_gate
 from kit import Machine
 from processes import kill_all
 
-from forgepool.orchestrator.merge_queue.lookup import found, gate_called
+from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
 
@@ -53,12 +53,12 @@ def test_each_lands_on_its_own_branch_and_is_found_without_its_gate(gates: Two) 
     main.wait_landed("for-main", "both")
     other.wait_landed("for-other", "both")
     assert (main.here(), other.here()) == (["both", "for-main"], ["both", "for-other"])
-    assert found(home, "for-other", None).kept.options.run == other.run
-    assert found(home, "both", OTHER).kept.options.run == other.run
+    assert find_entry(home, "for-other", None).kept.options.run == other.run
+    assert find_entry(home, "both", OTHER).kept.options.run == other.run
     with pytest.raises(CannotRun, match=f"of several queues; say of which, with --target: main, {OTHER}"):
-        found(home, "both", None)
+        find_entry(home, "both", None)
     with pytest.raises(CannotRun, match="taken in by any queue; the latest are"):
-        found(home, "nobody", None)
+        find_entry(home, "nobody", None)
     with pytest.raises(CannotRun, match=f"name one with --target: main, {OTHER}"):
         gate_called(home, None)
     assert gate_called(home, "main").options.run == main.run

@@ -10,7 +10,7 @@ from gates import Gate, check
 from forgepool.supervisor.checks import store as stores
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Said, Store, opened
+from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, StoredResult, Store, open_store
 
 RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
 
@@ -28,9 +28,9 @@ def files(store: Store) -> list[str]:
 def test_what_was_said_last_is_remembered_under_its_key_alone(store: Store) -> None:
     store.keep("one", Ran(how="timeout"), 9.0)
     store.keep("one", RAN, 2.0)
-    said = store.said("one")
+    said = store.find("one")
     assert said is not None and (said.ran, said.seconds) == (RAN, 2.0)
-    assert store.said("two") is None
+    assert store.find("two") is None
     assert files(store) == ["one.json"], "nothing is left beside it"
 
 
@@ -39,17 +39,17 @@ def test_what_cannot_be_read_is_as_if_it_were_not_there(store: Store, content: b
     store.keep("one", RAN, 2.0)
     assert store.folder is not None
     (store.folder / "one.json").write_bytes(content)
-    assert store.said("one") is None
+    assert store.find("one") is None
     store.keep("one", RAN, 2.0)
-    assert store.said("one") is not None
+    assert store.find("one") is not None
 
 
 @pytest.mark.parametrize("late_s", [KEPT_S + 60, -3600.0])
 def test_what_was_said_too_long_ago_or_tomorrow_is_not_believed(store: Store, late_s: float) -> None:
     store.keep("one", RAN, 2.0)
     assert store.folder is not None
-    (store.folder / "one.json").write_text(Said(ran=RAN, seconds=2.0, at=time.time() - late_s).encode())
-    assert store.said("one") is None
+    (store.folder / "one.json").write_text(StoredResult(ran=RAN, seconds=2.0, at=time.time() - late_s).encode())
+    assert store.find("one") is None
 
 
 def test_only_so_many_are_kept_and_the_oldest_go(store: Store) -> None:
@@ -78,13 +78,13 @@ def test_a_place_that_cannot_be_written_costs_the_memory_alone(tmp_path: Path) -
     (tmp_path / "verdicts").write_text("a file")
     blocked = Store(folder=tmp_path / "verdicts")
     blocked.keep("one", RAN, 1.0)
-    assert blocked.said("one") is None
+    assert blocked.find("one") is None
 
 
 def test_more_than_a_file_may_hold_is_not_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "MOST_BYTES", 10)
     store.keep("one", RAN, 1.0)
-    assert store.said("one") is None
+    assert store.find("one") is None
 
 
 def test_costs_are_remembered_by_definition(store: Store) -> None:
@@ -94,9 +94,9 @@ def test_costs_are_remembered_by_definition(store: Store) -> None:
 
 def test_where_nothing_holds_commands_nothing_is_remembered(tmp_path: Path) -> None:
     """Whoever may write anything may write a verdict."""
-    opened(tmp_path, "bubblewrap").keep("one", RAN, 1.0)
-    assert opened(tmp_path, "bubblewrap").said("one") is not None
-    assert opened(tmp_path, "off").said("one") is None
+    open_store(tmp_path, "bubblewrap").keep("one", RAN, 1.0)
+    assert open_store(tmp_path, "bubblewrap").find("one") is not None
+    assert open_store(tmp_path, "off").find("one") is None
 
 
 def test_a_command_of_a_candidate_neither_sees_nor_writes_what_is_remembered(gate: Gate) -> None:

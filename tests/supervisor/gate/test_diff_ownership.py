@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.gate.diff_ownership import unowned
+from forgepool.supervisor.gate.diff_ownership import find_unowned
 from forgepool.supervisor.gate.verdicts import composable
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.commits.compose import Composed, compose, tree_of
@@ -19,8 +19,8 @@ def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gat
         mirror.ensure(CommitId(entry.commit), refs=(entry.ref,))
     tip = gate.hub.tip()
     tree = tree_of(mirror.git, CommitId(both.commit))
-    assert unowned(mirror.git, tip, tree, [composable(mine)]) == ("a",)
-    assert unowned(mirror.git, tip, tree, [composable(mine), composable(both)]) == ()
+    assert find_unowned(mirror.git, tip, tree, [composable(mine)]) == ("a",)
+    assert find_unowned(mirror.git, tip, tree, [composable(mine), composable(both)]) == ()
 
 
 @pytest.mark.parametrize("told", ["truly", "older", "newer"])
@@ -37,7 +37,7 @@ def test_a_merge_from_a_wrong_fork_brings_back_or_takes_out_what_the_entry_never
     moved = write_commit(git, tree=tree_of(git, CommitId(entry.commit)), parents=(parent,), message="same", at=1)
     tree = TreeId(git.text("merge-tree", "--write-tree", newest, moved))
     strange = {"truly": (), "older": ("gone-since",), "newer": ("gone-since", "new-since")}[told]
-    assert unowned(git, newest, tree, [composable(entry)]) == strange
+    assert find_unowned(git, newest, tree, [composable(entry)]) == strange
 
 
 @pytest.mark.parametrize("renamed_by", ["the target", "the entry"])
@@ -68,7 +68,7 @@ def test_the_entrys_file_is_known_however_many_others_were_renamed(gate: Gate) -
     mine, git = composable(entry), gate.mirror.git
     composed = compose(git, tip, [mine], "merge")
     assert isinstance(composed, Composed)
-    assert unowned(git, tip, composed.tree, [mine]) == ()
+    assert find_unowned(git, tip, composed.tree, [mine]) == ()
     strange = gate.entry("strange", {"new/x8": edited["new/x8"] + "more\n"}, on=tip)
     gate.mirror.ensure(CommitId(strange.commit), refs=(strange.ref,))
-    assert unowned(git, tip, tree_of(git, CommitId(strange.commit)), [mine]) == ("new/x8",)
+    assert find_unowned(git, tip, tree_of(git, CommitId(strange.commit)), [mine]) == ("new/x8",)

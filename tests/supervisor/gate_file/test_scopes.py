@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.checks.certificates import counted
+from forgepool.supervisor.checks.certificates import match_inputs
 from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, read_gate_file
@@ -24,7 +24,7 @@ WEB, API = read_gate_file(FILE).checks
 
 
 def depends(one: CheckDefinition, path: str) -> bool:
-    counts = counted(one, (WEB, API))
+    counts = match_inputs(one, (WEB, API))
     assert counts is not None
     return counts(path)
 

@@ -4,23 +4,23 @@ from collections.abc import Iterable
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.results.reports import Case, Outcome, Report
+from forgepool.supervisor.checks.results.reports import ReportedCase, Outcome, TestReport
 
 TESTS = "tests/test_a.py"
 
 
-def case(name: str, outcome: Outcome, file: str = TESTS) -> Case:
-    return Case(id=f"{file}::{name}", outcome=outcome, file=file)
+def case(name: str, outcome: Outcome, file: str = TESTS) -> ReportedCase:
+    return ReportedCase(id=f"{file}::{name}", outcome=outcome, file=file)
 
 
-def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = ()) -> Report:
+def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = ()) -> TestReport:
     failed = tuple(failed)
     cases = (
         *(case(name, "passed") for name in passed),
         *(case(name, "failed") for name in failed),
         *(case(name, "skipped") for name in skipped),
     )
-    return Report(cases=cases, failures=len(failed))
+    return TestReport(cases=cases, failures=len(failed))
 
 
 def told(

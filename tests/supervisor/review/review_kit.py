@@ -11,7 +11,7 @@ from vendors.server import VendorServer
 
 from forgepool.supervisor.messages import Author, EntryRef, Review, ReviewPolicy, ReviewRequest
 from forgepool.supervisor.review.run_review import conduct
-from forgepool.workers.context.transcript.entries import Entry, Said, read_transcript
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid, read_transcript
 
 CLAUDE = Author(agent="builtin", models=("claude-opus-5-5",), families=("claude",))
 COMMAND = Author(agent="command")
@@ -92,7 +92,7 @@ class Desk:
 
     def told(self, name: str = "1-critic") -> str:
         """All that the harness said to a reviewer, tools' results included."""
-        turns = [entry.turn for entry in self.transcripts()[name] if isinstance(entry, Said)]
+        turns = [entry.turn for entry in self.transcripts()[name] if isinstance(entry, TurnSaid)]
         return "\n".join(turn.text for turn in turns if turn.role == "user")
 
 

@@ -4,7 +4,7 @@ import pytest
 from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, several, verdict
 
 from forgepool.supervisor.messages import Author, Review, ReviewPolicy
-from forgepool.workers.context.transcript.entries import Said
+from forgepool.workers.context.transcript.entries import TurnSaid
 
 TWO = {"a": "2\n", "b": "2\n"}
 LOOK = read("a", "b")
@@ -39,7 +39,7 @@ def test_who_agrees_is_asked_no_further(desk: Desk) -> None:
 
 def test_in_the_first_round_nobody_hears_of_another(desk: Desk) -> None:
     debated(desk, left(HOLD, HOLD), right(PASS, PASS))
-    first = next(entry.turn.text for entry in desk.transcripts()["2-right"] if isinstance(entry, Said))
+    first = next(entry.turn.text for entry in desk.transcripts()["2-right"] if isinstance(entry, TurnSaid))
     assert "off by one" not in first and "reviewer A" not in first
     assert "a is off by one" in desk.told("2-right").split("Other reviewers")[1]
     assert "reviewer B" in desk.told("1-left") and "left" not in desk.told("2-right")

@@ -11,7 +11,7 @@ from injections import INJECTIONS, OBEY
 from review_kit import Desk, finding, read, script, verdict
 
 from forgepool.supervisor.scans.scanning import scan, subject_of
-from forgepool.workers.context.transcript.entries import Said, Started
+from forgepool.workers.context.transcript.entries import TurnSaid, ConversationStarted
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -21,7 +21,7 @@ _MARK = re.compile(r"The mark of this review is ([0-9a-f]{24})\.")
 
 def card(desk: Desk) -> str:
     entries = desk.transcripts()["1-critic"]
-    return next(entry.turn.text for entry in entries if isinstance(entry, Said))
+    return next(entry.turn.text for entry in entries if isinstance(entry, TurnSaid))
 
 
 def unquoted(text: str) -> str:
@@ -71,7 +71,7 @@ def test_no_two_reviews_have_one_mark(desk: Desk) -> None:
     desk.review({"a": "2\n"}, script(read("a"), PASS))
     first = _MARK.findall(card(desk))
     desk.review({"a": "2\n"}, script(read("a"), PASS))
-    second = next(e.turn.text for e in desk.transcripts()["1-critic-2"] if isinstance(e, Said))
+    second = next(e.turn.text for e in desk.transcripts()["1-critic-2"] if isinstance(e, TurnSaid))
     assert first != _MARK.findall(second)
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_seen_is_shown(desk: Desk) -> None:
     assert "<U+E0061><U+E0070>" in card(desk)
     desk.review(INJECTIONS["turned round"], script(PASS, PASS), request_id="r.one.1.review-2")
     entries = desk.transcripts("r.one.1.review-2")["1-critic"]
-    told = next(entry.turn.text for entry in entries if isinstance(entry, Said))
+    told = next(entry.turn.text for entry in entries if isinstance(entry, TurnSaid))
     assert "<U+202E>" in told and "\u202e" not in told
 
 
@@ -89,7 +89,7 @@ def test_a_change_has_no_say_in_how_it_is_reviewed(desk: Desk, kind: str) -> Non
     """Conventions and roles are the target's and ours; the change's own are in the diff, and nowhere else."""
     desk.review(INJECTIONS[kind], script(PASS, PASS))
     assert "conventions of this repository" not in card(desk)
-    (started,) = [entry for entry in desk.transcripts()["1-critic"] if isinstance(entry, Started)]
+    (started,) = [entry for entry in desk.transcripts()["1-critic"] if isinstance(entry, ConversationStarted)]
     assert OBEY not in "".join(started.system)
 
 

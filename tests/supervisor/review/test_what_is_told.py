@@ -6,7 +6,7 @@ from vendors.answers import Say, Seen
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import ReviewPolicy, Sibling
-from forgepool.workers.context.transcript.entries import Answered, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, TurnSaid, ConversationStarted
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}
@@ -88,7 +88,7 @@ def test_the_reviewer_can_look_and_change_nothing(desk: Desk) -> None:
     entries = desk.transcripts()["1-critic"]
     results = [entry.result for entry in entries if isinstance(entry, Answered)][:5]
     assert all(result.is_error for result in results)
-    (started,) = [entry for entry in entries if isinstance(entry, Started)]
+    (started,) = [entry for entry in entries if isinstance(entry, ConversationStarted)]
     assert started.tools == ("read_file", "glob", "grep", "verdict")
 
 
@@ -145,7 +145,7 @@ def test_nothing_of_the_authors_conversation_is_there(desk: Desk) -> None:
     secret.write_text('{"the author": "thought so"}\n')
     look = calls({"tool": "read_file", "path": str(secret)}, {"tool": "grep", "pattern": "thought", "path": "/"})
     desk.review(TWO, script(look, read("a"), PASS))
-    said = [entry.turn.text for entry in desk.transcripts()["1-critic"] if isinstance(entry, Said)]
+    said = [entry.turn.text for entry in desk.transcripts()["1-critic"] if isinstance(entry, TurnSaid)]
     results = [entry.result.text for entry in desk.transcripts()["1-critic"] if isinstance(entry, Answered)]
     assert "thought so" not in "".join((*said, *results))
 

@@ -9,7 +9,7 @@ from vendors.answers import Fault, Say, Seen, Tokens, Wire
 from vendors.server import VendorServer
 
 from forgepool.supervisor.messages import Author, Review, ReviewPolicy
-from forgepool.workers.context.transcript.entries import Started
+from forgepool.workers.context.transcript.entries import ConversationStarted
 from forgepool.workers.schema.orders import Limits
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
@@ -262,7 +262,7 @@ def test_a_conversation_begins_afresh_each_time(desk: Desk) -> None:
     assert (first.spent.turns, second.spent.turns) == (2, 4)
     assert sorted(desk.transcripts()) == ["1-critic", "1-critic-2"]
     for entries in desk.transcripts().values():
-        assert [entry.phase for entry in entries if isinstance(entry, Started)] == ["review"]
+        assert [entry.phase for entry in entries if isinstance(entry, ConversationStarted)] == ["review"]
 
 
 @pytest.mark.parametrize("how", ["away", "missing", "conflict", "stale"])

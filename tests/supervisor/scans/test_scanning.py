@@ -10,7 +10,7 @@ from stories import PARTS, Stage, story
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.rules import RULES
 from forgepool.supervisor.scans.content import secrets
-from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, kept_out, scan
+from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, find_kept_out, scan
 from forgepool.workers.schema.yaml.mistakes import nearest
 
 _HERE = Path(__file__).parent
@@ -23,8 +23,8 @@ def _found(weight: str) -> ScanFinding:
 
 def test_what_blocks_keeps_out_always_and_what_wants_a_look_where_nobody_looks() -> None:
     findings = tuple(_found(weight) for weight in _WEIGHTS)
-    assert [one.weight for one in kept_out(findings, reviewed=True)] == ["blocks"]
-    assert [one.weight for one in kept_out(findings, reviewed=False)] == ["blocks", "attention"]
+    assert [one.weight for one in find_kept_out(findings, reviewed=True)] == ["blocks"]
+    assert [one.weight for one in find_kept_out(findings, reviewed=False)] == ["blocks", "attention"]
 
 
 def test_of_a_change_that_changes_nothing_just_that_is_said(stage: Stage) -> None:

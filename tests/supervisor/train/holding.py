@@ -9,26 +9,26 @@ from forgepool.supervisor.train.model import (
     Cancel,
     Couple,
     Dissolve,
-    Entry,
+    TrainEntry,
     EntryClass,
     Ids,
     Land,
-    Policy,
+    TrainPolicy,
     Return,
-    Start,
+    StartTrial,
     Trial,
     TrialState,
 )
 from forgepool.supervisor.train.plan import plan
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.queue import TrainQueue
 
 
 @dataclass(slots=True, kw_only=True)
 class Held:
     slots: int = 8
-    policy: Policy = field(default_factory=Policy)
+    policy: TrainPolicy = field(default_factory=TrainPolicy)
     surprise: float = 0.02
-    line: Line = field(default_factory=Line)
+    line: TrainQueue = field(default_factory=TrainQueue)
     moves: list[str] = field(default_factory=list)
     """What landed, each move of the target by itself."""
     returned: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Held:
     ) -> None:
         for one in ids:
             self.line.enter(
-                Entry(
+                TrainEntry(
                     id=one,
                     accepted=len(self.line.entries) + len("".join(self.moves)) + len(self.returned),
                     klass=klass,
@@ -88,7 +88,7 @@ class Held:
         match action:
             case Couple(entries=ids, at=at):
                 line.couple(ids, at)
-            case Start(ahead=ahead, car=car, decisive=decisive):
+            case StartTrial(ahead=ahead, car=car, decisive=decisive):
                 line.start(Trial(id=f"t{next(iter(self._ids))}", ahead=ahead, car=car, decisive=decisive))
                 self.started.append(written(ahead, car))
             case Cancel(trial=trial):

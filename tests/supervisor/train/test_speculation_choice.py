@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from forgepool.supervisor.train.layout import lay_out
-from forgepool.supervisor.train.model import Entry, Ids, Policy, Scopes, Snapshot, Start, Trial, shared
+from forgepool.supervisor.train.model import TrainEntry, Ids, TrainPolicy, Scopes, Snapshot, StartTrial, Trial, have_common
 from forgepool.supervisor.train.odds import SURE, Outlook, car_odds
 from forgepool.supervisor.train.plan import plan
 
@@ -23,26 +23,26 @@ def line(
     risks: list[float], *, needs: dict[str, str], trials: tuple[Trial, ...], slots: int, scopes: Sequence[Scopes] = ()
 ) -> Snapshot:
     cars = tuple(
-        (Entry(id=one, accepted=at, risk=risk, needs=tuple(needs.get(one, ())), scopes=of_one),)
+        (TrainEntry(id=one, accepted=at, risk=risk, needs=tuple(needs.get(one, ())), scopes=of_one),)
         for at, (one, risk, of_one) in enumerate(zip(NAMES, risks, scopes or [None] * 4, strict=False))
     )
-    return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots, policy=Policy(hedge_above=0.12))
+    return Snapshot(waiting=(), cars=cars, trials=trials, slots=slots, policy=TrainPolicy(hedge_above=0.12))
 
 
-def related(seen: Snapshot, at: int) -> list[Entry]:
+def related(seen: Snapshot, at: int) -> list[TrainEntry]:
     """Those before it that share a scope with it, or that it needs, or that these need."""
     (one,), wanted = seen.cars[at], set(seen.cars[at][0].needs)
-    found = [other for (other,) in seen.cars[:at] if shared(one.scopes, other.scopes)]
+    found = [other for (other,) in seen.cars[:at] if have_common(one.scopes, other.scopes)]
     wanted |= {need for other in found for need in other.needs}
     wanted |= {need for (other,) in seen.cars[:at] if other.id in wanted for need in other.needs}
     return [other for (other,) in seen.cars[:at] if other in found or other.id in wanted]
 
 
-def related_to_each(seen: Snapshot) -> list[list[Entry]]:
+def related_to_each(seen: Snapshot) -> list[list[TrainEntry]]:
     return [related(seen, at) for at in range(len(seen.cars))]
 
 
-def names(entries: list[Entry]) -> set[str]:
+def names(entries: list[TrainEntry]) -> set[str]:
     return {entry.id for entry in entries}
 
 
@@ -88,7 +88,7 @@ def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
         Snapshot(waiting=(), cars=seen.cars, trials=tuple(trials), slots=seen.slots, policy=seen.policy)
     ):
         for action in actions:
-            assert isinstance(action, Start)
+            assert isinstance(action, StartTrial)
             trials.append(Trial(id=f"t{len(trials)}", ahead=action.ahead, car=action.car, decisive=action.decisive))
     return {(trial.ahead, trial.car[0]) for trial in trials if trial.state == "running"}
 
@@ -151,7 +151,7 @@ def test_no_answer_lowers_the_odds(state: str) -> None:
 
 def test_the_paths_of_a_long_line_have_no_chance() -> None:
     """However long the line, each car has a likeliest path, and all that are followed sum to at most one."""
-    cars = tuple((Entry(id=f"e{at}", accepted=at, risk=0.45),) for at in range(1200))
+    cars = tuple((TrainEntry(id=f"e{at}", accepted=at, risk=0.45),) for at in range(1200))
     outlook = Outlook(lay_out(Snapshot(waiting=(), cars=cars, trials=(), slots=4)))
     for at in range(len(cars)):
         paths = outlook.paths(at)

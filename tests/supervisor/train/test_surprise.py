@@ -2,12 +2,12 @@
 
 import pytest
 
-from forgepool.supervisor.train.model import Entry
+from forgepool.supervisor.train.model import TrainEntry
 from forgepool.supervisor.train.surprise import admission, is_unexpected, surprise_rate
 
-CAREFUL = Entry(id="a", accepted=1, risk=0.01)
-RISKY = Entry(id="b", accepted=2, risk=0.5)
-VETTED = Entry(id="c", accepted=3, risk=0.5, vetted=True)
+CAREFUL = TrainEntry(id="a", accepted=1, risk=0.01)
+RISKY = TrainEntry(id="b", accepted=2, risk=0.5)
+VETTED = TrainEntry(id="c", accepted=3, risk=0.5, vetted=True)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ VETTED = Entry(id="c", accepted=3, risk=0.5, vetted=True)
         (VETTED, False, False),
     ],
 )
-def test_an_expected_reject_is_a_surprise(entry: Entry, returned: bool, unexpected: bool) -> None:
+def test_an_expected_reject_is_a_surprise(entry: TrainEntry, returned: bool, unexpected: bool) -> None:
     """A reject surprises of one that was thought safe, or was green alone; a landing never does."""
     assert is_unexpected(entry, returned=returned) == unexpected
 

@@ -9,23 +9,23 @@ from forgepool.supervisor.train.model import (
     Cancel,
     Couple,
     Dissolve,
-    Entry,
+    TrainEntry,
     Ids,
     Land,
-    Policy,
+    TrainPolicy,
     Return,
     Scopes,
-    Start,
+    StartTrial,
     Trial,
     TrialState,
-    shared,
+    have_common,
 )
 from forgepool.supervisor.train.plan import plan
-from forgepool.supervisor.train.queue import Line
+from forgepool.supervisor.train.queue import TrainQueue
 
 chance = st.integers(min_value=0, max_value=99)
 policies = st.builds(
-    Policy,
+    TrainPolicy,
     most=st.integers(1, 4),
     later_passes=st.booleans(),
     hedge_above=st.sampled_from((0.05, 0.35)),
@@ -42,8 +42,8 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line()
-        self.policy, self.slots, self.count = Policy(), 3, 0
+        self.line = TrainQueue()
+        self.policy, self.slots, self.count = TrainPolicy(), 3, 0
         self.bad: set[str] = set()
         self.partners: dict[str, set[str]] = {}
         self.apart: dict[str, set[str]] = {}
@@ -53,7 +53,7 @@ class Machine(RuleBasedStateMachine):
         self.scopes: dict[str, Scopes] = {}
 
     @rule(policy=policies, slots=st.integers(1, 6))
-    def choose(self, policy: Policy, slots: int) -> None:
+    def choose(self, policy: TrainPolicy, slots: int) -> None:
         self.policy, self.slots = policy, slots
         self.settle()
 
@@ -65,11 +65,11 @@ class Machine(RuleBasedStateMachine):
             self.bad.add(one)
         self.scopes[one] = data.draw(scopes) if luck > 10 else None
         for other in known[-6:]:
-            if data.draw(chance) < 12 and shared(self.scopes[one], self.scopes[other]):
+            if data.draw(chance) < 12 and have_common(self.scopes[one], self.scopes[other]):
                 (self.partners if luck % 2 else self.apart).setdefault(one, set()).add(other)
         needs = data.draw(st.sets(st.sampled_from(list(self.line.entries)), max_size=2)) if self.line.entries else ()
         self.line.enter(
-            Entry(
+            TrainEntry(
                 id=one,
                 accepted=self.count,
                 klass=data.draw(st.sampled_from(("normal", "normal", "low", "hotfix"))),
@@ -142,7 +142,7 @@ class Machine(RuleBasedStateMachine):
                 }
 
     def touches(self, trial: Trial, one: str) -> bool:
-        return one in self.scopes and any(shared(self.scopes[one], self.scopes[of]) for of in trial.car)
+        return one in self.scopes and any(have_common(self.scopes[one], self.scopes[of]) for of in trial.car)
 
     def teardown(self) -> None:
         """With all answers given, and nobody held, all are decided: those that are good in truth have landed."""
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
             case Couple(entries=ids, at=at):
                 assert all(self.line.entries[one].ready and not self.line.entries[one].held for one in ids)
                 self.line.couple(ids, at)
-            case Start():
+            case StartTrial():
                 self.start(action)
             case Cancel(trial=trial):
                 assert self.line.trials[trial].state == "running"
@@ -187,7 +187,7 @@ class Machine(RuleBasedStateMachine):
                 assert {one for part in parts for one in part} <= set(car)
                 self.line.dissolve(car, parts)
 
-    def start(self, start: Start) -> None:
+    def start(self, start: StartTrial) -> None:
         spec = (*start.ahead, *start.car)
         for at, one in enumerate(spec):
             entry = self.line.entries[one]
@@ -234,7 +234,7 @@ class Machine(RuleBasedStateMachine):
         return any(other in pairs.get(one, ()) or one in pairs.get(other, ()) for other in before)
 
 
-def changed(entry: Entry, *, held: bool, ready: bool) -> Entry:
+def changed(entry: TrainEntry, *, held: bool, ready: bool) -> TrainEntry:
     from dataclasses import replace
 
     return replace(entry, held=held, ready=ready)

@@ -3,7 +3,7 @@
 import pytest
 from holding import Held
 
-from forgepool.supervisor.train.model import Cancel, Couple, Entry, Land, Policy, Start, Trial
+from forgepool.supervisor.train.model import Cancel, Couple, TrainEntry, Land, TrainPolicy, StartTrial, Trial
 from forgepool.supervisor.train.plan import plan
 
 
@@ -15,9 +15,9 @@ def test_one_alone_is_coupled_tried_and_landed() -> None:
         said += actions
         for action in actions:
             line.do(action)
-            if isinstance(action, Start):
+            if isinstance(action, StartTrial):
                 line.line.answer("t1", "green")
-    assert said == [Couple(entries=("a",), at=0), Start(ahead=(), car=("a",), decisive=True), Land(trial="t1")]
+    assert said == [Couple(entries=("a",), at=0), StartTrial(ahead=(), car=("a",), decisive=True), Land(trial="t1")]
 
 
 def test_three_are_not_tried_at_once() -> None:
@@ -84,7 +84,7 @@ def test_a_second_word_on_a_returned_entry_counts() -> None:
 
 def test_a_red_last_touches_somebody_else() -> None:
     """6: the last of the chain is red: nobody else is touched."""
-    line = Held(policy=Policy(hedge_above=0.9))
+    line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("abc")
     before = [line.trial("|a"), line.trial("a|b")]
     line.red("ab|c")
@@ -95,7 +95,7 @@ def test_a_red_last_touches_somebody_else() -> None:
 @pytest.mark.parametrize(("later_passes", "moves"), [(True, ["abc"]), (False, [])])
 def test_a_green_prefix_does_as_the_policy_forbids(later_passes: bool, moves: list[str]) -> None:
     """7: a green later prefix lands those ahead that are still on trial, where the policy has it so."""
-    line = Held(policy=Policy(later_passes=later_passes))
+    line = Held(policy=TrainPolicy(later_passes=later_passes))
     line.enter("abc")
     line.green("ab|c")
     assert line.moves == moves
@@ -103,7 +103,7 @@ def test_a_green_prefix_does_as_the_policy_forbids(later_passes: bool, moves: li
 
 def test_green_followers_of_a_slow_head_land_one_by_one() -> None:
     """8: followers that are green before a slow head wait for it, and land with it in one move."""
-    line = Held(policy=Policy(later_passes=False))
+    line = Held(policy=TrainPolicy(later_passes=False))
     line.enter("abc")
     line.green("a|b", "ab|c")
     assert line.moves == []
@@ -134,7 +134,7 @@ def test_an_arrival_cancels_what_runs() -> None:
 
 def test_a_hedge_that_came_true_is_tried_again() -> None:
     """11: the trial without the red head was green before the head's answer: it lands with no new run."""
-    line = Held(policy=Policy(hedge_above=0.1), surprise=0.0)
+    line = Held(policy=TrainPolicy(hedge_above=0.1), surprise=0.0)
     line.enter("ab", risk=0.19)
     assert "|b" in line.running, "slots are idle, and the head may well be red"
     line.green("|b")
@@ -147,7 +147,7 @@ def test_a_hedge_that_came_true_is_tried_again() -> None:
 
 def test_a_hedge_is_let_go_before_it_is_likely() -> None:
     """11, the other way: where the head is most likely good, no slot is spent on its being red."""
-    line = Held(policy=Policy(hedge_above=0.35))
+    line = Held(policy=TrainPolicy(hedge_above=0.35))
     line.enter("ab")
     assert line.running == ["a|b", "|a"]
 
@@ -183,7 +183,7 @@ def test_a_dependent_stays_without_what_it_needs() -> None:
 
 def test_a_dependent_is_tried_around_a_doubted_need() -> None:
     """14: while A is doubted, those behind go around A and B both, and B waits."""
-    line = Held(policy=Policy(hedge_above=0.9))
+    line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("x")
     line.enter("a", risk=0.15)
     line.enter("b", needs="a")
@@ -305,7 +305,7 @@ def test_a_failure_that_does_not_come_again_costs_a_return() -> None:
 def test_a_single_entry_shares_a_car() -> None:
     """26: an entry marked single is never coupled with another; those of a red car are."""
     line = Held(slots=1)
-    line.line.enter(Entry(id="a", accepted=0, risk=0.01, single=True))
+    line.line.enter(TrainEntry(id="a", accepted=0, risk=0.01, single=True))
     line.enter("bc")
     assert line.running == ["|a"]
     line.green("|a")
@@ -316,7 +316,7 @@ def test_a_single_entry_shares_a_car() -> None:
 
 def test_a_car_is_longer_than_it_may_be() -> None:
     """27: a car is never longer than the policy says, nor than pays at its risk."""
-    line = Held(slots=1, policy=Policy(most=3))
+    line = Held(slots=1, policy=TrainPolicy(most=3))
     line.enter("abcdefgh")
     assert line.running == ["|abc"]
     risky = Held(slots=1)
@@ -365,7 +365,7 @@ def test_all_red_leaves_somebody() -> None:
 
 def test_a_red_is_asked_again_and_a_green_of_another_tip_lands() -> None:
     """33, in part: what is red on one path is not tried on it again; what was green on another tip does not land."""
-    line = Held(policy=Policy(hedge_above=0.9))
+    line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("abc", risk=0.05)
     line.red("a|b")
     assert line.started.count("a|b") == 1
@@ -452,7 +452,7 @@ def test_a_car_that_timed_out_is_halved_at_once() -> None:
 
 def test_a_hotfix_waits_behind_the_others() -> None:
     """71: a hotfix goes in front of all, and costs what is green before it nothing."""
-    line = Held(policy=Policy(later_passes=True))
+    line = Held(policy=TrainPolicy(later_passes=True))
     line.enter("abc")
     line.change("a", held=True)
     line.line.answer(line.trial("|a").id, "green")
@@ -476,7 +476,7 @@ def test_a_hotfix_waits_for_a_slot() -> None:
 
 def test_a_low_one_starves() -> None:
     """72: under a stream of others that are accepted later a low entry lands within its bound."""
-    line = Held(slots=1, policy=Policy(most_overtaken=3, most=1))
+    line = Held(slots=1, policy=TrainPolicy(most_overtaken=3, most=1))
     line.enter("z", klass="low", plans=False)
     line.enter("a")
     for one in "bcdefgh":
@@ -487,7 +487,7 @@ def test_a_low_one_starves() -> None:
 
 def test_hotfixes_overtake_a_car_for_ever() -> None:
     """72: a car may be overtaken by so many hotfixes, and no more."""
-    line = Held(slots=1, policy=Policy(most_overtaken=2))
+    line = Held(slots=1, policy=TrainPolicy(most_overtaken=2))
     line.enter("a")
     for one in "hijk":
         line.enter(one, klass="hotfix", plans=False)
@@ -502,18 +502,18 @@ def test_a_repeated_failer_loses_its_place_for_ever() -> None:
     line.red("|ab")
     line.red("|a")
     line.enter("cd", plans=False)
-    line.line.enter(Entry(id="a", accepted=0, risk=0.01, single=True))
+    line.line.enter(TrainEntry(id="a", accepted=0, risk=0.01, single=True))
     line.green("|b")
     assert line.running == ["|a"]
 
 
 def test_one_submitter_takes_all_slots() -> None:
     """74: one submitter has at most so many in cars while another waits; alone, as many as there are slots."""
-    line = Held(slots=3, policy=Policy(most_of_one=2, most=1))
+    line = Held(slots=3, policy=TrainPolicy(most_of_one=2, most=1))
     line.enter("abcd", submitter="agent", plans=False)
     line.enter("x", submitter="person")
     assert line.cars == ["a", "b", "x"]
-    alone = Held(slots=3, policy=Policy(most_of_one=2, most=1))
+    alone = Held(slots=3, policy=TrainPolicy(most_of_one=2, most=1))
     alone.enter("abcd", submitter="agent")
     assert alone.cars == ["a", "b", "c"]
 
@@ -563,7 +563,7 @@ def test_a_risky_one_is_put_in_the_chain_untried() -> None:
 
 def test_a_likelier_path_waits_for_a_useless_one() -> None:
     """A trial that assumes what has been red gives its slot to one that does not; with slots to spare it goes on."""
-    line = Held(slots=2, policy=Policy(most=1))
+    line = Held(slots=2, policy=TrainPolicy(most=1))
     line.enter("abc")
     line.green("|a")
     line.red("|b")
@@ -591,7 +591,7 @@ def test_the_plan_depends_on_chance() -> None:
     """The same snapshot gives the same plan, and a plan changes no snapshot."""
     line = Held(slots=3)
     line.enter("abcdefg", plans=False)
-    seen = line.line.snapshot(slots=3, policy=Policy(), surprise=0.02)
+    seen = line.line.snapshot(slots=3, policy=TrainPolicy(), surprise=0.02)
     assert plan(seen) == plan(seen)
 
 
@@ -620,7 +620,7 @@ def test_a_green_without_what_it_needs_lands() -> None:
     line = Held()
     line.enter("b")
     line.line.answer(line.trial("|b").id, "green")
-    line.line.enter(Entry(id="b", accepted=0, needs=("a",)))
+    line.line.enter(TrainEntry(id="b", accepted=0, needs=("a",)))
     line.enter("a", ready=False)
     assert line.moves == []
     line.change("a", ready=True)
@@ -645,7 +645,7 @@ def test_a_dependent_of_a_held_one_hides_those_behind() -> None:
 
 def test_a_car_whose_need_is_put_behind_it_waits_for_ever() -> None:
     """What an entry needs is in a red car, and goes behind all: the entry is coupled again, behind it."""
-    line = Held(slots=2, policy=Policy(most=2))
+    line = Held(slots=2, policy=TrainPolicy(most=2))
     line.enter("abc", plans=False)
     line.enter("d", needs="b")
     for _ in range(20):
@@ -659,7 +659,7 @@ def test_a_car_whose_need_is_put_behind_it_waits_for_ever() -> None:
 
 def test_a_hopeless_path_is_funded() -> None:
     """Far down a chain of doubtful cars no slot is spent: what such a trial assumes will hardly come true."""
-    line = Held(slots=3, policy=Policy(vet_above=1.0, hedge_above=1.0, most=1), surprise=0.0)
+    line = Held(slots=3, policy=TrainPolicy(vet_above=1.0, hedge_above=1.0, most=1), surprise=0.0)
     line.enter("abcdefg", risk=0.45)
     line.slots = 12
     line.settle()
@@ -803,7 +803,7 @@ def test_a_car_is_mixed_while_its_own_wait() -> None:
     line = Held(slots=1)
     for one, scope in zip("abcd", "xyxy", strict=True):
         line.enter(one, scopes=scope, plans=False)
-    line.policy = Policy(most=2)
+    line.policy = TrainPolicy(most=2)
     line.settle()
     assert line.cars == ["ac"]
 

@@ -10,11 +10,11 @@ from forgepool.workers.agents.families import (
     families_of,
     family_said,
     is_apart,
-    known_family,
+    find_family,
     program_families,
 )
-from forgepool.workers.llm.routing.router import Candidate
-from forgepool.workers.llm.routing.table import Model, Place, Table, read_table
+from forgepool.workers.llm.routing.router import ModelChoice
+from forgepool.workers.llm.routing.table import Model, OtherModel, Table, read_table
 from forgepool.workers.schema.orders import CliProgram
 
 TABLE = read_table(None)
@@ -64,7 +64,7 @@ def table(**models: dict[str, Any]) -> Table:
 )
 def test_a_family_is_known_by_a_models_own_name_or_not_at_all(name: str, family: str) -> None:
     """A vendor before the name tells nothing: many a server is spoken to as that vendor's."""
-    assert known_family(name) == family
+    assert find_family(name) == family
 
 
 def test_every_model_that_ships_is_of_the_family_its_name_tells() -> None:
@@ -86,7 +86,7 @@ def test_where_table_and_name_say_two_things_both_count() -> None:
 
 
 def test_an_id_that_two_models_share_tells_nothing() -> None:
-    own = table(one={"family": "a", "id": "m"}, two={"family": "b", "also": (Place(account="openai", id="m"),)})
+    own = table(one={"family": "a", "id": "m"}, two={"family": "b", "also": (OtherModel(account="openai", id="m"),)})
     assert families_of(["m"], own) == (UNKNOWN,)
 
 
@@ -111,8 +111,8 @@ def test_a_programs_families_are_its_vendors_and_those_it_tells_of(
     assert program_families(program, given, told) == families
 
 
-def candidate(model: str, family: str, name: str = "") -> Candidate:
-    return Candidate(model=model, account="a", id=name or model, family=family)
+def candidate(model: str, family: str, name: str = "") -> ModelChoice:
+    return ModelChoice(model=model, account="a", id=name or model, family=family)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def candidate(model: str, family: str, name: str = "") -> Candidate:
         (candidate("gpt-x", UNKNOWN), False),
     ],
 )
-def test_a_candidate_is_apart_by_every_word_for_it(who: Candidate, apart: bool) -> None:
+def test_a_candidate_is_apart_by_every_word_for_it(who: ModelChoice, apart: bool) -> None:
     assert is_apart(who, ["claude"]) is apart
     assert is_apart(who, ["anthropic"]) is apart
 

@@ -2,32 +2,32 @@
 
 import pytest
 
-from forgepool.workers.agents.render_transcript import Line, lines, narrated
+from forgepool.workers.agents.render_transcript import NarratedLine, lines, narrate_entries
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    Committed,
+    PlanCommitted,
     Entry,
     Finished,
-    Kept,
+    CheckpointKept,
     Noted,
     Profiled,
     Rebuilt,
     Resumed,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Summoned,
-    Tried,
+    QuestionTried,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.orders import Spent
 
-STARTED = Started(at=0.0, order_id="r.a.1", model="m-1", system=("s",), tools=("read_file", "finish"), phase="plan")
+STARTED = ConversationStarted(at=0.0, order_id="r.a.1", model="m-1", system=("s",), tools=("read_file", "finish"), phase="plan")
 
 
-def said(*parts: Text | ToolCall | Opaque, **more: object) -> Said:
-    return Said(at=1.0, turn=Turn.model_validate({"role": "assistant", "parts": parts, "model": "m-1", **more}))
+def said(*parts: Text | ToolCall | Opaque, **more: object) -> TurnSaid:
+    return TurnSaid(at=1.0, turn=Turn.model_validate({"role": "assistant", "parts": parts, "model": "m-1", **more}))
 
 
 def call(name: str, **arguments: str | int | list[str]) -> ToolCall:
@@ -46,7 +46,7 @@ def test_a_conversation_reads_from_phase_to_phase_with_its_turns_numbered() -> N
     usage = Usage(input_tokens=12_000, cached_tokens=9_000, output_tokens=340, cost_usd=0.0123)
     found = told(
         STARTED,
-        Said(at=1.0, turn=user(Text(text="Do it"))),
+        TurnSaid(at=1.0, turn=user(Text(text="Do it"))),
         said(Text(text="I look"), call("read_file", path="src/a.py", first=3), usage=usage),
         answered("1\tx"),
         said(call("finish", summary="done")),
@@ -94,15 +94,15 @@ def test_a_call_is_one_line_with_what_it_is_about_first(made: ToolCall, line: st
 
 def test_what_happened_beside_the_conversation_is_told() -> None:
     found = told(
-        Tried(
+        QuestionTried(
             at=1.0, model="m-1", account="x", trouble="rate_limit", said="slow\ndown", status=429, seconds=0.5, wait_s=8
         ),
-        Tried(at=1.0, model="m-1", account="x", trouble="authentication", said="no", seconds=0.5),
-        Committed(at=1.0, plan="first this", files=("a", "b")),
-        Committed(at=1.0, plan="", files=(), synthetic=True),
+        QuestionTried(at=1.0, model="m-1", account="x", trouble="authentication", said="no", seconds=0.5),
+        PlanCommitted(at=1.0, plan="first this", files=("a", "b")),
+        PlanCommitted(at=1.0, plan="", files=(), synthetic=True),
         Verified(at=1.0, ok=True, detail=""),
         Noted(at=1.0, text="a stronger model goes on"),
-        Kept(at=1.0),
+        CheckpointKept(at=1.0),
     )
     assert found == [
         "    (m-1: rate_limit 429 after 0.5 s, slow down; again in 8.0 s)",
@@ -127,11 +127,11 @@ def test_what_is_odd_about_a_turn_is_said() -> None:
 
 def test_what_was_told_before_is_left_out_and_turns_keep_their_numbers() -> None:
     entries = [STARTED, said(Text(text="one")), said(Text(text="two"))]
-    assert list(lines(entries, most_lines=3, skip=2)) == [Line("model", "--- 2. m-1"), Line("text", "two")]
+    assert list(lines(entries, most_lines=3, skip=2)) == [NarratedLine("model", "--- 2. m-1"), NarratedLine("text", "two")]
 
 
 def test_as_plain_text_nothing_is_cut() -> None:
-    assert narrated([answered("\n".join("x" * 40))]) == "< x\n" * 40
+    assert narrate_entries([answered("\n".join("x" * 40))]) == "< x\n" * 40
 
 
 REBUILT = Rebuilt(

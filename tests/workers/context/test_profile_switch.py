@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from forgepool.workers.context.profile_switch import ContextTold, tell_rebuilt, wish_profile, wished_profile
+from forgepool.workers.context.profile_switch import ContextTold, tell_rebuilt, wish_profile, read_wished_profile
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.entries import Rebuilt
 from forgepool.workers.llm.messages import Usage
@@ -28,11 +28,11 @@ REBUILT = Rebuilt(
 
 def test_a_wish_is_heard_by_the_task_it_is_for(redis: Redis, redis_url: str) -> None:
     """The newest one, as often as it is asked for; by no other task, and in no other run."""
-    assert wished_profile(redis_url, "r", "a") is None
+    assert read_wished_profile(redis_url, "r", "a") is None
     wish_profile(redis, "r", "a", "pace")
     wish_profile(redis, "r", "a", "off")
-    assert [wished_profile(redis_url, "r", "a") for _ in range(2)] == ["off", "off"]
-    assert wished_profile(redis_url, "r", "b") is None and wished_profile(redis_url, "s", "a") is None
+    assert [read_wished_profile(redis_url, "r", "a") for _ in range(2)] == ["off", "off"]
+    assert read_wished_profile(redis_url, "r", "b") is None and read_wished_profile(redis_url, "s", "a") is None
 
 
 def test_a_rebuild_is_told_with_all_that_the_journal_keeps(redis: Redis, redis_url: str) -> None:
@@ -59,7 +59,7 @@ def test_a_rebuild_is_told_with_all_that_the_journal_keeps(redis: Redis, redis_u
 def test_a_redis_that_is_away_or_not_there_stops_nobody() -> None:
     """Nobody has a wish then, and nobody is told."""
     for url in (NOWHERE, None):
-        assert wished_profile(url, "r", "a") is None
+        assert read_wished_profile(url, "r", "a") is None
         tell_rebuilt(url, "r", "r.a.1", "tok", REBUILT)
 
 
@@ -67,4 +67,4 @@ def test_a_redis_that_takes_nothing_more_stops_nobody(start_redis: Callable[...,
     server = start_redis("--maxmemory", "1")
     url = server.url
     tell_rebuilt(url, "r", "r.a.1", "tok", REBUILT)
-    assert wished_profile(url, "r", "a") is None
+    assert read_wished_profile(url, "r", "a") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forgepool.workers.context.replay.assembly import NO_RESULT, NO_TASK, NOTHING, Assembly
 from forgepool.workers.context.replay.formats import read_recordings
 from forgepool.workers.context.replay.recording import BadRecording, Recording, project_named
-from forgepool.workers.context.transcript.entries import Answered, Entry, Finished, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, Entry, Finished, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.orders import Spent
 
@@ -81,12 +81,12 @@ def transcript(*entries: Entry) -> str:
     return "".join(f"{entry.encode()}\n" for entry in entries)
 
 
-def started(at: float, *system: str) -> Started:
-    return Started(at=at, order_id="r.t.1", model="m", system=system, tools=("read",))
+def started(at: float, *system: str) -> ConversationStarted:
+    return ConversationStarted(at=at, order_id="r.t.1", model="m", system=system, tools=("read",))
 
 
-def said(at: float, turn: Turn) -> Said:
-    return Said(at=at, turn=turn)
+def said(at: float, turn: Turn) -> TurnSaid:
+    return TurnSaid(at=at, turn=turn)
 
 
 def model(*parts: Any, usage: Usage | None = None) -> Turn:

@@ -1,14 +1,14 @@
 import pytest
 
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
-from forgepool.workers.llm.provider import ModelFailed, Request
+from forgepool.workers.llm.provider import ModelFailed, ModelRequest
 from forgepool.workers.llm.scripted import ScriptedModel, scripts_in
 
 CARD = user(Text(text="# Task rename: call it new\nattempt 1 came back: tests are red"))
 
 
 def ask(model: ScriptedModel, *turns: Turn) -> Turn:
-    return model.ask(Request(system=(), tools=(), turns=turns), stop=lambda: False)
+    return model.ask(ModelRequest(system=(), tools=(), turns=turns), stop=lambda: False)
 
 
 def results(*texts: str, is_error: bool = False) -> Turn:
@@ -115,7 +115,7 @@ def test_a_pause_ends_when_it_is_stopped() -> None:
         asked.append(1)
         return len(asked) > 2
 
-    assert model.ask(Request(system=(), tools=(), turns=(CARD,)), stop=stop).text == "slowly"
+    assert model.ask(ModelRequest(system=(), tools=(), turns=(CARD,)), stop=stop).text == "slowly"
 
 
 def test_a_script_may_play_a_family_and_is_said_to_be_scripted_all_the_same() -> None:

@@ -2,29 +2,29 @@
 
 from premade import order
 
-from forgepool.workers.context.transcript.entries import Entry, Resumed, Said, Started
+from forgepool.workers.context.transcript.entries import Entry, Resumed, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import Text, Turn, Usage
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.workspace.resume import carried_in, limits_with
+from forgepool.workers.workspace.resume import sum_carried_in, limits_with
 
-BEGINS = Started(at=1.0, order_id="night.rename.1", model="m", system=(), tools=())
+BEGINS = ConversationStarted(at=1.0, order_id="night.rename.1", model="m", system=(), tools=())
 GOES_ON = Resumed(at=2.0, order_id="night.rename.2", lost=Spent(input_tokens=7))
 
 
-def said(tokens: int) -> Said:
+def said(tokens: int) -> TurnSaid:
     turn = Turn(role="assistant", parts=(Text(text="t"),), usage=Usage(input_tokens=tokens, cost_usd=0.25))
-    return Said(at=1.0, turn=turn)
+    return TurnSaid(at=1.0, turn=turn)
 
 
 ENTRIES: list[Entry] = [BEGINS, said(30), GOES_ON, said(5)]
 
 
 def test_an_attempt_of_its_own_carries_nothing_over() -> None:
-    assert carried_in([BEGINS, said(30)], attempt=1) == Spent()
+    assert sum_carried_in([BEGINS, said(30)], attempt=1) == Spent()
 
 
 def test_turns_lost_to_the_hub_are_carried_over_with_those_that_were_kept() -> None:
-    carried = carried_in(ENTRIES, attempt=2)
+    carried = sum_carried_in(ENTRIES, attempt=2)
     assert (carried.input_tokens, carried.cost_usd) == (37, 0.25)
 
 

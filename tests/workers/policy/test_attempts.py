@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from host_kit import Host
 
-from forgepool.workers.agents.render_transcript import narrated
-from forgepool.workers.context.transcript.entries import Answered, Judged, Started
+from forgepool.workers.agents.render_transcript import narrate_entries
+from forgepool.workers.context.transcript.entries import Answered, CallJudged, ConversationStarted
 from forgepool.workers.schema.orders import Reply, ScriptedAgent, WorkResult
 from forgepool.workers.schema.policy_rules import RuleEntry
 
@@ -37,7 +37,7 @@ def work(host: Host, path: str, **said: object) -> WorkResult:
 
 
 def judged(host: Host, attempt: int = 1) -> list[tuple[str, str | None]]:
-    return [(each.decision, each.rule) for each in host.transcript(attempt) if isinstance(each, Judged)]
+    return [(each.decision, each.rule) for each in host.transcript(attempt) if isinstance(each, CallJudged)]
 
 
 def rule(**match: object) -> RuleEntry:
@@ -52,7 +52,7 @@ def test_a_denied_file_stays_as_it_was_and_every_decision_is_in_the_transcript(h
     assert judged(host) == [("allow", "built-in: writing"), ("deny", "repository: forgepool.yaml:4")]
     told = [each.result for each in host.transcript() if isinstance(each, Answered)]
     assert told[1].is_error and "it is locked" in told[1].text
-    text = narrated(host.transcript())
+    text = narrate_entries(host.transcript())
     assert "(allow write_file: " in text and "it is locked; repository: forgepool.yaml:4)" in text
 
 
@@ -106,7 +106,7 @@ def test_a_tool_that_is_denied_outright_is_not_offered(host: Host) -> None:
     path.write_text("version: 1\nrules: [{match: {tool: bash}, decision: deny}]\n")
     host.settings = host.settings.model_copy(update={"policy": path})
     work(host, "b", policy=(rule(tool="edit_file", decision="deny"),))
-    (started,) = (each for each in host.transcript() if isinstance(each, Started))
+    (started,) = (each for each in host.transcript() if isinstance(each, ConversationStarted))
     assert "write_file" in started.tools
     assert not {"bash", "edit_file"} & set(started.tools)
 

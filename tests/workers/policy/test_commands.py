@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.policy.judgement import Judgement, judge_command
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_command
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rules.document import parse_policy
 from forgepool.workers.policy.rules.place import Ground
@@ -398,7 +398,7 @@ def test_any_text_is_judged_and_never_allowed_by_an_empty_policy(text: str, wrap
     assert judged.commands is None or judged.decision in ("deny", "prompt")
 
 
-def judged_by(rules: str, script: str, ground: Ground) -> Judgement:
+def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
     text = "version: 1\nrules:\n" + "".join(f"  - {line}\n" for line in rules.strip().splitlines())
     return judge_command(Policy(person=parse_policy(text, "own.yaml", "person")), script, ground)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.policy.rules.document import parse_policy, read_policy
-from forgepool.workers.policy.sources import built_in, policy_alone, policy_of, repository_rules
+from forgepool.workers.policy.sources import read_builtin_rules, policy_alone, policy_of, repository_rules
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nrules:\n"
@@ -160,10 +160,10 @@ def test_a_rule_is_known_by_its_name_or_its_line() -> None:
 
 def test_shipped_rules_are_named_and_restraining_ones_say_why() -> None:
     """No two share a name; what is denied or left to a person has a reason for the model."""
-    names = [rule.id for rule in built_in()]
+    names = [rule.id for rule in read_builtin_rules()]
     assert len(set(names)) == len(names)
     assert all(":" not in name.removeprefix("built-in: ") for name in names)
-    assert all(rule.reason for rule in built_in() if rule.restrains)
+    assert all(rule.reason for rule in read_builtin_rules() if rule.restrains)
 
 
 def test_a_repositorys_rules_are_read_from_its_gate_file() -> None:
@@ -181,7 +181,7 @@ def test_a_file_alone_is_alone(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(HEAD + "  - {match: {tool: bash}, decision: deny}")
     assert [rule.id for rule in policy_alone(path).rules] == [f"person: {path}:3"]
-    assert len(policy_of(person=path).rules) > len(built_in())
+    assert len(policy_of(person=path).rules) > len(read_builtin_rules())
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ def test_home_is_where_it_is_said_to_be() -> None:
     (rule,) = parse_policy(
         HEAD + "  - {match: {path: ~/.ssh}, decision: deny}", "p.yaml", "person", home=Path("/home/me")
     )
-    from forgepool.workers.policy.rules.place import Place
+    from forgepool.workers.policy.rules.place import ResolvedPath
 
     assert rule.paths is not None
-    assert rule.paths[0].restrains(Place(shown="x", names=("/home/me/.ssh/id",)))
-    assert not rule.paths[0].restrains(Place(shown="x", names=("/home/you/.ssh/id",)))
+    assert rule.paths[0].restrains(ResolvedPath(shown="x", names=("/home/me/.ssh/id",)))
+    assert not rule.paths[0].restrains(ResolvedPath(shown="x", names=("/home/you/.ssh/id",)))

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import on_host, on_tool
-from forgepool.workers.policy.network import granted_hosts
+from forgepool.workers.policy.network import grant_hosts
 from forgepool.workers.policy.rules.document import parse_policy
 from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.rule import STRICTNESS, LayerName, Rule
+from forgepool.workers.policy.rules.rule import STRICTNESS, LayerName, PolicyRule
 from forgepool.workers.schema.policy_rules import Decision
 
 DECISIONS: tuple[Decision, ...] = ("allow", "audit", "prompt", "deny")
 TOOLS = (None, ("*",), ("bash",), ("b*",), ("write_file",), ())
 
 
-def rule(decision: Decision, tools: tuple[str, ...] | None, layer: LayerName = "person") -> Rule:
-    return Rule(layer=layer, id=f"{layer}: {decision} {tools}", decision=decision, tools=tools)
+def rule(decision: Decision, tools: tuple[str, ...] | None, layer: LayerName = "person") -> PolicyRule:
+    return PolicyRule(layer=layer, id=f"{layer}: {decision} {tools}", decision=decision, tools=tools)
 
 
-def rules(layer: LayerName) -> st.SearchStrategy[tuple[Rule, ...]]:
+def rules(layer: LayerName) -> st.SearchStrategy[tuple[PolicyRule, ...]]:
     one = st.builds(partial(rule, layer=layer), st.sampled_from(DECISIONS), st.sampled_from(TOOLS))
     return st.lists(one, max_size=4).map(tuple)
 
@@ -169,7 +169,7 @@ rules:
 )
 def test_hosts_are_granted_unless_one_of_them_is_denied(wanted: str, is_granted: bool) -> None:
     """A plan's wish settles a prompt; a pattern that means a denied host among others is refused."""
-    granted = granted_hosts(Policy(person=parse_policy(HOSTS, "p.yaml", "person")), [wanted], asked_by="plan")
+    granted = grant_hosts(Policy(person=parse_policy(HOSTS, "p.yaml", "person")), [wanted], asked_by="plan")
     assert (granted.hosts, len(granted.refused)) == (((wanted,), 0) if is_granted else ((), 1))
 
 
@@ -178,15 +178,15 @@ def test_a_repository_gets_only_the_hosts_that_a_person_allows_in_so_many_words(
     allowed = "version: 1\nrules:\n  - {match: {network: a.example}, decision: allow, reason: ours}\n"
     policy = Policy(person=parse_policy(allowed, "p.yaml", "person"))
     wanted = ["a.example", "b.example"]
-    assert granted_hosts(policy, wanted, asked_by="plan").hosts == ("a.example", "b.example")
-    granted = granted_hosts(policy, wanted, asked_by="repository")
+    assert grant_hosts(policy, wanted, asked_by="plan").hosts == ("a.example", "b.example")
+    granted = grant_hosts(policy, wanted, asked_by="repository")
     assert granted.hosts == ("a.example",)
     assert "no rule of yours allows it" in granted.refused[0][1]
 
 
 def test_no_hosts_wanted_are_no_hosts_granted() -> None:
     """An empty list is no network, never all of it."""
-    assert granted_hosts(Policy(), [], asked_by="plan").hosts == ()
+    assert grant_hosts(Policy(), [], asked_by="plan").hosts == ()
 
 
 def test_an_exact_host_comes_before_a_glob() -> None:

@@ -9,7 +9,7 @@ from forgepool.workers.policy.judgement import judge_path
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import Access
 from forgepool.workers.policy.rules.document import parse_policy
-from forgepool.workers.policy.rules.place import Ground, PathPattern, Place, Unresolved
+from forgepool.workers.policy.rules.place import Ground, PathPattern, ResolvedPath, Unresolved
 from forgepool.workers.policy.sources import policy_of
 
 
@@ -24,7 +24,7 @@ def ground(tmp_path: Path) -> Ground:
 
 def names(ground: Ground, path: str) -> tuple[str, ...]:
     place = ground.place(path)
-    assert isinstance(place, Place)
+    assert isinstance(place, ResolvedPath)
     return place.names
 
 
@@ -129,11 +129,11 @@ def test_a_link_is_denied_by_what_it_leads_to(ground: Ground) -> None:
 def test_globs(glob: str, fitting: list[str], others: list[str]) -> None:
     pattern = PathPattern.of(glob, Path("/home/somebody"))
     for name in fitting:
-        assert pattern.permits(Place(shown=name, names=(name,))), name
-        assert pattern.restrains(Place(shown=name, names=(name.upper(),))) or glob.startswith("~"), name
+        assert pattern.permits(ResolvedPath(shown=name, names=(name,))), name
+        assert pattern.restrains(ResolvedPath(shown=name, names=(name.upper(),))) or glob.startswith("~"), name
     for name in others:
-        assert not pattern.permits(Place(shown=name, names=(name,))), name
-        assert not pattern.restrains(Place(shown=name, names=(name,))), name
+        assert not pattern.permits(ResolvedPath(shown=name, names=(name,))), name
+        assert not pattern.restrains(ResolvedPath(shown=name, names=(name,))), name
 
 
 def test_permission_is_exact_about_case_and_restraint_is_not(ground: Ground) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.agents.builtin.permission import Rulings, _question
-from forgepool.workers.context.transcript.entries import Judged, Transcript, conversation, read_transcript
+from forgepool.workers.context.transcript.entries import CallJudged, Transcript, conversation, read_transcript
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.policy.judgement import Judgement
+from forgepool.workers.policy.judgement import PolicyJudgement
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.offering import offerable
 from forgepool.workers.policy.rules.document import parse_policy
@@ -19,7 +19,7 @@ from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.files.write import WRITE_FILE
-from forgepool.workers.tools.tool import Asked, Tool
+from forgepool.workers.tools.tool import PersonAsked, Tool
 from forgepool.workers.tools.toolset import reading, working
 from forgepool.workers.tools.turns.endings import ASK, finish_tool
 
@@ -39,10 +39,10 @@ class Desk:
             transcript=self.transcript,
         )
 
-    def ask(self, tool: Tool, **arguments: str) -> tuple[str, Judged | None]:
+    def ask(self, tool: Tool, **arguments: str) -> tuple[str, CallJudged | None]:
         """What the model is told ("" where the call goes through), and what was written down."""
         answer = self.rulings(ToolCall(id="c1", name=tool.name, arguments=dict(arguments)), tool)
-        written = [entry for entry in read_transcript(self.path) if isinstance(entry, Judged)]
+        written = [entry for entry in read_transcript(self.path) if isinstance(entry, CallJudged)]
         self.last = answer
         return ("" if answer is None else answer.text), (written[-1] if written else None)
 
@@ -129,14 +129,14 @@ def test_a_parked_call_asks_and_a_yes_lets_that_very_call_through(tmp_path: Path
     call = {"path": ".github/workflows/ci.yml", "content": "x"}
     parked = Desk(tmp_path, shipped, "park", ())
     parked.ask(WRITE_FILE, **call)
-    assert parked.last is not None and isinstance(parked.last.ends, Asked)
+    assert parked.last is not None and isinstance(parked.last.ends, PersonAsked)
     question = parked.last.ends.question
     assert ".github/workflows/ci.yml" in question
     yes = Desk(tmp_path, shipped, "park", (Reply(question=question, answer="Yes, go on", by="ann"),))
     told, written = yes.ask(WRITE_FILE, **call)
     assert told == "" and written is not None and written.decision == "allow" and "ann" in written.reason
     yes.ask(WRITE_FILE, path=".github/workflows/other.yml", content="x")
-    assert yes.last is not None and isinstance(yes.last.ends, Asked)
+    assert yes.last is not None and isinstance(yes.last.ends, PersonAsked)
     no = Desk(tmp_path, shipped, "park", (Reply(question=question, answer="no"),))
     assert "said 'no'" in no.ask(WRITE_FILE, **call)[0]
 
@@ -147,7 +147,7 @@ def test_long_commands_that_differ_at_their_end_are_different_questions(tmp_path
     for end in ("a", "b"):
         desk = Desk(tmp_path, Policy(), "park", ())
         desk.ask(BASH, command="echo " + "x" * 2000 + end)
-        assert desk.last is not None and isinstance(desk.last.ends, Asked)
+        assert desk.last is not None and isinstance(desk.last.ends, PersonAsked)
         questions.add(desk.last.ends.question)
     assert len(questions) == 2
 
@@ -194,7 +194,7 @@ def test_a_person_may_deny_a_tool_whatever_is_shipped_of_it(tmp_path: Path) -> N
 
 def test_a_yes_to_one_text_of_a_file_is_none_to_another() -> None:
     """The question names all of the call, shown or not."""
-    asked = Judgement(decision="prompt", rule="r", reason="it decides what is green", commands=None)
+    asked = PolicyJudgement(decision="prompt", rule="r", reason="it decides what is green", commands=None)
     one, again, other = (
         ToolCall(id=number, name="write_file", arguments={"path": "forgepool.yaml", "content": text})
         for number, text in (("1", "a"), ("2", "a"), ("3", "b"))

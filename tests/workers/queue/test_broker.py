@@ -18,7 +18,7 @@ from forgepool.workers.queue.broker import (
     Redis,
     connect,
     ping,
-    queued,
+    count_waiting,
     send,
     use_broker,
     without_password,
@@ -102,7 +102,7 @@ def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
     use_broker(server.url)
     send(run_order, ORDER, message_id=ORDER.order_id)
     client = connect(server.url)
-    assert [queued(client, queue) for queue in ("orders", "checks", "landings")] == [1, 0, 0]
+    assert [count_waiting(client, queue) for queue in ("orders", "checks", "landings")] == [1, 0, 0]
     (raw,) = client.lrange("orders", 0, -1)
     envelope = json.loads(raw)
     assert envelope["content-type"] == "application/json"

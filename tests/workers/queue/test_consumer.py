@@ -12,7 +12,7 @@ import pytest
 
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder, fence, holders
-from forgepool.workers.queue.replies import Started, read
+from forgepool.workers.queue.replies import MessageStarted, read
 from forgepool.workers.schema.orders import WorkResult
 
 # A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
@@ -72,9 +72,9 @@ def answers(redis: Redis) -> list[WorkResult]:
     return [WorkResult.model_validate_json(text) for text in texts if '"work"' in text]
 
 
-def notes(redis: Redis) -> list[Started]:
+def notes(redis: Redis) -> list[MessageStarted]:
     texts = [text for _, text in read(redis, "r", after="0-0", wait_s=0.01)]
-    return [Started.model_validate_json(text) for text in texts if '"started"' in text]
+    return [MessageStarted.model_validate_json(text) for text in texts if '"started"' in text]
 
 
 def until(what: Callable[[], bool], within_s: float = 15.0) -> None:

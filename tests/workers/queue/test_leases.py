@@ -7,7 +7,7 @@ import pytest
 from servers import RedisServer
 
 from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.leases import Holder, Lease, claim, fence, holders, kept
+from forgepool.workers.queue.leases import Holder, Lease, claim, fence, holders, keep_lease
 
 
 def claimed(redis: Redis, message_id: str = "m", *, token: str = "t", ttl_s: float = 30.0) -> Lease:
@@ -43,19 +43,19 @@ def test_a_lease_that_is_not_renewed_runs_out(redis: Redis) -> None:
 
 
 def test_a_lease_that_is_kept_outlives_its_time(redis: Redis) -> None:
-    with kept(claimed(redis, ttl_s=0.2)) as lease:
+    with keep_lease(claimed(redis, ttl_s=0.2)) as lease:
         began = time.monotonic()
         while time.monotonic() < began + 0.5:
             assert holders(redis, ["m"]) == {"m": lease.holder}
             time.sleep(0.01)
-        assert not lease.lost()
+        assert not lease.is_lost()
     assert holders(redis, ["m"]) == {}
 
 
 def test_a_fence_ends_whoever_holds_the_message_and_lets_nobody_begin_it(redis: Redis) -> None:
-    with kept(claimed(redis, ttl_s=0.2)) as lease:
+    with keep_lease(claimed(redis, ttl_s=0.2)) as lease:
         fence(redis, "m")
-        eventually(lease.lost)
+        eventually(lease.is_lost)
     assert claim(redis, "m", token="t", host="h", ttl_s=1.0) == "fenced"
     claimed(redis, "another")
 
@@ -69,7 +69,7 @@ def test_after_redis_lost_everything_the_holder_takes_its_lease_again(redis: Red
     lease = claimed(redis)
     redis.flushall()
     lease.renew()
-    assert not lease.lost()
+    assert not lease.is_lost()
     assert holders(redis, ["m"]) == {"m": lease.holder}
 
 
@@ -78,12 +78,12 @@ def test_a_lease_that_somebody_else_took_meanwhile_is_lost_for_ever(redis: Redis
     redis.flushall()
     other = claimed(redis, token="new")
     lease.renew()
-    assert lease.lost()
+    assert lease.is_lost()
     lease.release()
     assert holders(redis, ["m"]) == {"m": other.holder}, "one does not give back what is another's"
     other.release()
     lease.renew()
-    assert lease.lost()
+    assert lease.is_lost()
 
 
 def test_a_lease_is_not_taken_again_once_the_message_is_done(redis: Redis) -> None:
@@ -91,7 +91,7 @@ def test_a_lease_is_not_taken_again_once_the_message_is_done(redis: Redis) -> No
     lease.release()
     redis.set("forgepool:done:m", "1")
     lease.renew()
-    assert lease.lost() and holders(redis, ["m"]) == {}
+    assert lease.is_lost() and holders(redis, ["m"]) == {}
 
 
 def test_an_unreachable_redis_takes_nothing_from_the_holder(start_redis: Callable[..., RedisServer]) -> None:
@@ -100,7 +100,7 @@ def test_an_unreachable_redis_takes_nothing_from_the_holder(start_redis: Callabl
     lease = claimed(client)
     server.kill()
     lease.renew()
-    assert not lease.lost()
+    assert not lease.is_lost()
     server.start()
     lease.renew()
     assert holders(client, ["m"]) == {"m": lease.holder}

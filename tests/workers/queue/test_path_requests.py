@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked, ask_paths, reply
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest, ask_paths, reply
 from forgepool.workers.queue.replies import read
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
@@ -46,12 +46,12 @@ class Asking(threading.Thread):
         return self.answer
 
 
-def question(redis: Redis) -> PathsAsked:
+def question(redis: Redis) -> PathRequest:
     """The question in the run's stream, once it is there."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         for _, text in read(redis, "r", after="0-0", wait_s=0.2):
-            return PathsAsked.model_validate_json(text)
+            return PathRequest.model_validate_json(text)
     raise AssertionError("nothing was asked")
 
 

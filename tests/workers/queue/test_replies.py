@@ -8,9 +8,9 @@ import pytest
 from servers import RedisServer
 
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
-from forgepool.workers.queue.leases import Lease, claim, done_key
+from forgepool.workers.queue.leases import Lease, claim, key_of_done
 from forgepool.workers.queue.presence import Present, announce, present, slots, withdraw
-from forgepool.workers.queue.replies import Started, answer, read, tell
+from forgepool.workers.queue.replies import MessageStarted, answer, read, tell
 from forgepool.workers.schema.orders import WorkResult
 
 
@@ -70,10 +70,10 @@ def test_answer_and_done_mark_are_kept_both_or_neither(start_redis: Callable[...
     while not client.info("errorstats").get("errorstat_OOM") and time.monotonic() < until and giving.is_alive():
         time.sleep(0.01)
     assert giving.is_alive(), "it waits"
-    assert texts(client) == [] and not client.exists(done_key("m"))
+    assert texts(client) == [] and not client.exists(key_of_done("m"))
     client.config_set("maxmemory", 0)
     giving.join(timeout=30)
-    assert len(texts(client)) == 1 and client.exists(done_key("m"))
+    assert len(texts(client)) == 1 and client.exists(key_of_done("m"))
     client.close()
 
 
@@ -98,7 +98,7 @@ def test_a_note_is_not_waited_for(start_redis: Callable[..., RedisServer]) -> No
     client = connect(server.url)
     server.kill()
     with pytest.raises(BrokerAway):
-        tell(client, "r", Started(message_id="m", token="t", host="h", pid=1))
+        tell(client, "r", MessageStarted(message_id="m", token="t", host="h", pid=1))
     client.close()
 
 

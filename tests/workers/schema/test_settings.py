@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from forgepool.workers.schema.settings import Settings, inherited_environment
+from forgepool.workers.schema.settings import Settings, inherit_environment
 
 
 def test_every_setting_is_read_from_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,5 +38,5 @@ def test_a_command_run_for_a_task_inherits_no_secret(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     monkeypatch.setenv("FORGEPOOL_BROKER_URL", "redis://:secret@host")
     monkeypatch.setenv("PATH", "/bin")
-    found = inherited_environment()
+    found = inherit_environment()
     assert found["PATH"] == "/bin" and not any("secret" in value for value in found.values())

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from forgepool.workers.shell.interpret.read_script import Execution, Script, Word
+from forgepool.workers.shell.interpret.read_script import Execution, ShellScript, ShellWord
 
 
-def is_found(script: Script, argv: Sequence[str]) -> bool:
+def is_found(script: ShellScript, argv: Sequence[str]) -> bool:
     """A program really run with these words is one of the executions, or the doing of a script nobody could read."""
     return any(_fits(each, argv) or (each.opaque and _names(each, argv[0])) for each in script.executions)
 
 
-def fits(words: Sequence[Word], argv: Sequence[str]) -> bool:
+def fits(words: Sequence[ShellWord], argv: Sequence[str]) -> bool:
     """Static words as they are, others by their prefix, those that may be several any number of times."""
     reached = {0}
     for word in words:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_scripts import TOKENS
 
-from forgepool.workers.shell.interpret.read_script import Script, Unparseable, read_script
+from forgepool.workers.shell.interpret.read_script import ShellScript, Unparseable, read_script
 
 FOLDER = Path("/srv/tree")
 MARKER = ("git", "push", "marker")
@@ -139,7 +139,7 @@ def _hidden(draw: st.DrawFn) -> str:
 def test_no_wrapping_hides_a_command(text: str) -> None:
     """Wherever it is put, the marked command is among the facts, or nothing is said to be known."""
     found = read_script(text, folder=FOLDER)
-    if isinstance(found, Script):
+    if isinstance(found, ShellScript):
         argvs = [tuple(word.text for word in each.argv) for each in found.executions]
         assert any(argv[:3] == MARKER for argv in argvs), text
 
@@ -168,7 +168,7 @@ def test_most_wrappings_are_read() -> None:
 def test_every_text_ends_in_an_answer(text: str) -> None:
     """Whatever is given, a value comes back, and soon."""
     begin = time.process_time()
-    assert isinstance(read_script(text, folder=FOLDER), Script | Unparseable)
+    assert isinstance(read_script(text, folder=FOLDER), ShellScript | Unparseable)
     assert time.process_time() - begin < LONGEST_S
 
 
@@ -184,6 +184,6 @@ def test_repetition_takes_no_time(tokens: list[str], between: str, before: str) 
     text = before + unit * ((32 * 1024 - len(before.encode())) // len(unit.encode()))
     begin = time.process_time()
     found = read_script(text, folder=FOLDER)
-    assert isinstance(found, Script | Unparseable)
+    assert isinstance(found, ShellScript | Unparseable)
     assert not (isinstance(found, Unparseable) and "went wrong" in found.why), found
     assert time.process_time() - begin < LONGEST_S

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.shell.interpret.read_script import (
-    Assignment,
+    VariableAssignment,
     Definition,
     Execution,
     Fact,
     ReadFile,
     Redirect,
-    Script,
+    ShellScript,
     Unparseable,
-    Word,
+    ShellWord,
     read_script,
 )
 
@@ -22,7 +22,7 @@ FOLDER = Path("/srv/tree")
 
 def _facts(text: str, read_file: ReadFile | None = None) -> tuple[Fact, ...]:
     found = read_script(text, folder=FOLDER, read_file=read_file)
-    assert isinstance(found, Script), found
+    assert isinstance(found, ShellScript), found
     return found.facts
 
 
@@ -114,7 +114,7 @@ def test_redirections_name_the_files_the_shell_opens() -> None:
 )
 def test_every_way_to_set_a_variable_is_a_fact(text: str, names: list[str]) -> None:
     """Whoever sets it, the name is told."""
-    assert [fact.name for fact in _facts(text) if isinstance(fact, Assignment)] == names
+    assert [fact.name for fact in _facts(text) if isinstance(fact, VariableAssignment)] == names
 
 
 def test_a_word_that_is_not_known_has_its_literal_prefix() -> None:
@@ -136,7 +136,7 @@ def test_a_word_that_is_not_known_has_its_literal_prefix() -> None:
 def test_a_word_says_what_is_shown_of_it() -> None:
     """A known word as the program gets it, another as it is written."""
     assert _runs("p 'a b' \"$x\"")["p"].shown == ("p", "a b", '"$x"')
-    assert Word(text="a", static=True) == Word(text="a", static=True, written="'a'")
+    assert ShellWord(text="a", static=True) == ShellWord(text="a", static=True, written="'a'")
 
 
 def test_functions_are_defined_and_their_calls_only_run_their_bodies() -> None:
@@ -260,8 +260,8 @@ def test_what_is_too_much_is_refused(text: str) -> None:
 
 def test_what_is_not_too_much_is_read() -> None:
     """The caps themselves are allowed."""
-    assert isinstance(read_script(";".join(["a"] * 400), folder=FOLDER), Script)
-    assert isinstance(read_script("a " + "b" * (32 * 1024 - 2), folder=FOLDER), Script)
+    assert isinstance(read_script(";".join(["a"] * 400), folder=FOLDER), ShellScript)
+    assert isinstance(read_script("a " + "b" * (32 * 1024 - 2), folder=FOLDER), ShellScript)
 
 
 def test_a_mistake_of_ours_is_no_permission() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import Script, read_script
+from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
 
 ORDINARY = [
     "ls -la",
@@ -159,5 +159,5 @@ ORDINARY = [
 def test_ordinary_work_is_read(script: str) -> None:
     """A command as agents write it is understood, with at least one command or assignment in it."""
     found = read_script(script, folder=Path("/srv/tree"))
-    assert isinstance(found, Script), found
+    assert isinstance(found, ShellScript), found
     assert found.facts

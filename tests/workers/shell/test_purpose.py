@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.shell.purpose.commands import Told, told
+from forgepool.workers.shell.purpose.commands import CommandActions, read_command
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write, touches
 
 
@@ -47,31 +47,31 @@ from forgepool.workers.shell.purpose.file_access import Action, Read, Write, tou
     ],
 )
 def test_a_command_is_taken_for_something_else(command: str, action: Action) -> None:
-    assert told(command).action == action
+    assert read_command(command).action == action
 
 
 def test_words_in_quotes_are_taken_for_programs_or_files() -> None:
     """What a command says is not what it does."""
-    assert told('echo "x > y.txt; pytest"').action == "run"
-    assert told("grep -n 'a|pytest b' f.py").action == "search"
-    assert told('sed -i \'s/a/open("b.txt", "w")/\' f.py').writes == (Write(path="f.py", how="shell"),)
+    assert read_command('echo "x > y.txt; pytest"').action == "run"
+    assert read_command("grep -n 'a|pytest b' f.py").action == "search"
+    assert read_command('sed -i \'s/a/open("b.txt", "w")/\' f.py').writes == (Write(path="f.py", how="shell"),)
 
 
 def test_tests_whose_output_is_kept_are_called_a_write() -> None:
     """Tests stay tests where their output goes to a file, and the file is written all the same."""
     for command in ("pytest -q > out.log 2>&1; tail -5 out.log", "pytest 2>&1 | tee out.log"):
-        found = told(command)
+        found = read_command(command)
         assert found.action == "test"
         assert [write.path for write in found.writes] == ["out.log"]
 
 
 def test_what_else_a_command_does_is_lost() -> None:
-    assert told("sed -i s/a/b/ f.py && pytest -q").does == {"write", "test"}
+    assert read_command("sed -i s/a/b/ f.py && pytest -q").does == {"write", "test"}
 
 
 def test_a_commands_of_the_task_is_not_known_for_a_test() -> None:
-    assert told("./verify-all --fast", tests=("./verify-all",)).action == "test"
-    assert told("./verify-all --fast", tests=("",)).action == "run"
+    assert read_command("./verify-all --fast", tests=("./verify-all",)).action == "test"
+    assert read_command("./verify-all --fast", tests=("",)).action == "run"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_commands_of_the_task_is_not_known_for_a_test() -> None:
     ],
 )
 def test_lines_that_were_read_are_missed(command: str, reads: list[tuple[str, int | None, int | None]]) -> None:
-    found = told(command).reads
+    found = read_command(command).reads
     assert [(read.path, read.first, read.last) for read in found] == reads
     assert not any(read.part for read in found)
 
@@ -117,7 +117,7 @@ def test_lines_that_were_read_are_missed(command: str, reads: list[tuple[str, in
 )
 def test_part_of_a_file_is_taken_for_all_of_it(command: str) -> None:
     """Where the lines are not known, a read is no read of the whole file."""
-    reads = told(command).reads
+    reads = read_command(command).reads
     assert reads
     assert all(read.part and not read.whole for read in reads)
 
@@ -137,7 +137,7 @@ def test_part_of_a_file_is_taken_for_all_of_it(command: str) -> None:
     ],
 )
 def test_a_file_whose_text_was_not_shown_is_called_read(command: str) -> None:
-    assert told(command).reads == ()
+    assert read_command(command).reads == ()
 
 
 @pytest.mark.parametrize(
@@ -171,21 +171,21 @@ def test_a_file_whose_text_was_not_shown_is_called_read(command: str) -> None:
     ],
 )  # fmt: skip
 def test_files_that_were_written_are_missed(command: str, writes: list[tuple[str, str, int | None]]) -> None:
-    found = told(command)
+    found = read_command(command)
     assert found.action == "write"
     assert [(write.path, write.how, write.characters) for write in found.writes] == writes
 
 
 @pytest.mark.parametrize("command", ["git stash list", "git apply --check x.diff", "ruff check src", "cat > /dev/null"])
 def test_what_only_looks_is_called_a_write(command: str) -> None:
-    found = told(command)
+    found = read_command(command)
     assert found.writes == ()
     assert found.action != "write"
 
 
 def test_a_script_that_was_just_written_is_run_unseen() -> None:
     """What a script in Python writes is known where its text stands in the command that runs it."""
-    found = told("cat <<'EOF' > fix.py\np = 'src/m.py'\nopen(p, 'w').write('')\nEOF\npython3 fix.py")
+    found = read_command("cat <<'EOF' > fix.py\np = 'src/m.py'\nopen(p, 'w').write('')\nEOF\npython3 fix.py")
     assert [write.path for write in found.writes] == ["fix.py", "src/m.py"]
 
 
@@ -201,24 +201,24 @@ def test_a_script_that_was_just_written_is_run_unseen() -> None:
     ],
 )
 def test_one_file_has_two_names(command: str, path: str) -> None:
-    assert [read.path for read in told(command, root="/testbed").reads] == [path]
+    assert [read.path for read in read_command(command, root="/testbed").reads] == [path]
 
 
 def test_a_root_is_guessed() -> None:
     """Where no root is known, a path is as the command has it, after the folder it went to."""
-    assert told("cd /testbed && cat a/b.py").reads == told("cat /testbed/a/b.py").reads
-    assert told("cat a/b.py").reads == (Read(path="a/b.py"),)
-    assert told("cat b.py", folder="/testbed/a", root="/testbed").reads == (Read(path="a/b.py"),)
+    assert read_command("cd /testbed && cat a/b.py").reads == read_command("cat /testbed/a/b.py").reads
+    assert read_command("cat a/b.py").reads == (Read(path="a/b.py"),)
+    assert read_command("cat b.py", folder="/testbed/a", root="/testbed").reads == (Read(path="a/b.py"),)
 
 
 def test_a_ledger_line_holds_a_heredoc() -> None:
-    assert told("cd x && cat > f.py <<'EOF'\na\nEOF\npytest").bare == "cd x && cat > f.py <<'EOF'\npytest"
-    assert told("cat > f.py <<'EOF'\na\nEOF\necho 'open").bare == "cat > f.py <<'EOF'\necho 'open"
+    assert read_command("cd x && cat > f.py <<'EOF'\na\nEOF\npytest").bare == "cd x && cat > f.py <<'EOF'\npytest"
+    assert read_command("cat > f.py <<'EOF'\na\nEOF\necho 'open").bare == "cat > f.py <<'EOF'\necho 'open"
 
 
 def test_nothing_found_is_told_from_a_failure() -> None:
     asking = ["grep x f.py", "cd a && rg x", "cat f | grep x", "diff a b", "git grep x", "git diff --exit-code"]
-    assert all(told(command).asks for command in asking)
+    assert all(read_command(command).asks for command in asking)
     others = [
         "grep x f.py && pytest",
         "pytest | grep x",
@@ -227,7 +227,7 @@ def test_nothing_found_is_told_from_a_failure() -> None:
         "git diff",
         "sed -i s/a/b/ f; grep x f",
     ]
-    assert not any(told(command).asks for command in others)
+    assert not any(read_command(command).asks for command in others)
 
 
 def test_a_folder_or_a_pattern_covers_too_little() -> None:
@@ -247,13 +247,13 @@ _BROKEN = ["echo 'it", 'echo "it', "if true; then", "foo() {", "(", "echo )", "c
 )
 def test_a_write_is_missed_where_the_grammar_refuses_the_rest(write: str, junk: str) -> None:
     for command in (f"{write}\n{junk}", f"true && {write} ; {junk}" if "<<" not in write else f"{write}\n{junk}"):
-        found = told(command)
+        found = read_command(command)
         assert found.action == "write"
         assert "out.txt" in [each.path for each in found.writes]
 
 
 def test_what_a_heredoc_holds_is_taken_for_commands_where_the_grammar_refuses_the_rest() -> None:
-    found = told("cat <<'E' > f.py\nrm x > y\nE\necho 'it")
+    found = read_command("cat <<'E' > f.py\nrm x > y\nE\necho 'it")
     assert found.writes == (Write(path="f.py", how="create", characters=9),)
 
 
@@ -261,8 +261,8 @@ def test_what_a_heredoc_holds_is_taken_for_commands_where_the_grammar_refuses_th
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_told(before: str, after: str) -> None:
     """No text makes it raise, and the same text is told the same."""
-    assert isinstance(told(before), Told)
-    assert told(f"{before} > x {after}") == told(f"{before} > x {after}")
+    assert isinstance(read_command(before), CommandActions)
+    assert read_command(f"{before} > x {after}") == read_command(f"{before} > x {after}")
 
 
 _PIECES = ["cat f.py", "ls", "grep x f.py", "pytest", "echo 'a;b'", "cd sub", "sed -n 1,2p g.py", "true", "X=1 make"]
@@ -275,7 +275,7 @@ _PIECES = ["cat f.py", "ls", "grep x f.py", "pytest", "echo 'a;b'", "cd sub", "s
 )
 @settings(max_examples=150, deadline=None)
 def test_a_redirection_to_a_file_is_never_missed(before: list[str], after: list[str], between: str) -> None:
-    found = told(between.join([*before, "echo x > /o/f.txt", *after]))
+    found = read_command(between.join([*before, "echo x > /o/f.txt", *after]))
     assert found.action == "write"
     assert "/o/f.txt" in [write.path for write in found.writes]
 
@@ -305,7 +305,7 @@ _RECORDED: list[tuple[str, Action, list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("command", "action", "reads", "writes"), _RECORDED)
 def test_recorded_commands_are_misjudged(command: str, action: Action, reads: list[str], writes: list[str]) -> None:
-    found = told(command)
+    found = read_command(command)
     assert found.action == action
     assert [read.path for read in found.reads] == reads
     assert [write.path for write in found.writes] == writes

@@ -10,7 +10,7 @@ from agreement import is_found
 from made_scripts import Maker
 from real_bash import Ran, RealBash
 
-from forgepool.workers.shell.interpret.read_script import Script, read_script
+from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
 
 FOLDER = Path("/srv/tree")
 SCRIPTS_PER_SEED = 1_000
@@ -32,7 +32,7 @@ def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> 
     """Of a thousand random scripts, those that are read at all run what was found in them and nothing else."""
     maker = Maker(random.Random(seed))
     scripts = [maker.script() for _ in range(SCRIPTS_PER_SEED)]
-    read = [(script, found) for script in scripts if isinstance(found := read_script(script, folder=FOLDER), Script)]
+    read = [(script, found) for script in scripts if isinstance(found := read_script(script, folder=FOLDER), ShellScript)]
     ran = bash.run([script for script, _ in read])
     assert _unseen(read, ran) == []
     assert sum(bool(each.argvs) for each in ran) > SCRIPTS_PER_SEED / 6
@@ -41,7 +41,7 @@ def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> 
 def test_the_rig_notices_what_was_not_found(bash: RealBash) -> None:
     """A script that runs more than a reader saw is told: the rig can fail."""
     seen = read_script("m1 a", folder=FOLDER)
-    assert isinstance(seen, Script)
+    assert isinstance(seen, ShellScript)
     ran = bash.run(["m1 a; rm b"])
     assert ran == [Ran(argvs=(("m1", "a"), ("rm", "b")))]
     assert _unseen([("m1 a; rm b", seen)], ran) == [("m1 a; rm b", ("rm", "b"))]
@@ -66,10 +66,10 @@ def test_what_is_refused_for_good_reason_really_runs(bash: RealBash) -> None:
         "sh -c 'm1 &>f2 rm'",
     ]
     assert [any(argv[0] == "rm" for argv in each.argvs or ()) for each in bash.run(hidden)] == [True] * len(hidden)
-    assert not [script for script in hidden if isinstance(read_script(script, folder=FOLDER), Script)]
+    assert not [script for script in hidden if isinstance(read_script(script, folder=FOLDER), ShellScript)]
 
 
-def _unseen(read: list[tuple[str, Script]], ran: list[Ran]) -> list[tuple[str, tuple[str, ...]]]:
+def _unseen(read: list[tuple[str, ShellScript]], ran: list[Ran]) -> list[tuple[str, tuple[str, ...]]]:
     return [
         (script, argv)
         for (script, found), each in zip(read, ran, strict=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import Script, Unparseable, read_script
+from forgepool.workers.shell.interpret.read_script import ShellScript, Unparseable, read_script
 
 FOLDER = Path("/srv/tree")
 
@@ -461,7 +461,7 @@ def _argv(written: str | tuple[str, ...]) -> tuple[str, ...]:
 def test_commands_are_found(script: str, argvs: list[str | tuple[str, ...]]) -> None:
     """Every simple command is found with its words, wrappers before what they run."""
     found = read_script(script, folder=FOLDER)
-    assert isinstance(found, Script), found
+    assert isinstance(found, ShellScript), found
     assert sorted(each.shown for each in found.executions) == sorted(_argv(argv) for argv in argvs)
 
 

@@ -10,12 +10,12 @@ from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.tool import Answer, Tool, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, Tool, carry_out
 from forgepool.workers.tools.toolset import working
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import Git
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def tools(background: Background) -> tuple[Tool, ...]:
 def use(place: Workplace, tools: tuple[Tool, ...]) -> Use:
     """Calls a tool as the loop does; `at` changes the workplace for the call."""
 
-    def call(tool: str, at: dict[str, object] | None = None, **arguments: JsonValue) -> Answer:
+    def call(tool: str, at: dict[str, object] | None = None, **arguments: JsonValue) -> ToolAnswer:
         where = replace(place, **at) if at else place  # type: ignore[arg-type]  # given by name
         return carry_out(ToolCall(id="1", name=tool, arguments=arguments), tools, where)
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from forgepool.workers.tools.asyncio_thread import Aside
+from forgepool.workers.tools.asyncio_thread import AsyncioThread
 
 
 async def _doubled(number: int) -> int:
@@ -18,7 +18,7 @@ async def _never() -> None:
 def test_work_is_done_aside_and_answered_here() -> None:
     """An answer comes from another thread, which is gone with the block."""
     before = threading.active_count()
-    with Aside() as aside:
+    with AsyncioThread() as aside:
         assert aside.answer(_doubled(21), within_s=10) == 42
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
@@ -26,7 +26,7 @@ def test_work_is_done_aside_and_answered_here() -> None:
 
 def test_work_that_takes_too_long_is_given_up() -> None:
     """A limit on time holds, and so does somebody's word."""
-    with Aside() as aside:
+    with AsyncioThread() as aside:
         with pytest.raises(TimeoutError):
             aside.answer(_never(), within_s=0.05)
         with pytest.raises(TimeoutError):
@@ -45,7 +45,7 @@ def test_what_goes_on_by_itself_ends_with_the_block() -> None:
         finally:
             cancelled.set()
 
-    with Aside() as aside:
+    with AsyncioThread() as aside:
         begun = threading.Event()
         aside.begin(work(begun))
         assert begun.wait(10)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.tool import Answer, Tool, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, Tool, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.mark.parametrize(

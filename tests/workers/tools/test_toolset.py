@@ -5,13 +5,13 @@ import pytest
 
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
-from forgepool.workers.tools.tool import Answer, Arguments, Tool, ToolKind, typed
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, ToolKind, make_typed_tool
 from forgepool.workers.tools.toolset import reading, working
 from forgepool.workers.tools.turns.endings import ASK, commit_plan_tool, finish_tool
 
 
 def named(name: str, kind: ToolKind) -> Tool:
-    return typed(name, "Does it.", Arguments, lambda arguments, workplace: Answer(text=""), kind=kind)
+    return make_typed_tool(name, "Does it.", Arguments, lambda arguments, workplace: ToolAnswer(text=""), kind=kind)
 
 
 MORE = (named("symbols", "read"), named("rename", "write"), named("docs", "read"))

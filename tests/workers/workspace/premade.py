@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.transcript.entries import Answered, Entry, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, Entry, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.schema.orders import BuiltinAgent, WorkOrder
 from forgepool.worktrees.git.git import CommitId, Git
@@ -61,16 +61,16 @@ def order(**changes: object) -> WorkOrder:
 
 def conversation(*turns: Iterable[Call] | str) -> list[Entry]:
     """A conversation: a turn of the model is its calls, or its text; `> ` begins what the harness says."""
-    entries: list[Entry] = [Started(at=0, order_id="o", model="m", system=(), tools=())]
+    entries: list[Entry] = [ConversationStarted(at=0, order_id="o", model="m", system=(), tools=())]
     for iteration, turn in enumerate(turns, start=1):
         if isinstance(turn, str):
             plain = Text(text=turn.removeprefix("> "))
             one = user(plain) if turn.startswith("> ") else Turn(role="assistant", parts=(plain,))
-            entries.append(Said(at=0, turn=one))
+            entries.append(TurnSaid(at=0, turn=one))
             continue
         calls = [(f"{iteration}-{place}", call) for place, call in enumerate(turn)]
         parts = tuple(ToolCall(id=name, name=tool, arguments=arguments) for name, (tool, arguments, _) in calls)
-        entries.append(Said(at=0, turn=Turn(role="assistant", parts=parts)))
+        entries.append(TurnSaid(at=0, turn=Turn(role="assistant", parts=parts)))
         entries += [_answered(iteration, name, answer) for name, (_, _, answer) in calls]
     return entries
 

@@ -267,18 +267,18 @@ def test_sub_second_edits_of_equal_size_are_seen(hub: Hub, mirror: Mirror, pool:
 
 def test_what_was_changed_of_the_commit_is_told_and_what_was_added_is_not(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
-        assert checkout.altered() == ()
+        assert checkout.list_altered() == ()
         (checkout.path / "new").write_text("x")
         (checkout.path / "junk.o").write_text("ignored")
         (checkout.path / "README.md").touch()
-        assert checkout.altered() == ()
+        assert checkout.list_altered() == ()
         (checkout.path / "src/b.py").unlink()
         git(checkout.path, "update-index", "--assume-unchanged", "src/a.py")
         (checkout.path / "src/a.py").write_text("a = 2\n")
         for _ in range(2):
-            assert checkout.altered() == ("src/a.py", "src/b.py")
+            assert checkout.list_altered() == ("src/a.py", "src/b.py")
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
-        assert checkout.altered() == () and files(checkout.path) == PLAIN
+        assert checkout.list_altered() == () and files(checkout.path) == PLAIN
 
 
 def test_line_ends_that_git_would_commit_otherwise_are_nobodys_change(hub: Hub, mirror: Mirror, pool: Path) -> None:
@@ -297,15 +297,15 @@ def test_line_ends_that_git_would_commit_otherwise_are_nobodys_change(hub: Hub, 
         # As if all had been written in one moment, when git looks at what is in the files.
         for name in odd:
             os.utime(checkout.path / name)
-        assert checkout.altered() == ()
+        assert checkout.list_altered() == ()
         (checkout.path / "as.txt").write_bytes(b"1\n2\n")
         (checkout.path / "is.txt").chmod(0o755)
         (checkout.path / "too.txt").rename(checkout.path / "elsewhere")
         (checkout.path / "too.txt").symlink_to("elsewhere")
-        assert checkout.altered() == ("as.txt", "is.txt", "too.txt")
+        assert checkout.list_altered() == ("as.txt", "is.txt", "too.txt")
 
 
 def test_of_a_checkout_that_is_gone_all_is_changed(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         shutil.rmtree(checkout.path)
-        assert checkout.altered() == (".",)
+        assert checkout.list_altered() == (".",)

@@ -5,7 +5,7 @@ import os
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.commits.changes import Change, FileTooLarge, changes, read_file, touched_paths, tree_paths
+from forgepool.worktrees.commits.changes import PathChange, FileTooLarge, changes, read_file, list_touched_paths, tree_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -25,13 +25,13 @@ def test_every_kind_of_change_is_told(hub: Hub, mirror: Mirror) -> None:
     found = changes(mirror.git, base, hub.tip())
     none = "000000"
     assert found == (
-        Change(status="M", path="README.md", old_path=None, mode="100755", old_mode="100644"),
-        Change(status="A", path="added", old_path=None, mode="100644", old_mode=none),
-        Change(status="R", path="renamed.txt", old_path="old.txt", mode="100644", old_mode="100644"),
-        Change(status="D", path="src/b.py", old_path=None, mode=none, old_mode="100644"),
-        Change(status="T", path="type", old_path=None, mode="120000", old_mode="100644"),
+        PathChange(status="M", path="README.md", old_path=None, mode="100755", old_mode="100644"),
+        PathChange(status="A", path="added", old_path=None, mode="100644", old_mode=none),
+        PathChange(status="R", path="renamed.txt", old_path="old.txt", mode="100644", old_mode="100644"),
+        PathChange(status="D", path="src/b.py", old_path=None, mode=none, old_mode="100644"),
+        PathChange(status="T", path="type", old_path=None, mode="120000", old_mode="100644"),
     )
-    assert touched_paths(found) == ("README.md", "added", "old.txt", "renamed.txt", "src/b.py", "type")
+    assert list_touched_paths(found) == ("README.md", "added", "old.txt", "renamed.txt", "src/b.py", "type")
     assert changes(mirror.git, base, base) == ()
 
 

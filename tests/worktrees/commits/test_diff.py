@@ -13,7 +13,7 @@ from repositories import git as by_hand
 from forgepool.worktrees.commits import diff
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.commits.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
-from forgepool.worktrees.commits.hunks import parsed_hunks
+from forgepool.worktrees.commits.hunks import parse_hunks
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
 Files = Mapping[str, bytes | tuple[str, bytes]]
@@ -112,7 +112,7 @@ def test_lines_that_look_like_headings_are_lines(trees: Trees) -> None:
 
 def test_lines_around_a_change_count_on_both_sides() -> None:
     patch = b"diff --git a/00000003 b/00000003\nindex 1..2\n@@ -4,4 +7,5 @@ f\n a\n-b\n+c\n d\n+e\n f\n\\ No newline\n"
-    ((number, (hunk,)),) = parsed_hunks(patch).items()
+    ((number, (hunk,)),) = parse_hunks(patch).items()
     assert (number, [*hunk.removed], [*hunk.added]) == (3, [(5, b"b")], [(8, b"c"), (10, b"e")])
     assert hunk.before == b"\na\nb\nd\nf"
     assert len(hunk.lines) == 7

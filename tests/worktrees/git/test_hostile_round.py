@@ -31,7 +31,7 @@ def whole_way(mirror: Mirror, checkout: Checkout) -> CommitId:
     base = checkout.commit
     made = commit_candidate(checkout.git, base=base, tree=checkout.snapshot(), message="work", at=1)
     changes(mirror.git, base, made)
-    checkout.altered()
+    checkout.list_altered()
     assert isinstance(compose(mirror.git, base, [Entry(commit=made, name="t", message="m")]), Composed)
     ref = f"refs/forgepool/r/orders/t/{time.monotonic_ns()}"
     assert mirror.push([RefUpdate(ref=ref, new=made, expected=None)]) == Pushed()

@@ -14,7 +14,7 @@ from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.pre_receive import CannotProtect
 from forgepool.worktrees.hub.protect import gate_option, protect, protection, token_at, unprotect
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused
 from forgepool.worktrees.hub.target import Moved, NotMoved, TargetElsewhere, move_target
 
 MARKER = "refs/forgepool/r1/landed/t"
@@ -211,7 +211,7 @@ def test_a_hook_that_was_there_can_still_refuse(hub: Hub, mirror: Mirror) -> Non
     tip = hub.tip()
     gate = known(mirror, token_at(str(hub.path)))
     answer = gate.push([RefUpdate(ref="refs/heads/topic", new=tip, expected=None)])
-    assert isinstance(answer, Refused) and "not on a Friday" in answer.reason
+    assert isinstance(answer, PushRefused) and "not on a Friday" in answer.reason
     work(hub)
     assert push(hub, "origin", "HEAD:other").returncode != 0
 

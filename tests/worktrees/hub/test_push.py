@@ -12,7 +12,7 @@ from repositories import Hub, git
 
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, Refused, Stale
+from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
 
 ONE = "refs/forgepool/r1/one"
 TWO = "refs/forgepool/r1/two"
@@ -58,7 +58,7 @@ def test_a_ref_that_went_away_is_stale(hub: Hub, mirror: Mirror) -> None:
 def test_a_hook_of_the_hub_that_declines_is_a_refusal_with_its_words(hub: Hub, mirror: Mirror, name: str) -> None:
     install(hub.path / "hooks" / name, "echo 'not on a Friday' >&2; exit 1")
     answer = mirror.push([RefUpdate(ref=ONE, new=hub.tip(), expected=None)])
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PushRefused)
     assert "declined" in answer.reason
     assert "not on a Friday" in answer.reason
     assert "\n" not in answer.reason
@@ -70,7 +70,7 @@ def test_a_branch_that_somebody_works_on_is_a_refusal(hub: Hub, tmp_path: Path) 
     tree = git(hub.work, "rev-parse", "HEAD^{tree}")
     new = CommitId(mirror.git.text("commit-tree", "-p", old, "-m", "n", tree, env=_PERSON))
     answer = mirror.push([RefUpdate(ref="refs/heads/main", new=new, expected=old)])
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PushRefused)
     assert "checked out" in answer.reason
 
 
@@ -78,7 +78,7 @@ def test_a_refusal_of_one_ref_moves_none(hub: Hub, mirror: Mirror) -> None:
     install(hub.path / "hooks" / "update", f'test "$1" != {TWO}')
     tip = hub.tip()
     answer = mirror.push([RefUpdate(ref=ref, new=tip, expected=None) for ref in (ONE, TWO)])
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PushRefused)
     assert TWO in answer.reason
     assert mirror.hub_refs("refs/forgepool/*") == {}
 

@@ -16,7 +16,7 @@ from forgepool.worktrees.hub.target import (
     NotMoved,
     TargetElsewhere,
     TargetRefused,
-    contained,
+    is_contained,
     create_target,
     move_target,
 )
@@ -149,28 +149,28 @@ def test_a_marker_whose_target_was_not_moved_is_no_landing(hub: Hub, mirror: Mir
     tip, made = hub.tip(), landing(hub, mirror)
     mirror.push((RefUpdate(ref=MARKER, new=made.commit, expected=None),))
     hub.commit({"others": "x\n"})
-    assert not contained(mirror, "main", made.commit)
+    assert not is_contained(mirror, "main", made.commit)
     assert not isinstance(move(mirror, made, tip), Moved)
 
 
 def test_landed_is_told_by_the_history_of_the_target(hub: Hub, mirror: Mirror, tmp_path: Path) -> None:
     tip = hub.tip()
     made = landing(hub, mirror)
-    assert not contained(mirror, "main", made.commit)
+    assert not is_contained(mirror, "main", made.commit)
     move(mirror, made, tip)
     hub.commit({"later": "x\n"})
     other = open_mirror(str(hub.path), tmp_path / "other")
     for asked in (mirror, other):
-        assert contained(asked, "main", made.commit)
-        assert not contained(asked, "gone", made.commit)
-        assert not contained(asked, "main", CommitId("1" * 40))
+        assert is_contained(asked, "main", made.commit)
+        assert not is_contained(asked, "gone", made.commit)
+        assert not is_contained(asked, "main", CommitId("1" * 40))
 
 
 def test_a_hub_that_is_away_answers_neither_way(hub: Hub, mirror: Mirror) -> None:
     tip = hub.tip()
     hub.path.rename(hub.path.with_name("away"))
     with pytest.raises(GitFailed):
-        contained(mirror, "main", tip)
+        is_contained(mirror, "main", tip)
 
 
 def test_a_target_is_created_once_and_then_stays(hub: Hub, mirror: Mirror) -> None:

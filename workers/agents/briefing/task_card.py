@@ -5,7 +5,7 @@ The same order and sections give the same bytes. The task's own words are never 
 made elsewhere (`material`, `hints`, `priors`) and given as text.
 """
 
-from forgepool.workers.agents.briefing.material import quoted
+from forgepool.workers.agents.briefing.material import quote_text
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkOrder
 
 _MOST_ASSETS = 50
@@ -50,17 +50,17 @@ def _reason(reason: ReasonPack) -> str:
     if reason.reproduce:
         lines.append(f"To see it again: {reason.reproduce}")
     if reason.tried:
-        lines.append("What it said it had done:\n" + quoted(reason.tried.strip("\n")))
+        lines.append("What it said it had done:\n" + quote_text(reason.tried.strip("\n")))
     if reason.log_tail:
-        lines.append("The end of its log:\n" + quoted(reason.log_tail.strip("\n")))
+        lines.append("The end of its log:\n" + quote_text(reason.log_tail.strip("\n")))
     if reason.diff_tail:
-        lines.append("The end of its diff:\n" + quoted(reason.diff_tail.strip("\n")))
+        lines.append("The end of its diff:\n" + quote_text(reason.diff_tail.strip("\n")))
     return "\n".join(lines)
 
 
 def _reply(reply: Reply) -> str:
     by = f" by {reply.by}" if reply.by else ""
-    return f"## A question that was answered{by}\nAsked:\n{quoted(reply.question)}\nAnswer:\n{reply.answer.strip()}"
+    return f"## A question that was answered{by}\nAsked:\n{quote_text(reply.question)}\nAnswer:\n{reply.answer.strip()}"
 
 
 def _one_line(text: str) -> str:

@@ -12,25 +12,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.hints.model import Guess
-from forgepool.workers.agents.builtin.attempt import Attempt, Model, Models
-from forgepool.workers.agents.builtin.briefing import hinted, told
-from forgepool.workers.agents.builtin.phases import Course, facts
-from forgepool.workers.agents.builtin.prompts import TaskWords, moved
-from forgepool.workers.agents.builtin.servers import served
-from forgepool.workers.agents.builtin.summaries import Asked
+from forgepool.workers.agents.builtin.attempt import Attempt, PhaseModel, Models
+from forgepool.workers.agents.builtin.briefing import find_hints, brief_task
+from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
+from forgepool.workers.agents.builtin.prompts import TaskWords, describe_move
+from forgepool.workers.agents.builtin.servers import serve_tools
+from forgepool.workers.agents.builtin.summaries import SummaryModel
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.command import task_variables, write_reasons
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.families import families_of
-from forgepool.workers.agents.render_transcript import narrated
-from forgepool.workers.context.profile_switch import wished_profile
+from forgepool.workers.agents.render_transcript import narrate_entries
+from forgepool.workers.context.profile_switch import read_wished_profile
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import Entry, Noted, Transcript, now
 from forgepool.workers.context.transcript.exchanges import exchanges, text_argument
 from forgepool.workers.context.transcript.usage import Meter
-from forgepool.workers.context.view.choice import begin_with, chosen
+from forgepool.workers.context.view.choice import begin_with, choose_profile
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.routing.chain import Chain
+from forgepool.workers.llm.routing.chain import ModelChain
 from forgepool.workers.llm.routing.open import keys_of, open_models
 from forgepool.workers.llm.routing.retry import Patience
 from forgepool.workers.llm.routing.table import Table, read_table
@@ -42,9 +42,9 @@ from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.workspace.checkpoints import kept
+from forgepool.workers.workspace.checkpoints import keep_hub
 from forgepool.workers.workspace.resume import begin, limits_with
-from forgepool.workers.workspace.workspace import Bench
+from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.git.git import Git
 
 _TAIL_CHARACTERS = 16_000
@@ -64,21 +64,21 @@ class Lead:
     models: Models
     words: TaskWords
     hints: Callable[[], Guess] = Guess
-    course: Course = field(default_factory=Course)
+    course: PhaseCourse = field(default_factory=PhaseCourse)
     hide: Callable[[str], str] = str
     profile: str = ""
     """The context profile; empty is the worker's own."""
 
 
-def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
+def perform_builtin(assignment: Assignment, bench: Workspace, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     try:
         table = read_table(bench.settings.models_file)
-        words = told(order, bench, agent, assignment.tmp)
+        words = brief_task(order, bench, agent, assignment.tmp)
         models = TableModels(order=order, agent=agent, table=table, words=words, settings=bench.settings)
 
         def hints() -> Guess:
-            return hinted(order, bench, table, stop=stop) if agent.hints else Guess()
+            return find_hints(order, bench, table, stop=stop) if agent.hints else Guess()
 
         lead = Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)), profile=agent.context or "")
         return _perform(assignment, bench, lead, stop=stop)
@@ -88,12 +88,12 @@ def perform_builtin(assignment: Assignment, bench: Bench, agent: BuiltinAgent, *
         return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
 
 
-def perform_scripted(assignment: Assignment, bench: Bench, script: str, *, stop: Stop) -> AgentAnswer:
+def perform_scripted(assignment: Assignment, bench: Workspace, script: str, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     try:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
-        words = told(order, bench, BuiltinAgent(), assignment.tmp)
-        lead = Lead(models=OneModel(model), words=words, course=Course(plan_first=model.plans))
+        words = brief_task(order, bench, BuiltinAgent(), assignment.tmp)
+        lead = Lead(models=OneModel(model), words=words, course=PhaseCourse(plan_first=model.plans))
         return _perform(assignment, bench, lead, stop=stop)
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
@@ -119,8 +119,8 @@ class OneModel:
         own = [self.model.family] if MODEL in (names := tuple(names)) else []
         return tuple(dict.fromkeys((*own, *families_of(name for name in names if name != MODEL))))
 
-    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
-        return Model(
+    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
+        return PhaseModel(
             provider=self.model,
             name=MODEL,
             family=MODEL,
@@ -128,11 +128,11 @@ class OneModel:
             window_tokens=_SCRIPTED_WINDOW,
         )
 
-    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+    def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
         """Nobody: a script has its own next turn, whatever it is asked."""
         return None
 
-    def compact(self) -> Asked | None:
+    def compact(self) -> SummaryModel | None:
         return None
 
 
@@ -149,11 +149,11 @@ class TableModels:
     def families(self, names: Iterable[str]) -> tuple[str, ...]:
         return families_of(names, self.table)
 
-    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
         chain = self._chain(self.order.type, phase, model=self._named(phase), escalated=stronger)
         first = chain.contenders[0].candidate
         name = chain.model or first.model
-        return Model(
+        return PhaseModel(
             provider=chain,
             name=name,
             family=self.table.family(name) or first.family,
@@ -161,20 +161,20 @@ class TableModels:
             window_tokens=self.table.models[name].window_tokens,
         )
 
-    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+    def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
         chain = self._chain(self.order.type, phase, model=model)
         # Others have nothing of the conversation in their caches.
         own = tuple(one for one in chain.contenders if one.candidate.model == model)
         chain = replace(chain, contenders=own, patience=_BESIDE)
-        return Asked(provider=chain, price=chain.price)
+        return SummaryModel(provider=chain, price=chain.price)
 
-    def compact(self) -> Asked | None:
+    def compact(self) -> SummaryModel | None:
         if COMPACT_ROUTE not in self.table.routes:
             return None
         chain = replace(self._chain(COMPACT_ROUTE, "execute"), patience=_BESIDE)
-        return Asked(provider=chain, price=chain.price)
+        return SummaryModel(provider=chain, price=chain.price)
 
-    def _chain(self, task_type: str, phase: PhaseName, *, model: str | None = None, escalated: bool = False) -> Chain:
+    def _chain(self, task_type: str, phase: PhaseName, *, model: str | None = None, escalated: bool = False) -> ModelChain:
         return open_models(
             self.table,
             task_type=task_type,
@@ -191,9 +191,9 @@ class TableModels:
         return self.agent.models.get(phase) or self.agent.model or skill
 
 
-def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) -> AgentAnswer:
+def _perform(assignment: Assignment, bench: Workspace, lead: Lead, *, stop: Stop) -> AgentAnswer:
     wished = bench.order.context
-    profile = chosen(by_person=wished, in_plan=lead.profile, in_settings=bench.settings.context)
+    profile = choose_profile(by_person=wished, in_plan=lead.profile, in_settings=bench.settings.context)
     beginning = begin(bench)
     transcript = beginning.transcript
     begin_with(transcript, profile.name, by_person=wished)
@@ -211,31 +211,31 @@ def _perform(assignment: Assignment, bench: Bench, lead: Lead, *, stop: Stop) ->
             hints=lead.hints,
             toolbox=toolbox,
             transcript=transcript,
-            keeper=until_the_end.enter_context(kept(assignment.order, bench.checkout, transcript, beginning.tip)),
+            keeper=until_the_end.enter_context(keep_hub(assignment.order, bench.checkout, transcript, beginning.tip)),
             meter=meter,
             workplace=workplace,
             stop=stop,
             profile=profile,
-            wanted=lambda: wished_profile(bench.settings.broker_url, bench.order.run, bench.order.task),
+            wanted=lambda: read_wished_profile(bench.settings.broker_url, bench.order.run, bench.order.task),
             hide=lead.hide,
         )
         if beginning.resumed and not facts(transcript.entries).ended:
-            attempt.say(moved(workplace.root, workplace.outputs))
+            attempt.say(describe_move(workplace.root, workplace.outputs))
         answer = attempt.lead()
     return _with_log(answer, transcript, assignment.log)
 
 
 def _toolbox(
-    bench: Bench, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
+    bench: Workspace, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
 ) -> Toolbox:
     """The attempt's tools, with the programs that serve some of them running."""
-    programs = until_the_end.enter_context(served(workplace.root, workplace.env, workplace.confined, bench.settings))
+    programs = until_the_end.enter_context(serve_tools(workplace.root, workplace.env, workplace.confined, bench.settings))
     for warning in programs.warnings:
         transcript.append(Noted(at=now(), text=warning))
     return Toolbox(
         background=until_the_end.enter_context(Background()),
         may_touch=lambda paths: bench.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
-        unchanged=bench.unchanged,
+        unchanged=bench.why_unchanged,
         policy=bench.policy(),
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
@@ -271,7 +271,7 @@ def _workplace(assignment: Assignment, git: Git, meter: Meter, stop: Stop) -> Wo
 
 def _with_log(answer: AgentAnswer, transcript: Transcript, log: Path) -> AgentAnswer:
     """The transcript once more, as a person reads it, where a command's log would be."""
-    text = narrated(transcript.entries)
+    text = narrate_entries(transcript.entries)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
     return replace(answer, log_tail=answer.log_tail or text[-_TAIL_CHARACTERS:])

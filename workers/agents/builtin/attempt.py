@@ -10,36 +10,36 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from forgepool.workers.agents.briefing.hints.hint import rendered
+from forgepool.workers.agents.briefing.hints.hint import render_hints
 from forgepool.workers.agents.briefing.hints.model import Guess
-from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
+from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
-from forgepool.workers.agents.builtin.phases import Begin, Course, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
+from forgepool.workers.agents.builtin.phases import Begin, PhaseCourse, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
 from forgepool.workers.agents.builtin.prompts import TaskWords
-from forgepool.workers.agents.builtin.summaries import Asked, Summoner
+from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.profile_switch import tell_rebuilt
-from forgepool.workers.context.transcript.entries import Committed, Noted, Rebuilt, Said, Started, Transcript, now
+from forgepool.workers.context.transcript.entries import PlanCommitted, Noted, Rebuilt, TurnSaid, ConversationStarted, Transcript, now
 from forgepool.workers.context.transcript.exchanges import exchanges
-from forgepool.workers.context.transcript.summary import summarised, synthetic_plan
-from forgepool.workers.context.transcript.usage import Meter, Price, added, used
+from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
+from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.choice import ADVISORY, in_force
 from forgepool.workers.context.view.live import Context, nobody_wants
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, Provider
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.tools.files.text_file import read_text, shown
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.files.text_file import read_text, show_text
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.turns.compact import COMPACT
 from forgepool.workers.tools.turns.endings import FINISH
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.workspace.acceptance import Finding
+from forgepool.workers.workspace.acceptance import AcceptanceFinding
 from forgepool.workers.workspace.checkpoints import HubKeeper
 from forgepool.workers.workspace.resume import attempts_in
-from forgepool.workers.workspace.workspace import Bench
+from forgepool.workers.workspace.workspace import Workspace
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0
@@ -49,7 +49,7 @@ _PARTING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class PhaseModel:
     """Whom a phase's conversation is with."""
 
     provider: Provider
@@ -63,13 +63,13 @@ class Models(Protocol):
     def families(self, names: Iterable[str]) -> tuple[str, ...]:
         """Of models by the names under which they answered."""
 
-    def open(self, phase: PhaseName, *, stronger: bool) -> Model:
+    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
         """
         Raises:
             ModelFailed: there is none to be asked; with the sentence why.
         """
 
-    def beside(self, phase: PhaseName, model: str) -> Asked | None:
+    def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
         """
         The model that leads a conversation, to be asked about it, and no other; None where it answers no questions.
 
@@ -77,7 +77,7 @@ class Models(Protocol):
             ModelFailed: it cannot be asked.
         """
 
-    def compact(self) -> Asked | None:
+    def compact(self) -> SummaryModel | None:
         """
         Who writes summaries; None where nobody is set to.
 
@@ -89,8 +89,8 @@ class Models(Protocol):
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     assignment: Assignment
-    bench: Bench
-    course: Course
+    bench: Workspace
+    course: PhaseCourse
     models: Models
     words: TaskWords
     hints: Callable[[], Guess]
@@ -107,11 +107,11 @@ class Attempt:
     """The profile that a person wants from now on, or None."""
     hide: Callable[[str], str] = str
     """Takes out of a text what nobody is to see."""
-    _model: Model | None = field(default=None)
+    _model: PhaseModel | None = field(default=None)
     _family: str = ""
     """Of the model that the conversation began with: its tools stay, whoever goes on with it."""
     _stronger: bool = False
-    _last: Outcome | None = None
+    _last: ConversationOutcome | None = None
 
     def lead(self) -> AgentAnswer:
         """Goes from step to step until there is an answer. Nothing that was started is alive then but the tools'."""
@@ -120,13 +120,13 @@ class Attempt:
             try:
                 answer = self._take(step)
             except ModelFailed as failed:
-                answer = self._answer("failed", str(failed), Outcome(ended="failed", detail="", trouble=failed.trouble))
+                answer = self._answer("failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=failed.trouble))
             if answer is not None:
                 return answer
 
     def say(self, *texts: str) -> None:
         """Something from the harness, to be heard before the next turn."""
-        self.transcript.append(Said(at=now(), turn=user(*(Text(text=text) for text in texts))))
+        self.transcript.append(TurnSaid(at=now(), turn=user(*(Text(text=text) for text in texts))))
 
     def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
         match step:
@@ -151,7 +151,7 @@ class Attempt:
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
         tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family, compact=compact))
         self.transcript.append(
-            Started(
+            ConversationStarted(
                 at=now(),
                 order_id=self.assignment.order.order_id,
                 model=model.name,
@@ -165,21 +165,21 @@ class Attempt:
 
     def _present(self, path: str) -> str | None:
         try:
-            return self.hide(shown(read_text(self.workplace.path(path), path, self.workplace)))
-        except (Refused, OSError):
+            return self.hide(show_text(read_text(self.workplace.path(path), path, self.workplace)))
+        except (ToolRefused, OSError):
             return None
 
     def _opening(self, phase: PhaseName) -> tuple[str, ...]:
         if phase == "execute":
             self.keeper.settle()
             entries = self.transcript.entries
-            return self.words.to_execute(entries, self.bench.changed() if entries else (), self._present)
+            return self.words.to_execute(entries, self.bench.list_changed() if entries else (), self._present)
         guess = self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
-            self.meter.spent = added(self.meter.spent, used(guess.usage))
-        return (self.words.to_plan(rendered(guess.hints)),)
+            self.meter.spent = add_spent(self.meter.spent, to_spent(guess.usage))
+        return (self.words.to_plan(render_hints(guess.hints)),)
 
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
@@ -191,13 +191,13 @@ class Attempt:
             self.say(say)
         self._talk(phase, model)
 
-    def _open(self, phase: PhaseName, *, stronger: bool) -> Model:
+    def _open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
         self._model = self.models.open(phase, stronger=stronger)
         return self._model
 
-    def _talk(self, phase: PhaseName, model: Model) -> None:
+    def _talk(self, phase: PhaseName, model: PhaseModel) -> None:
         family = self._family or model.family
-        brief = Brief(
+        brief = ConversationBrief(
             phase=phase,
             system=self.words.system(phase),
             tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
@@ -225,7 +225,7 @@ class Attempt:
         )
         self._last = talk.lead()
 
-    def _context(self, model: Model, brief: Brief) -> Context:
+    def _context(self, model: PhaseModel, brief: ConversationBrief) -> Context:
         """The conversation as the model is shown it, with what is dropped of it already at hand on this host."""
         summoner = Summoner(
             leading=lambda: self.models.beside(brief.phase, self._answered_last() or model.name),
@@ -254,7 +254,7 @@ class Attempt:
 
     def _has_compact(self) -> bool:
         """As the conversation began: its tools stay, whatever profile it is shown by."""
-        began = next((entry for entry in reversed(self.transcript.entries) if isinstance(entry, Started)), None)
+        began = next((entry for entry in reversed(self.transcript.entries) if isinstance(entry, ConversationStarted)), None)
         return began is not None and COMPACT in began.tools
 
     def _answered_last(self) -> str:
@@ -271,9 +271,9 @@ class Attempt:
         tell_rebuilt(self.bench.settings.broker_url, order.run, order.order_id, order.token, entry)
 
     def _force_plan(self, why: str) -> None:
-        summary = summarised(self.transcript.entries, root=self.words.root, tests=self.words.tests)
+        summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
         plan = synthetic_plan(summary, self.words.card, why=why)
-        self.transcript.append(Committed(at=now(), plan=plan, files=(), synthetic=True))
+        self.transcript.append(PlanCommitted(at=now(), plan=plan, files=(), synthetic=True))
 
     def _verify(self) -> AgentAnswer | None:
         # What still runs in the background could change the files while they are judged, and after.
@@ -282,7 +282,7 @@ class Attempt:
         red = self.toolbox.red.confirmed if self.toolbox.red else None
         # The test that was seen to fail must be seen to pass.
         also = (red.command,) if red else ()
-        finding: Finding = self.bench.verify(also=also, stop=self.workplace.stop, left_s=self.workplace.left_s)
+        finding: AcceptanceFinding = self.bench.verify(also=also, stop=self.workplace.stop, left_s=self.workplace.left_s)
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":
@@ -292,7 +292,7 @@ class Attempt:
         self.keeper.keep(changed=True)
         return None
 
-    def _answer(self, ended: AgentEnding, detail: str, last: Outcome | None) -> AgentAnswer:
+    def _answer(self, ended: AgentEnding, detail: str, last: ConversationOutcome | None) -> AgentAnswer:
         found, answered = facts(self.transcript.entries), self._who_answered()
         if last is not None and last.trouble == "no_turn":
             ended, detail = self._without_a_turn(found, detail)
@@ -321,12 +321,12 @@ class Attempt:
             red = found.reds[-1]
             return ("out_of_scope" if red.outside else "verify_failed"), red.detail
         done = exchanges(self.transcript.entries)
-        if done and done[-1].call.name == FINISH and not done[-1].worked and self.bench.unchanged() is not None:
+        if done and done[-1].call.name == FINISH and not done[-1].worked and self.bench.why_unchanged() is not None:
             return "no_change", "the agent ended well and changed no file that git keeps"
         return "failed", detail
 
     def _who_answered(self) -> tuple[str, ...]:
-        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, Said))
+        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
         return tuple(dict.fromkeys(model for model in said if model))
 
 

@@ -18,13 +18,13 @@ from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.schema.orders import BuiltinAgent, WorkOrder
 from forgepool.workers.workspace.upstream import write_priors
-from forgepool.workers.workspace.workspace import Bench
+from forgepool.workers.workspace.workspace import Workspace
 
 HINTS_ROUTE = "hints"
 """A kind of work whose model, where the user's table has a route for it, is asked for hints besides the rules."""
 
 
-def told(order: WorkOrder, bench: Bench, agent: BuiltinAgent, tmp: Path) -> TaskWords:
+def brief_task(order: WorkOrder, bench: Workspace, agent: BuiltinAgent, tmp: Path) -> TaskWords:
     """
     Raises:
         DocumentWrong: the skill it asks for is none, or is written wrongly.
@@ -46,7 +46,7 @@ def told(order: WorkOrder, bench: Bench, agent: BuiltinAgent, tmp: Path) -> Task
     )
 
 
-def hinted(order: WorkOrder, bench: Bench, table: Table, *, stop: Callable[[], bool]) -> Guess:
+def find_hints(order: WorkOrder, bench: Workspace, table: Table, *, stop: Callable[[], bool]) -> Guess:
     """Files likely to matter, by rules, and by a model where the table has one for it; with what asking it took."""
     git, base = bench.mirror.git, bench.base
     found = hints_by_rule(order, git, base)
@@ -59,7 +59,7 @@ def hinted(order: WorkOrder, bench: Bench, table: Table, *, stop: Callable[[], b
     return replace(guess, hints=best((*found, *guess.hints), there))
 
 
-def _files(order: WorkOrder, skill: Skill | None, bench: Bench) -> str:
+def _files(order: WorkOrder, skill: Skill | None, bench: Workspace) -> str:
     """For who cannot look for himself: what the task names, then what seems likely."""
     if skill is None or skill.context_mode == "autonomous":
         return ""

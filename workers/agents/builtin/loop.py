@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from forgepool.workers.agents.builtin.permission import Rule
-from forgepool.workers.context.transcript.entries import Answered, Committed, Finished, Noted, Said, Transcript, now
-from forgepool.workers.context.transcript.entries import Tried as TriedEntry
-from forgepool.workers.context.transcript.loop_detection import explored_enough, stuck, warned, warning
-from forgepool.workers.context.transcript.usage import Meter, Price, added, used
+from forgepool.workers.context.transcript.entries import Answered, PlanCommitted, Finished, Noted, TurnSaid, Transcript, now
+from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
+from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, was_warned, warning
+from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried, Trouble
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, ModelRequest, ProviderTry, Trouble
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.tools.tool import Answer, Asked, Ends, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, PersonAsked, Ends, Finish, Planned, Queued, Tool, carry_out
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import Forgetful, Keeper
 
@@ -47,7 +47,7 @@ Ending = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class ConversationBrief:
     """What a conversation is about: the same from its first turn to its last."""
 
     phase: PhaseName
@@ -57,14 +57,14 @@ class Brief:
     lasting: bool = False
 
     @property
-    def like(self) -> Request:
+    def like(self) -> ModelRequest:
         """What each of its questions begins with."""
         offers = tuple(tool.offer for tool in self.tools)
-        return Request(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
+        return ModelRequest(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ConversationOutcome:
     ended: Ending
     detail: str
     """One sentence; of a question, the question."""
@@ -80,7 +80,7 @@ class Talk:
     """A conversation that is under way in a transcript."""
 
     provider: Provider
-    brief: Brief
+    brief: ConversationBrief
     workplace: Workplace
     transcript: Transcript
     context: Context
@@ -96,9 +96,9 @@ class Talk:
     _changed: bool = False
     """Whether tools may have changed files since the work was last kept."""
 
-    def lead(self) -> Outcome:
+    def lead(self) -> ConversationOutcome:
         """Leads it to its end, every turn and every result in the transcript as soon as there is one."""
-        outcome: Outcome | None = None
+        outcome: ConversationOutcome | None = None
         while outcome is None:
             outcome = self._over() or self._round()
             if outcome is None:
@@ -125,58 +125,58 @@ class Talk:
             self._changed = False
 
     def say(self, text: str) -> None:
-        self.transcript.append(Said(at=now(), turn=user(Text(text=text))))
+        self.transcript.append(TurnSaid(at=now(), turn=user(Text(text=text))))
 
-    def _over(self) -> Outcome | None:
+    def _over(self) -> ConversationOutcome | None:
         if (cut := self._cut_short()) is not None:
             return cut
-        if (used := self.meter.used_up()) is not None:
-            return Outcome(ended="limits", detail=used)
+        if (used := self.meter.find_used_up()) is not None:
+            return ConversationOutcome(ended="limits", detail=used)
         return self._explored()
 
-    def _explored(self) -> Outcome | None:
+    def _explored(self) -> ConversationOutcome | None:
         """PLAN ends where it learns nothing new, or takes too long."""
         if self.brief.phase != "plan":
             return None
-        why = explored_enough(self.transcript.entries)
-        return None if why is None else Outcome(ended="explored", detail=why)
+        why = find_exploration_end(self.transcript.entries)
+        return None if why is None else ConversationOutcome(ended="explored", detail=why)
 
-    def _cut_short(self) -> Outcome | None:
+    def _cut_short(self) -> ConversationOutcome | None:
         if self.workplace.left_s() <= 0:
-            return Outcome(ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s")
+            return ConversationOutcome(ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s")
         if self.stop():
-            return Outcome(ended="stopped", detail="the agent was stopped")
+            return ConversationOutcome(ended="stopped", detail="the agent was stopped")
         return None
 
     def _asked(self) -> int:
         """Turns the model has had in this conversation."""
         return sum(turn.role == "assistant" for turn in self.context.view.turns)
 
-    def _round(self) -> Outcome | None:
+    def _round(self) -> ConversationOutcome | None:
         """One question and what follows from its answer; an outcome when that is the end."""
         turn = self._ask()
-        if isinstance(turn, Outcome):
+        if isinstance(turn, ConversationOutcome):
             return turn
         self.meter.count(turn.usage)
-        self.transcript.append(Said(at=now(), turn=turn))
+        self.transcript.append(TurnSaid(at=now(), turn=turn))
         self.context.catch_up()
         self._changed = self._changed or any(self._kind(call) not in ("read", "end") for call in turn.calls)
         return self._follow(turn)
 
-    def _ask(self) -> Turn | Outcome:
+    def _ask(self) -> Turn | ConversationOutcome:
         """A conversation that is too long is shown shortened, and asked once more."""
         self.context.prepare()
         # That may have taken its time.
         answer = self._cut_short() or self._question()
-        if isinstance(answer, Outcome) and answer.ended == "overflow" and self.context.overflowed():
+        if isinstance(answer, ConversationOutcome) and answer.ended == "overflow" and self.context.note_overflow():
             answer = self._question()
         return answer
 
-    def _question(self) -> Turn | Outcome:
+    def _question(self) -> Turn | ConversationOutcome:
         request = self.context.request
         room = self.meter.room(request, self.brief.price)
         if isinstance(room, str):
-            return Outcome(ended="limits", detail=room)
+            return ConversationOutcome(ended="limits", detail=room)
         try:
             return self.provider.ask(
                 replace(request, max_output_tokens=room), stop=self.workplace.stop, hear=self._hear
@@ -185,16 +185,16 @@ class Talk:
             if failed.trouble == "stopped":
                 self._pay("a question was cut short", failed.usage)
             ended: Ending = "overflow" if failed.trouble == "overflow" else "failed"
-            return Outcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
+            return ConversationOutcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
 
     def _pay(self, why: str, usage: Usage) -> None:
         """For what no turn accounts for."""
         if usage.input_tokens or usage.output_tokens:
             self.transcript.append(Noted(at=now(), text=why, usage=usage))
-            self.meter.spent = added(self.meter.spent, used(usage))
+            self.meter.spent = add_spent(self.meter.spent, to_spent(usage))
 
     def _hear(self, event: LlmEvent) -> None:
-        if isinstance(event, Tried):
+        if isinstance(event, ProviderTry):
             self.transcript.append(
                 TriedEntry(
                     at=now(),
@@ -208,14 +208,14 @@ class Talk:
                     usage=event.usage,
                 )
             )
-            self.meter.spent = added(self.meter.spent, used(event.usage))
+            self.meter.spent = add_spent(self.meter.spent, to_spent(event.usage))
 
-    def _follow(self, turn: Turn) -> Outcome | None:
+    def _follow(self, turn: Turn) -> ConversationOutcome | None:
         ends = self._carry_out_all(turn)
         if turn.stop == "refusal":
-            return Outcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
-        if turn.stop == "overflow" and not self.context.overflowed():
-            return Outcome(ended="overflow", detail="the conversation filled the model's window while it answered")
+            return ConversationOutcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
+        if turn.stop == "overflow" and not self.context.note_overflow():
+            return ConversationOutcome(ended="overflow", detail="the conversation filled the model's window while it answered")
         if ends is not None:
             return self._ended(ends)
         if not turn.calls:
@@ -223,35 +223,35 @@ class Talk:
         self._silent = 0
         return self._judge()
 
-    def _ended(self, ends: Ends) -> Outcome:
+    def _ended(self, ends: Ends) -> ConversationOutcome:
         match ends:
             case Finish(summary=summary):
-                return Outcome(ended="finished", detail="the agent finished", summary=summary)
+                return ConversationOutcome(ended="finished", detail="the agent finished", summary=summary)
             case Planned(plan=plan, files=files):
-                self.transcript.append(Committed(at=now(), plan=plan, files=files))
-                return Outcome(ended="planned", detail="the agent committed to a plan")
-            case Asked(question=question):
-                return Outcome(ended="asked", detail=question)
+                self.transcript.append(PlanCommitted(at=now(), plan=plan, files=files))
+                return ConversationOutcome(ended="planned", detail="the agent committed to a plan")
+            case PersonAsked(question=question):
+                return ConversationOutcome(ended="asked", detail=question)
             case Queued(why=why):
-                return Outcome(ended="queued", detail=why)
+                return ConversationOutcome(ended="queued", detail=why)
 
-    def _nudge(self, turn: Turn) -> Outcome | None:
+    def _nudge(self, turn: Turn) -> ConversationOutcome | None:
         """A turn without a call is answered, so many times in a row. Never: silence taken for success."""
         self._silent += 1
         if self._silent >= _MOST_SILENT:
             times = {2: "twice"}.get(self._silent, f"{self._silent} times in a row")
-            return Outcome(ended="failed", detail=f"the model {times} answered without calling a tool")
+            return ConversationOutcome(ended="failed", detail=f"the model {times} answered without calling a tool")
         self.say(_CUT_OFF if turn.stop in ("max_tokens", "overflow") else _NUDGE)
         return None
 
-    def _judge(self) -> Outcome | None:
+    def _judge(self) -> ConversationOutcome | None:
         """A conversation that goes in circles is told so once; the next time it ends."""
         entries = self.transcript.entries
         why = stuck(entries, self.brief.phase)
         if why is None:
             return None
-        if warned(entries):
-            return Outcome(ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}")
+        if was_warned(entries):
+            return ConversationOutcome(ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}")
         self.say(warning(why))
         return None
 
@@ -268,9 +268,9 @@ class Talk:
             self._tell(call, answer, workplace.iteration, time.monotonic() - began)
         return ends
 
-    def _tell(self, call: ToolCall, answer: Answer, iteration: int, seconds: float) -> None:
+    def _tell(self, call: ToolCall, answer: ToolAnswer, iteration: int, seconds: float) -> None:
         whole = self.hide(answer.text)
-        text, how = self.context.born(call, whole, is_error=answer.is_error, iteration=iteration)
+        text, how = self.context.shorten_result(call, whole, is_error=answer.is_error, iteration=iteration)
         result = ToolResult(call_id=call.id, text=text, is_error=answer.is_error)
         kept = whole if how else ""
         self.transcript.append(
@@ -278,7 +278,7 @@ class Talk:
         )
         self.context.catch_up()
 
-    def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> Answer:
+    def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> ToolAnswer:
         if turn.stop in ("max_tokens", "overflow"):
             said = "not run: the answer was cut off at its length limit; make shorter calls"
         elif turn.stop == "refusal":
@@ -289,9 +289,9 @@ class Talk:
             said = "not run: the attempt is being stopped"
         else:
             return self._ruled(call) or carry_out(call, self.brief.tools, workplace)
-        return Answer(text=said, is_error=True)
+        return ToolAnswer(text=said, is_error=True)
 
-    def _ruled(self, call: ToolCall) -> Answer | None:
+    def _ruled(self, call: ToolCall) -> ToolAnswer | None:
         """The policy's answer, where it does not let the call through."""
         tool = next((tool for tool in self.brief.tools if tool.name == call.name), None)
         return None if tool is None or call.malformed is not None else self.rule(call, tool)

@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.context.transcript.entries import Judged, Transcript, now
+from forgepool.workers.context.transcript.entries import CallJudged, Transcript, now
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.policy.calls import judge_call
-from forgepool.workers.policy.judgement import Judgement
+from forgepool.workers.policy.judgement import PolicyJudgement
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rules.place import Ground
 from forgepool.workers.schema.orders import Reply, Unattended
-from forgepool.workers.tools.tool import Answer, Asked, Tool
+from forgepool.workers.tools.tool import ToolAnswer, PersonAsked, Tool
 
-Rule = Callable[[ToolCall, Tool], Answer | None]
+Rule = Callable[[ToolCall, Tool], ToolAnswer | None]
 """The answer to a call that is not to be carried out; None where it is."""
 
 _YES = {"yes", "y", "ok", "okay", "allow", "allowed"}
 _MOST_SHOWN = 600
 
 
-def unjudged(call: ToolCall, tool: Tool) -> None:
+def allow_all(call: ToolCall, tool: Tool) -> None:
     """No policy: for a conversation whose tools are its caller's own."""
 
 
@@ -42,7 +42,7 @@ class Rulings:
     replies: Sequence[Reply]
     transcript: Transcript
 
-    def __call__(self, call: ToolCall, tool: Tool) -> Answer | None:
+    def __call__(self, call: ToolCall, tool: Tool) -> ToolAnswer | None:
         if tool.kind == "end":
             return None
         judged = judge_call(self.policy, tool.name, call.arguments, Ground(root=self.root, home=Path.home()))
@@ -50,10 +50,10 @@ class Rulings:
             return self._prompted(call, judged)
         self._write_down(call, judged)
         if judged.decision == "deny":
-            return Answer(text=f"not run, the policy denies it: {judged.reason}", is_error=True)
+            return ToolAnswer(text=f"not run, the policy denies it: {judged.reason}", is_error=True)
         return None
 
-    def _prompted(self, call: ToolCall, judged: Judgement) -> Answer | None:
+    def _prompted(self, call: ToolCall, judged: PolicyJudgement) -> ToolAnswer | None:
         """Needs a person's yes."""
         question = _question(call, judged)
         said = next((reply for reply in reversed(self.replies) if reply.question == question), None)
@@ -62,24 +62,24 @@ class Rulings:
         self._write_down(call, judged)
         if self.unattended == "deny":
             text = f"not run, it needs a person's yes and nobody is there: {judged.reason}; do it another way"
-            return Answer(text=text, is_error=True)
+            return ToolAnswer(text=text, is_error=True)
         text = "not run: a person is asked whether it may be; the work rests. After a yes, make the same call again"
-        return Answer(text=text, is_error=True, ends=Asked(question=question))
+        return ToolAnswer(text=text, is_error=True, ends=PersonAsked(question=question))
 
-    def _as_answered(self, call: ToolCall, judged: Judgement, said: Reply) -> Answer | None:
+    def _as_answered(self, call: ToolCall, judged: PolicyJudgement, said: Reply) -> ToolAnswer | None:
         words = said.answer.lower().replace(",", " ").replace(".", " ").split()
         yes = bool(words) and words[0] in _YES
         by = said.by or "a person"
         reason = f"{by} said {said.answer[:80]!r} to it"
-        settled = Judgement(
+        settled = PolicyJudgement(
             decision="allow" if yes else "deny", rule=judged.rule, reason=reason, commands=judged.commands
         )
         self._write_down(call, settled)
-        return None if yes else Answer(text=f"not run: {reason}", is_error=True)
+        return None if yes else ToolAnswer(text=f"not run: {reason}", is_error=True)
 
-    def _write_down(self, call: ToolCall, judged: Judgement) -> None:
+    def _write_down(self, call: ToolCall, judged: PolicyJudgement) -> None:
         self.transcript.append(
-            Judged(
+            CallJudged(
                 at=now(),
                 call_id=call.id,
                 tool=call.name,
@@ -91,7 +91,7 @@ class Rulings:
         )
 
 
-def _question(call: ToolCall, judged: Judgement) -> str:
+def _question(call: ToolCall, judged: PolicyJudgement) -> str:
     """The same for the same call, and for no other."""
     about = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("input") or ""
     text = str(about)

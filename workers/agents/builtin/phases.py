@@ -9,7 +9,7 @@ phase: it can only end its conversation, and what follows is decided here. COMMI
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.transcript.entries import Committed, Entry, Finished, Resumed, Said, Started, Verified
+from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, Finished, Resumed, TurnSaid, ConversationStarted, Verified
 from forgepool.workers.schema.orders import PhaseName, Reply
 
 ENDED_WELL = "finished"
@@ -18,7 +18,7 @@ _LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class PhaseCourse:
     """How an attempt is led."""
 
     plan_first: bool = True
@@ -37,7 +37,7 @@ class Facts:
     detail: str = ""
     summary: str = ""
     """What the model claimed when it finished last."""
-    plan: Committed | None = None
+    plan: PlanCommitted | None = None
     questions: list[str] = field(default_factory=list)
     """What was asked of a person, oldest first."""
     overflows: int = 0
@@ -90,9 +90,9 @@ def facts(entries: Sequence[Entry]) -> Facts:
     found = Facts()
     for entry in entries:
         match entry:
-            case Started(phase=phase):
+            case ConversationStarted(phase=phase):
                 found.phase, found.ended, found.detail = phase, "", ""
-            case Said():
+            case TurnSaid():
                 found.ended, found.unjudged = "", True
             case Finished(ended=ended, detail=detail, summary=summary):
                 found.ended, found.detail = ended, detail
@@ -102,7 +102,7 @@ def facts(entries: Sequence[Entry]) -> Facts:
             case Resumed():
                 if found.ended not in _LEADS_ON:
                     found.ended = ""
-            case Committed():
+            case PlanCommitted():
                 found.plan = entry
             case Verified(ok=ok):
                 found.green, found.unjudged = ok, False
@@ -113,7 +113,7 @@ def facts(entries: Sequence[Entry]) -> Facts:
     return found
 
 
-def next_step(found: Facts, course: Course, replies: Sequence[Reply]) -> Step:
+def next_step(found: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
     if found.phase is None:
         return Begin("plan" if course.plan_first else "execute")
     if not found.ended:
@@ -148,7 +148,7 @@ def _after_plan(found: Facts) -> Step:
     return End(found.ended, found.detail)
 
 
-def _after_execute(found: Facts, course: Course) -> Step:
+def _after_execute(found: Facts, course: PhaseCourse) -> Step:
     if found.ended == "overflow":
         if found.overflows > 1:
             return End("failed", "the conversation outgrew the model's window twice; make the task smaller")
@@ -162,7 +162,7 @@ def _after_execute(found: Facts, course: Course) -> Step:
     return _after_red(found, course)
 
 
-def _after_red(found: Facts, course: Course) -> Step:
+def _after_red(found: Facts, course: PhaseCourse) -> Step:
     """Back to EXECUTE with the failing output: a stronger model for the same failure again, and then no more."""
     prints = [red.fingerprint for red in found.reds]
     red = found.reds[-1]

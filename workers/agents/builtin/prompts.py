@@ -14,9 +14,9 @@ from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
 from forgepool.workers.agents.briefing.skills.role import Skill
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
-from forgepool.workers.context.transcript.entries import Committed, Entry
+from forgepool.workers.context.transcript.entries import PlanCommitted, Entry
 from forgepool.workers.context.transcript.excerpts import excerpts
-from forgepool.workers.context.transcript.summary import rendered, summarised
+from forgepool.workers.context.transcript.summary import render_summary, summarise_entries
 from forgepool.workers.schema.orders import PhaseName
 
 _OVERFLOWED = (
@@ -25,7 +25,7 @@ _OVERFLOWED = (
 )
 
 
-def moved(root: Path, outputs: Path) -> str:
+def describe_move(root: Path, outputs: Path) -> str:
     """What a model is told whose conversation goes on in another process, perhaps on another host."""
     return (
         "[the harness] The process that led you was interrupted; another goes on from here. The files of the worktree "
@@ -66,8 +66,8 @@ class TaskWords:
         learned: list[str] = []
         texts = ""
         if entries:
-            summary = summarised(entries, root=self.root, tests=self.tests, changed=changed)
-            learned = [f"## What was learned\n\n{rendered(summary).rstrip()}"]
+            summary = summarise_entries(entries, root=self.root, tests=self.tests, changed=changed)
+            learned = [f"## What was learned\n\n{render_summary(summary).rstrip()}"]
             learned += [_plan(found.plan)] if found.plan else []
             # A plan made up by the harness names no files: then all that was read may matter.
             wanted = found.plan.files if found.plan and found.plan.files else [one.path for one in summary.files_read]
@@ -82,7 +82,7 @@ class TaskWords:
         return f"{FILES_TITLE}\n\n{texts}" if texts else ""
 
 
-def _plan(plan: Committed) -> str:
+def _plan(plan: PlanCommitted) -> str:
     files = "\n".join(f"- {path}" for path in plan.files)
     named = f"\n\nFiles to modify:\n{files}" if files else ""
     return f"## The committed plan\n\n{plan.plan.strip()}{named}"

@@ -26,7 +26,7 @@ class Served:
 
 
 @contextmanager
-def served(root: Path, env: Mapping[str, str], confined: Confinement, settings: Settings) -> Iterator[Served]:
+def serve_tools(root: Path, env: Mapping[str, str], confined: Confinement, settings: Settings) -> Iterator[Served]:
     """
     What is served for a worktree, until the end of the block; then all of those programs are dead.
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from forgepool.workers.context.edits.state import Question, Reply, nobody
-from forgepool.workers.context.transcript.usage import Meter, Price, added, summed, used
+from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, nobody
+from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, sum_usages, to_spent
 from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, Request, Tried
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, ModelRequest, ProviderTry
 
 LONGEST_S = 120.0
 """Seconds until a question counts as not answered."""
@@ -24,7 +24,7 @@ _NO_LEADER = "nobody who leads the conversation can be asked about it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SummaryModel:
     """Somebody who can be asked, and what that costs."""
 
     provider: Provider
@@ -33,9 +33,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summoner:
-    leading: Callable[[], Asked | None]
+    leading: Callable[[], SummaryModel | None]
     """Who leads the conversation; None where that is nobody who answers questions."""
-    compact: Callable[[], Asked | None]
+    compact: Callable[[], SummaryModel | None]
     """Who is asked for summaries; None where nobody is."""
     meter: Meter
     """Charged with whatever is asked."""
@@ -43,7 +43,7 @@ class Summoner:
     hide: Callable[[str], str] = str
     longest_s: float = LONGEST_S
 
-    def ask(self, question: Question, request: Request, before: Before) -> Reply | str:
+    def ask(self, question: SummaryQuestion, request: ModelRequest, before: Before) -> SummaryReply | str:
         """A sentence where nobody was asked. `request` is the next one of the conversation."""
         try:
             asked = self._whom(question)
@@ -59,37 +59,37 @@ class Summoner:
             return "no model was asked: that it would be could not be written down in the hub"
         most = min(question.max_output_tokens, room or question.max_output_tokens)
         reply = self._answer(asked.provider, replace(request, max_output_tokens=most))
-        self.meter.spent = added(self.meter.spent, used(reply.usage))
+        self.meter.spent = add_spent(self.meter.spent, to_spent(reply.usage))
         return reply
 
-    def _whom(self, question: Question) -> Asked | str:
+    def _whom(self, question: SummaryQuestion) -> SummaryModel | str:
         if question.text:
             return self.compact() or nobody(question).why_not
         return self.leading() or _NO_LEADER
 
-    def _about(self, question: Question, request: Request) -> Request:
+    def _about(self, question: SummaryQuestion, request: ModelRequest) -> ModelRequest:
         if not question.text:
             return replace(request, turns=_with(request.turns, question.instruction))
         said = user(Text(text=self.hide(question.text)))
-        return Request(system=(self.hide(question.instruction),), tools=(), turns=(said,), phase=request.phase)
+        return ModelRequest(system=(self.hide(question.instruction),), tools=(), turns=(said,), phase=request.phase)
 
-    def _answer(self, provider: Provider, request: Request) -> Reply:
+    def _answer(self, provider: Provider, request: ModelRequest) -> SummaryReply:
         until = time.monotonic() + self.longest_s
         tries: list[Usage] = []
 
         def hear(event: LlmEvent) -> None:
-            if isinstance(event, Tried):
+            if isinstance(event, ProviderTry):
                 tries.append(event.usage)
 
         try:
             turn = provider.ask(request, stop=lambda: self.stop() or time.monotonic() > until, hear=hear)
         except ModelFailed as failed:
             if failed.trouble != "stopped":
-                return Reply(why_not=str(failed), usage=summed(tries))
+                return SummaryReply(why_not=str(failed), usage=sum_usages(tries))
             late = f"it had not answered after {self.longest_s:g} s"
             why = late if time.monotonic() > until else str(failed)
-            return Reply(why_not=why, usage=summed([*tries, failed.usage]))
-        return replace(_reply(turn, self.hide), usage=summed([*tries, turn.usage]))
+            return SummaryReply(why_not=why, usage=sum_usages([*tries, failed.usage]))
+        return replace(_reply(turn, self.hide), usage=sum_usages([*tries, turn.usage]))
 
 
 def _with(turns: tuple[Turn, ...], instruction: str) -> tuple[Turn, ...]:
@@ -98,10 +98,10 @@ def _with(turns: tuple[Turn, ...], instruction: str) -> tuple[Turn, ...]:
     return (*turns[:-1], last.model_copy(update={"parts": (*last.parts, said)}))
 
 
-def _reply(turn: Turn, hide: Callable[[str], str]) -> Reply:
+def _reply(turn: Turn, hide: Callable[[str], str]) -> SummaryReply:
     if turn.calls:
-        return Reply(why_not="it called a tool where it was to answer")
+        return SummaryReply(why_not="it called a tool where it was to answer")
     if turn.stop != "end":
-        return Reply(why_not=f"its answer ended by {turn.stop}")
+        return SummaryReply(why_not=f"its answer ended by {turn.stop}")
     text = hide(turn.text.strip())
-    return Reply(text=text, why_not="" if text else "its answer was empty")
+    return SummaryReply(text=text, why_not="" if text else "its answer was empty")

@@ -9,7 +9,7 @@ them.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from forgepool.workers.agents.briefing.skills.narrowing import narrowed
+from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
 from forgepool.workers.agents.briefing.skills.role import Skill
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.offering import offerable
@@ -41,7 +41,7 @@ class Toolbox:
         key = (phase, family, compact)
         if key not in self._made:
             offered = offerable(self._all(phase, family, compact), self.policy.during(phase))
-            self._made[key] = narrowed(offered, self.skill, phase)
+            self._made[key] = narrow_tools(offered, self.skill, phase)
         return self._made[key]
 
     def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:

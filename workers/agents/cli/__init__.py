@@ -15,6 +15,6 @@ people have installed, and what their vendors keep stable. Why no resuming: a pr
 format; an attempt that was interrupted begins again.
 """
 
-from forgepool.workers.agents.cli.performing import installed, perform_cli
+from forgepool.workers.agents.cli.performing import find_installed, perform_cli
 
-__all__ = ["installed", "perform_cli"]
+__all__ = ["find_installed", "perform_cli"]

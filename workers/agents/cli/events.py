@@ -50,7 +50,7 @@ class Remarked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ProgramFailure:
     """Why there is no work, in the program's words."""
 
     said: str
@@ -64,22 +64,22 @@ class Closed:
     """The program says that it is done, or why not. The last one counts, and only if nothing is said after it."""
 
     summary: str = ""
-    failure: Failure | None = None
+    failure: ProgramFailure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hopeless:
     """The program goes on trying what cannot succeed for a long time: it may be ended at once."""
 
-    failure: Failure
+    failure: ProgramFailure
 
 
 Event = Spoke | Returned | Used | UsedInAll | Remarked | Closed | Hopeless
 
-SPEECHLESS = Failure(said="it ended without a last word, as when its model refuses or answers nothing")
+SPEECHLESS = ProgramFailure(said="it ended without a last word, as when its model refuses or answers nothing")
 
 
-class Reader(Protocol):
+class OutputReader(Protocol):
     """Reads one run of a program. Whatever a line holds, it raises nothing: what it does not know it leaves out."""
 
     def read(self, line: str) -> Iterable[Event]: ...

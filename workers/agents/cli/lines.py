@@ -73,7 +73,7 @@ def number_at(value: JsonValue | Json, *path: str) -> float | None:
     return float(found) if abs(found) < _MOST_NUMBER else None
 
 
-def clipped(text: str) -> str:
+def clip_text(text: str) -> str:
     """Both ends of what is too long for a transcript."""
     if len(text) > _MOST_CHARACTERS:
         left_out = len(text) - _MOST_CHARACTERS
@@ -82,7 +82,7 @@ def clipped(text: str) -> str:
     return _whole(text)
 
 
-def clipped_object(value: Json) -> dict[str, JsonValue]:
+def clip_object(value: Json) -> dict[str, JsonValue]:
     """The same for every text in an object, such as a call's arguments; and what only Python calls a number is none."""
     return {_whole(key): _clipped_value(each, _MOST_DEPTH) for key, each in value.items()}
 
@@ -92,7 +92,7 @@ def _clipped_value(value: JsonValue, depth: int) -> JsonValue:
         return None
     match value:
         case str():
-            return clipped(value)
+            return clip_text(value)
         case list():
             return [_clipped_value(each, depth - 1) for each in value]
         case dict():

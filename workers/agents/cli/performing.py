@@ -10,20 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.agents.cli.judgement import Judgement, Told, judged
+from forgepool.workers.agents.cli.judgement import ProgramJudgement, ProgramStatements, judge_program
 from forgepool.workers.agents.cli.programs.aider import AIDER
 from forgepool.workers.agents.cli.programs.claude import CLAUDE
 from forgepool.workers.agents.cli.programs.codex import CODEX
 from forgepool.workers.agents.cli.programs.opencode import OPENCODE
-from forgepool.workers.agents.cli.programs.program import Invocation, Job, Program, Vendor
+from forgepool.workers.agents.cli.programs.program import ProgramInvocation, ProgramJob, CliAgentProgram, Vendor
 from forgepool.workers.agents.cli.prompt import write_prompt
 from forgepool.workers.agents.cli.record import Record
 from forgepool.workers.agents.cli.redaction import Redaction
 from forgepool.workers.agents.command import task_variables, write_reasons
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.families import program_families
-from forgepool.workers.agents.render_transcript import narrated
-from forgepool.workers.context.transcript.entries import Finished, Said, Started, Transcript, now
+from forgepool.workers.agents.render_transcript import narrate_entries
+from forgepool.workers.context.transcript.entries import Finished, TurnSaid, ConversationStarted, Transcript, now
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.sandbox.network.outlet import way_out
 from forgepool.workers.sandbox.order.private_dirs import private
@@ -32,7 +32,7 @@ from forgepool.workers.schema.orders import CliAgent, CliProgram
 from forgepool.workers.schema.settings import secret
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 
-PROGRAMS: Mapping[CliProgram, Program] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
+PROGRAMS: Mapping[CliProgram, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
 
 _TAIL_CHARACTERS = 16_000
 _VERSION_S = 30.0
@@ -67,7 +67,7 @@ def perform_cli(
         return _perform(let_out, program, job, stop)
 
 
-def installed(path: str | None) -> dict[str, str]:
+def find_installed(path: str | None) -> dict[str, str]:
     """The programs found on a PATH, each with its version; `unknown` where it does not tell one in half a minute."""
     found = {name: shutil.which(name, path=path) for name in PROGRAMS}
     return {name: _version(executable) for name, executable in found.items() if executable is not None}
@@ -81,24 +81,24 @@ def _version(executable: str) -> str:
     return number[0] if number else "unknown"
 
 
-def _keys(program: Program, model: str | None) -> tuple[str, ...]:
+def _keys(program: CliAgentProgram, model: str | None) -> tuple[str, ...]:
     return tuple(key for vendor in program.vendors(model) for key in vendor.keys)
 
 
-def _given(program: Program, model: str | None, lookup: Lookup) -> dict[str, str]:
+def _given(program: CliAgentProgram, model: str | None, lookup: Lookup) -> dict[str, str]:
     """Keys of the vendor whose model it is, and of nobody else."""
     names = [name for vendor in program.vendors(model) for name in (*vendor.keys, vendor.address) if name]
     return {name: value for name in names if (value := lookup(name)) is not None}
 
 
-def _keyless(program: Program, model: str | None) -> AgentAnswer:
+def _keyless(program: CliAgentProgram, model: str | None) -> AgentAnswer:
     names = " or ".join(_keys(program, model))
     detail = f"{program.name} has no key; set {names} where the worker runs"
     return AgentAnswer(ended="failed", detail=detail, trouble="authentication")
 
 
-def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: str) -> Job:
-    return Job(
+def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: str) -> ProgramJob:
+    return ProgramJob(
         executable=executable,
         model=agent.model,
         title=assignment.order.title,
@@ -113,7 +113,7 @@ def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mappin
 
 
 @contextmanager
-def _let_out(assignment: Assignment, program: Program, job: Job) -> Iterator[Assignment]:
+def _let_out(assignment: Assignment, program: CliAgentProgram, job: ProgramJob) -> Iterator[Assignment]:
     """The assignment with a way to the model's server, where a sandbox is around the program."""
     if assignment.confined.level == "off":
         yield assignment
@@ -137,20 +137,20 @@ def _server(vendor: Vendor, given: Mapping[str, str]) -> str:
     return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
-def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[[], bool]) -> AgentAnswer:
+def _perform(assignment: Assignment, program: CliAgentProgram, job: ProgramJob, stop: Callable[[], bool]) -> AgentAnswer:
     invocation = program.invoke(job)
     before = _litter(program, job.worktree)
     with Transcript(assignment.transcript) as transcript:
         order = assignment.order
-        started = Started(at=now(), order_id=order.order_id, model=job.speaker, system=(), tools=())
+        started = ConversationStarted(at=now(), order_id=order.order_id, model=job.speaker, system=(), tools=())
         transcript.append(started)
-        transcript.append(Said(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
+        transcript.append(TurnSaid(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
         redaction = Redaction(_secrets(program, job))
         record = Record(transcript, program.reader(job), order.limits, redaction)
         ended = _run(assignment, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
         judgement = _judge(program, job, ended, record)
-        spent = record.spent(ended.seconds)
+        spent = record.sum_spent(ended.seconds)
         transcript.append(
             Finished(
                 at=now(),
@@ -173,7 +173,7 @@ def _perform(assignment: Assignment, program: Program, job: Job, stop: Callable[
         )
 
 
-def _run(assignment: Assignment, invocation: Invocation, record: Record, stop: Callable[[], bool]) -> Ended:
+def _run(assignment: Assignment, invocation: ProgramInvocation, record: Record, stop: Callable[[], bool]) -> Ended:
     order = assignment.order
     env = _without(assignment.env) | task_variables(order, write_reasons(order, assignment.tmp))
     env |= invocation.env
@@ -203,16 +203,16 @@ def _without(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if not name.startswith(_OURS)}
 
 
-def _secrets(program: Program, job: Job) -> list[str]:
+def _secrets(program: CliAgentProgram, job: ProgramJob) -> list[str]:
     return [value for name, value in job.given.items() if name in _keys(program, job.model)]
 
 
-def _judge(program: Program, job: Job, ended: Ended, record: Record) -> Judgement:
-    told = Told(closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks))
-    return judged(program.name, ended, told, keys=_keys(program, job.model))
+def _judge(program: CliAgentProgram, job: ProgramJob, ended: Ended, record: Record) -> ProgramJudgement:
+    told = ProgramStatements(closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks))
+    return judge_program(program.name, ended, told, keys=_keys(program, job.model))
 
 
-def _litter(program: Program, worktree: Path) -> set[Path]:
+def _litter(program: CliAgentProgram, worktree: Path) -> set[Path]:
     return set(worktree.glob(program.litter)) if program.litter and is_folder(worktree) else set()
 
 
@@ -226,7 +226,7 @@ def _remove(paths: set[Path]) -> None:
 
 def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
     """The transcript as a person reads it, where a command's log would be; answers its end."""
-    text = redaction.text(narrated(transcript.entries))
+    text = redaction.text(narrate_entries(transcript.entries))
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
     return text[-_TAIL_CHARACTERS:]

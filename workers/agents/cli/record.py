@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from forgepool.workers.agents.cli.events import (
     Closed,
     Event,
-    Failure,
+    ProgramFailure,
     Hopeless,
-    Reader,
+    OutputReader,
     Remarked,
     Returned,
     Spoke,
     Used,
     UsedInAll,
 )
-from forgepool.workers.agents.cli.lines import clipped
+from forgepool.workers.agents.cli.lines import clip_text
 from forgepool.workers.agents.cli.redaction import Redaction
-from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Said, Transcript, now
+from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, TurnSaid, Transcript, now
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
 from forgepool.workers.schema.orders import Limits, Spent
 
@@ -36,7 +36,7 @@ _MOST_BYTES = 128 * 1024 * 1024
 class Record:
     """Lives as long as the run. `hear` may be given pieces of any size; `end` once, when there is no more."""
 
-    def __init__(self, transcript: Transcript, reader: Reader, limits: Limits, redaction: Redaction) -> None:
+    def __init__(self, transcript: Transcript, reader: OutputReader, limits: Limits, redaction: Redaction) -> None:
         self._transcript, self._reader, self._limits = transcript, reader, limits
         self._redaction = redaction
         self._notes = self._entries = 0
@@ -53,7 +53,7 @@ class Record:
         self.closed: Closed | None = None
         self.over: str | None = None
         """The limit that is passed, as the end of a sentence."""
-        self.hopeless: Failure | None = None
+        self.hopeless: ProgramFailure | None = None
 
     def hear(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
@@ -71,7 +71,7 @@ class Record:
         """Whether the program is to be ended: it is over a limit, or tries in vain."""
         return self.over is not None or self.hopeless is not None
 
-    def spent(self, seconds: float) -> Spent:
+    def sum_spent(self, seconds: float) -> Spent:
         """Nothing was used where no model has answered; what was used and not told is not known."""
         usage = self._in_all if self._in_all is not None else _sum([self._settled, *self._uses.values()])
         cost = usage.cost_usd if self._in_all is not None or self._uses else None if self.turns else 0.0
@@ -136,15 +136,15 @@ class Record:
         self._called_at |= {part.id: now() for part in event.parts if isinstance(part, ToolCall)}
         # What this piece cost is told later, or never; the whole is in `Finished`.
         turn = Turn(role="assistant", parts=event.parts, id=event.turn, model=event.model, usage=Usage(cost_usd=None))
-        self._append(Said(at=now(), turn=turn))
+        self._append(TurnSaid(at=now(), turn=turn))
 
     def _remark(self, text: str) -> None:
         if not text.strip():
             return
-        self.remarks.append(clipped(text))
+        self.remarks.append(clip_text(text))
         self._notes += 1
         if self._notes < _MOST_NOTES:
-            self._append(Noted(at=now(), text=clipped(text)))
+            self._append(Noted(at=now(), text=clip_text(text)))
         elif self._notes == _MOST_NOTES:
             self._append(Noted(at=now(), text=f"{_MOST_NOTES:,} remarks: what it remarks from here on is left out"))
 
@@ -157,7 +157,7 @@ class Record:
 
     def _passed(self) -> str | None:
         """A limit of what models use; only what is told while the program runs can be kept to."""
-        limits, spent = self._limits, self.spent(0.0)
+        limits, spent = self._limits, self.sum_spent(0.0)
         if self.closed is not None and self.closed.failure is None:
             return None
         if limits.turns is not None and self.turns > limits.turns:

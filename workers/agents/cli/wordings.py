@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forgepool.workers.agents.cli.events import Failure
-from forgepool.workers.agents.cli.lines import clipped
+from forgepool.workers.agents.cli.events import ProgramFailure
+from forgepool.workers.agents.cli.lines import clip_text
 from forgepool.workers.agents.cli.reset_times import likely, reset_time
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.llm.wires.common import faults
@@ -59,24 +59,24 @@ WORDINGS = (
 
 def failure(
     said: str, *, status: int | None = None, codes: Iterable[str] = (), headers: dict[str, str] | None = None
-) -> Failure:
+) -> ProgramFailure:
     """What went wrong, as a program says it, with what else it tells of a vendor's answer."""
     now = time.time()
-    said = clipped(said)
-    found = faults.Said(status=status, codes=tuple(codes), message=said, headers=headers or {})
+    said = clip_text(said)
+    found = faults.FaultReply(status=status, codes=tuple(codes), message=said, headers=headers or {})
     trouble = _trouble(found)
     ends = reset_time(said, now) or _by_header(found, now) if trouble == "usage_limit" else None
-    return Failure(said=said, trouble=trouble, resets_at=likely(ends, now))
+    return ProgramFailure(said=said, trouble=trouble, resets_at=likely(ends, now))
 
 
-def _by_header(said: faults.Said, now: float) -> float | None:
+def _by_header(said: faults.FaultReply, now: float) -> float | None:
     try:
         return resets_at(said.headers, "", now)
     except (ValueError, OverflowError):
         return None
 
 
-def _trouble(said: faults.Said) -> Trouble | None:
+def _trouble(said: faults.FaultReply) -> Trouble | None:
     """A limit that is used up, whatever else is said; then the program's words; then the vendor's."""
     vendors = faults.trouble(said)
     if vendors == "usage_limit":

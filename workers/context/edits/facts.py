@@ -57,7 +57,7 @@ def failures(deeds: Sequence[Deed]) -> list[str]:
     ]
 
 
-def said(turns: Iterable[Turn]) -> Iterator[str]:
+def find_said(turns: Iterable[Turn]) -> Iterator[str]:
     """What persons said on the user's side, in their words."""
     for turn in turns:
         for part in turn.parts:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from forgepool.workers.context.edits.facts import by_person
 from forgepool.workers.context.history.actions import Action, Deed, Read, Write
-from forgepool.workers.context.history.names import defined
+from forgepool.workers.context.history.names import find_definitions
 from forgepool.workers.llm.messages import Text, Turn
 
 _MOST_SYMBOLS = 6
@@ -76,7 +76,7 @@ def _told(deed: Deed) -> str:
     match deed.action:
         case "read":
             where = ", ".join(map(_read, deed.reads)) or _command(deed)
-            symbols = ", ".join(defined(deed.whole)[:_MOST_SYMBOLS])
+            symbols = ", ".join(find_definitions(deed.whole)[:_MOST_SYMBOLS])
             return f"read {where} ({symbols})" if symbols else f"read {where}"
         case "write":
             written = "; ".join(map(_written, deed.writes)) or f"changed files: {_command(deed)}"
@@ -132,7 +132,7 @@ def _is_check(deed: Deed) -> bool:
     return not _CHECKS.isdisjoint({deed.action, *deed.does})
 
 
-def condensed(turns: Sequence[Turn], deeds: Sequence[Deed], last: int, *, room: int = _NO_END) -> Iterator[str]:
+def condense_lines(turns: Sequence[Turn], deeds: Sequence[Deed], last: int, *, room: int = _NO_END) -> Iterator[str]:
     """
     As `lines`, of all turns up to `last`, and much shorter; of about `room` characters at most.
 

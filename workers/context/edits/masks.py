@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.state import State
+from forgepool.workers.context.edits.state import ContextState
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.history.token_estimate import lengths
-from forgepool.workers.context.shorten.new_results import bases, mended
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.shorten.new_results import bases, mend_edit
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Text, Turn, user
 
 HARNESS = "[the harness]"
@@ -23,29 +23,29 @@ FILES_TITLE = "## Files as they were read"
 """Begins the part of a first turn that holds texts of files."""
 
 
-def answered(turns: Sequence[Turn]) -> int:
+def find_answered_turn(turns: Sequence[Turn]) -> int:
     """The place of the model's last turn; 0 where it has none."""
     return next((place for place in range(len(turns) - 1, 0, -1) if turns[place].role == "assistant"), 0)
 
 
-def seen(state: State, *, keep: int = 0) -> Sequence[Deed]:
+def find_seen(state: ContextState, *, keep: int = 0) -> Sequence[Deed]:
     """Those still shown whose results the model has answered to, oldest first, without the newest `keep` of all."""
     first = bisect_left(state.deeds, state.edit.cut, key=_turn)
-    end = min(len(state.deeds) - keep, before(state, answered(state.turns)))
+    end = min(len(state.deeds) - keep, before(state, find_answered_turn(state.turns)))
     return state.deeds[first : max(first, end)]
 
 
-def before(state: State, place: int) -> int:
+def before(state: ContextState, place: int) -> int:
     """How many deeds have their calls in turns before a place; the step of the last of them."""
     return bisect_left(state.deeds, place, key=_turn)
 
 
-def text_of(state: State, deed: Deed) -> str:
+def text_of(state: ContextState, deed: Deed) -> str:
     """What is shown now of its result."""
     return state.edit.results.get(deed.step, deed.result.text)
 
 
-def masked(state: State, texts: Mapping[int, str], inputs: Mapping[int, Mapping[str, JsonValue]] | None = None) -> Edit:
+def mask_steps(state: ContextState, texts: Mapping[int, str], inputs: Mapping[int, Mapping[str, JsonValue]] | None = None) -> Edit:
     """
     The edit in force, and these texts and arguments by step; the newest are its mappings' last.
 
@@ -63,12 +63,12 @@ def masked(state: State, texts: Mapping[int, str], inputs: Mapping[int, Mapping[
     )
 
 
-def freed(state: State, texts: Mapping[int, str]) -> int:
+def count_freed(state: ContextState, texts: Mapping[int, str]) -> int:
     """Characters by which these texts are shorter than what is shown now."""
     return sum(len(text_of(state, state.deeds[step - 1])) - len(text) for step, text in texts.items())
 
 
-def cut(state: State, place: int, *said: str) -> Edit:
+def cut(state: ContextState, place: int, *said: str) -> Edit:
     """
     From the model's turn at `place` on all stays as it is shown now; before it the task card, and what the harness
     says.
@@ -83,12 +83,12 @@ def cut(state: State, place: int, *said: str) -> Edit:
     )
 
 
-def size(state: State, edit: Edit) -> int:
+def size(state: ContextState, edit: Edit) -> int:
     """Characters of the view with an edit in force, and whole what refers to what it drops."""
-    return lengths(shown(state.turns, mended(edit, state.deeds)))
+    return lengths(show_turns(state.turns, mend_edit(edit, state.deeds)))
 
 
-def needed(state: State, old: Sequence[Deed]) -> set[int]:
+def find_needed(state: ContextState, old: Sequence[Deed]) -> set[int]:
     """Steps to which results newer than all of `old` refer: they are not to be masked."""
     return {step for deed in state.deeds[old[-1].step :] for step in bases(deed)} if old else set()
 

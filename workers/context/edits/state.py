@@ -22,7 +22,7 @@ called the tool `compact`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ContextState:
     turns: Sequence[Turn]
     """The conversation as it happened, results as they were born. The first turn's first part is the task card."""
     deeds: Sequence[Deed]
@@ -61,7 +61,7 @@ Kind = Literal["yaml", "sections", "gaps", "prose", "brief"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SummaryQuestion:
     """What a profile wants a cheap model to write."""
 
     kind: Kind
@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class SummaryReply:
     """What came of it. `text` is empty where nothing did: the profile then goes without, or changes nothing."""
 
     text: str = ""
@@ -82,12 +82,12 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
 
 
-Ask = Callable[[Question], Reply]
+Ask = Callable[[SummaryQuestion], SummaryReply]
 
 
-def nobody(question: Question) -> Reply:
+def nobody(question: SummaryQuestion) -> SummaryReply:
     """There is no model for the route `compact`."""
-    return Reply(why_not="no model is set for the route 'compact'")
+    return SummaryReply(why_not="no model is set for the route 'compact'")
 
 
 def unknown(path: str) -> str | None:
@@ -106,13 +106,13 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class EditProposal:
     edit: Edit
     why: str
     """One sentence."""
     once: str = ""
     """A name, where this is to happen once in a task."""
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[SummaryReply, ...] = ()
     """Of the models asked for it, also where nothing came of it."""
 
 
@@ -122,7 +122,7 @@ class Profile(Protocol):
     @property
     def name(self) -> str: ...
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         """
         None where all stays as it is.
 

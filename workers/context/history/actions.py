@@ -8,10 +8,10 @@ grammar. Success is an exit status or a tool's own word, never a word in the out
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.calls import read_command
 from forgepool.workers.context.history.outcome import exit_status
 from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
-from forgepool.workers.shell.purpose.commands import Told, with_carried
+from forgepool.workers.shell.purpose.commands import CommandActions, with_carried
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write, touches
 
 __all__ = ["Action", "Deed", "Deeds", "Read", "Write", "deeds", "touches"]
@@ -54,7 +54,7 @@ class _Call:
     step: int
     turn: int
     call: ToolCall
-    told: Told
+    told: CommandActions
     said: str
 
 
@@ -81,16 +81,16 @@ class Deeds:
         """Oldest first."""
         return self._all
 
-    def called(self, place: int, turn: Turn) -> None:
+    def take_calls(self, place: int, turn: Turn) -> None:
         """A turn of the model's, at that place in the conversation. Calls before it can no longer be answered."""
         self._waiting = {}
         for number, call in enumerate(turn.calls):
             self._calls += 1
-            told = asked(call, root=self._root, tests=self._tests)
+            told = read_command(call, root=self._root, tests=self._tests)
             said = "" if number else turn.text
             self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told, said=said)
 
-    def answered(self, result: ToolResult, whole: str = "") -> Deed | None:
+    def take_result(self, result: ToolResult, whole: str = "") -> Deed | None:
         """`whole` is the result's text before the birth transforms, where they changed it. None: nobody asked."""
         one = self._waiting.pop(result.call_id, None)
         if one is None:
@@ -128,12 +128,12 @@ class Deeds:
             said=one.said,
         )
 
-    def _keep(self, told: Told) -> None:
+    def _keep(self, told: CommandActions) -> None:
         for each in told.written:
             before = self._texts.get(each.path, "") if each.kind == "more" else ""
             self._texts[each.path] = before + each.text
 
-    def _reads(self, told: Told) -> tuple[Read, ...]:
+    def _reads(self, told: CommandActions) -> tuple[Read, ...]:
         """And the file that was opened last, where the tool shows that."""
         if told.action == "read" and len(told.reads) == 1:
             self._opened = told.reads[0].path
@@ -141,7 +141,7 @@ class Deeds:
             return (*told.reads, Read(path=self._opened, part=True))
         return told.reads
 
-    def _writes(self, told: Told) -> tuple[Write, ...]:
+    def _writes(self, told: CommandActions) -> tuple[Write, ...]:
         """And what scripts do that were written earlier in the conversation and are run now."""
         if told.action == "write" and len(told.writes) == 1 and told.writes[0].how == "create":
             self._opened = told.writes[0].path
@@ -158,8 +158,8 @@ def deeds(turns: Iterable[Turn], *, root: str = "", tests: Sequence[str] = ()) -
     fold = Deeds(root, tests)
     for place, turn in enumerate(turns):
         if turn.role == "assistant":
-            fold.called(place, turn)
+            fold.take_calls(place, turn)
         else:
             for result in turn.results:
-                fold.answered(result)
+                fold.take_result(result)
     return list(fold.all)

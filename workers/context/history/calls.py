@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from forgepool.workers.context.transcript.exchanges import text_argument
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.shell.purpose.commands import Carried, Told, placed, told
+from forgepool.workers.shell.purpose.commands import Carried, CommandActions, place_path, read_command
 from forgepool.workers.shell.purpose.editors import Window
 from forgepool.workers.shell.purpose.file_access import How, Read, Write
 from forgepool.workers.shell.purpose.snippets import patch_writes
@@ -70,7 +70,7 @@ _DEEDS_OF_EDITORS: Mapping[str, How] = {
 }  # fmt: skip
 
 
-def asked(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> Told:
+def read_command(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> CommandActions:
     """As of a command; `bare` is empty for what is none."""
     name, arguments = re.sub(r"[^a-z]", "", call.name.casefold()), call.arguments
     if name in _SHELLS and (command := command_of(arguments)):
@@ -80,13 +80,13 @@ def asked(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> Told:
         return _edited(verb, arguments, root)
     if name == "applypatch":
         said = "\n".join(value for value in arguments.values() if isinstance(value, str))
-        return Told(action="write", writes=_placed(patch_writes(said), root))
+        return CommandActions(action="write", writes=_placed(patch_writes(said), root))
     if name in _READERS:
-        return Told(action="read", reads=_read(arguments, root), window=_window(name, arguments, "read"))
+        return CommandActions(action="read", reads=_read(arguments, root), window=_window(name, arguments, "read"))
     if name in _CREATORS:
         return _created(arguments, root)
     if name in _EDITORS:
-        return Told(action="write", writes=_written(arguments, root, "edit"), window=_window(name, arguments, "write"))
+        return CommandActions(action="write", writes=_written(arguments, root, "edit"), window=_window(name, arguments, "write"))
     return _by_name(name)
 
 
@@ -105,31 +105,31 @@ def command_of(arguments: Mapping[str, JsonValue]) -> str:
     return ""
 
 
-def _of_command(command: str, arguments: Mapping[str, JsonValue], root: str, tests: Sequence[str]) -> Told:
-    return told(command, root=root, tests=tests, folder=_first(arguments, _FOLDERS))
+def _of_command(command: str, arguments: Mapping[str, JsonValue], root: str, tests: Sequence[str]) -> CommandActions:
+    return read_command(command, root=root, tests=tests, folder=_first(arguments, _FOLDERS))
 
 
-def _by_name(name: str) -> Told:
+def _by_name(name: str) -> CommandActions:
     if name in _SEARCHERS:
-        return Told(action="search")
+        return CommandActions(action="search")
     if name in _TESTERS:
-        return Told(action="test")
+        return CommandActions(action="test")
     if name in _BUILDERS:
-        return Told(action="build")
-    return Told(action="end" if name in _ENDERS else "run")
+        return CommandActions(action="build")
+    return CommandActions(action="end" if name in _ENDERS else "run")
 
 
-def _edited(verb: str, arguments: Mapping[str, JsonValue], root: str) -> Told:
+def _edited(verb: str, arguments: Mapping[str, JsonValue], root: str) -> CommandActions:
     if verb == "view":
-        return Told(action="read", reads=_read(arguments, root))
+        return CommandActions(action="read", reads=_read(arguments, root))
     how = _DEEDS_OF_EDITORS[verb]
-    return _created(arguments, root) if how == "create" else Told(action="write", writes=_written(arguments, root, how))
+    return _created(arguments, root) if how == "create" else CommandActions(action="write", writes=_written(arguments, root, how))
 
 
-def _created(arguments: Mapping[str, JsonValue], root: str) -> Told:
+def _created(arguments: Mapping[str, JsonValue], root: str) -> CommandActions:
     text = _first(arguments, _TEXTS)
     writes = _written(arguments, root, "create")
-    return Told(
+    return CommandActions(
         action="write",
         writes=writes,
         written=tuple(Carried(kind="new", path=write.path, text=text) for write in writes),
@@ -142,7 +142,7 @@ def _first(arguments: Mapping[str, JsonValue], keys: Sequence[str]) -> str:
 
 def _paths(arguments: Mapping[str, JsonValue], root: str) -> tuple[str, ...]:
     path = _first(arguments, _PATHS)
-    return (placed(path, root),) if path.strip() else ()
+    return (place_path(path, root),) if path.strip() else ()
 
 
 def _read(arguments: Mapping[str, JsonValue], root: str) -> tuple[Read, ...]:
@@ -179,7 +179,7 @@ def _written(arguments: Mapping[str, JsonValue], root: str, how: How) -> tuple[W
 
 
 def _placed(writes: Sequence[Write], root: str) -> tuple[Write, ...]:
-    return tuple(Write(path=placed(write.path, root), how=write.how) for write in writes)
+    return tuple(Write(path=place_path(write.path, root), how=write.how) for write in writes)
 
 
 def _window(name: str, arguments: Mapping[str, JsonValue], what: Window) -> Window:

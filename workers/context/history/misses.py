@@ -35,7 +35,7 @@ class Losses:
         for result in turn.results:
             self._sources |= names(result.text)
 
-    def edited(self, edit: Edit, turns: Sequence[Turn]) -> None:
+    def take_edit(self, edit: Edit, turns: Sequence[Turn]) -> None:
         """From here on another edit is in force. Masks inside what is shown are overlooked."""
         opening = turns[0].parts[: edit.opening] if turns else ()
         shown = [*opening, *(part for turn in edit.head for part in turn.parts)]

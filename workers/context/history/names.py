@@ -40,7 +40,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset([*_NAME.findall(text), *(path for path in paths if "/" in path)]) - general_names()
 
 
-def defined(text: str) -> list[str]:
+def find_definitions(text: str) -> list[str]:
     """Names of the functions, classes and types whose definitions begin in a piece of code, in order, each once."""
     return list(dict.fromkeys(_DEFINED.findall(text)))
 

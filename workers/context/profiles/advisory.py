@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.masks import HARNESS, freed, masked
+from forgepool.workers.context.edits.masks import HARNESS, count_freed, mask_steps
 from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.profiles.shared.noise import noise
 from forgepool.workers.context.profiles.shared.prose import strange
 from forgepool.workers.context.transcript.edit import Edit
@@ -43,7 +43,7 @@ class Advisory:
     def name(self) -> str:
         return "advisory"
 
-    def nudge(self, state: State) -> str | None:
+    def nudge(self, state: ContextState) -> str | None:
         """What is to be said to the agent now, once on the way up. That it was said is read from the conversation."""
         share = state.share
         if share < self.threshold:
@@ -56,19 +56,19 @@ class Advisory:
             f"machinery and not data, and you are not in the middle of an analysis, call `{COMPACT}`."
         )
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         if moment.cause != "wish":
             return None
         texts = noise(state)
-        gain, size = freed(state, texts), state.shown_characters
+        gain, size = count_freed(state, texts), state.shown_characters
         if gain <= self.least * size:
-            return Proposal(
+            return EditProposal(
                 edit=state.edit, why=f"nothing is removed: {gain / max(1, size):.0%} of what is shown is noise"
             )
-        edit = masked(state, texts)
+        edit = mask_steps(state, texts)
         why = f"{len(texts)} results that were noise are removed, {gain / size:.0%} of what was shown"
         if not self.brief:
-            return Proposal(edit=edit, why=why)
+            return EditProposal(edit=edit, why=why)
         reply = moment.ask(_question(state))
         told, fault = _brief(reply)
         if told and (wrong := strange(told, state)) is not None:
@@ -76,10 +76,10 @@ class Advisory:
         if told and len(_BRIEF) + len(told) >= gain:
             told, fault = "", "it is longer than what was removed"
         if not told:
-            return Proposal(edit=edit, why=f"{why}; no brief: {fault}", replies=(reply,))
-        return Proposal(edit=_with_brief(edit, told), why=f"{why}; with a brief", replies=(reply,))
+            return EditProposal(edit=edit, why=f"{why}; no brief: {fault}", replies=(reply,))
+        return EditProposal(edit=_with_brief(edit, told), why=f"{why}; with a brief", replies=(reply,))
 
-    def _before(self, state: State) -> Pressure:
+    def _before(self, state: ContextState) -> Pressure:
         """A nudge that is still shown holds until a rebuild has made what led up to it small."""
         place = _nudged(state.turns, state.edit.cut)
         if place is None:
@@ -99,12 +99,12 @@ def _nudged(turns: Sequence[Turn], cut: int) -> int | None:
     return None
 
 
-def _question(state: State) -> Question:
+def _question(state: ContextState) -> SummaryQuestion:
     reasons = (
         text_argument(deed.call.arguments, "reason") for deed in reversed(state.deeds) if deed.call.name == COMPACT
     )
     reason = next(reasons, "")
-    return Question(
+    return SummaryQuestion(
         kind="brief",
         instruction=(
             "Say where the work stands, for the agent that goes on with it: what is known, what was decided and why, "
@@ -115,7 +115,7 @@ def _question(state: State) -> Question:
     )
 
 
-def _brief(reply: Reply) -> tuple[str, str]:
+def _brief(reply: SummaryReply) -> tuple[str, str]:
     """The brief, cut after a whole sentence where it is too long; or nothing, and what is wrong with the reply."""
     kept: list[str] = []
     for sentence in _SENTENCE_END.split(reply.text.strip()):

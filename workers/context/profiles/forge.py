@@ -11,23 +11,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.facts import failures, files, outcomes, said
+from forgepool.workers.context.edits.facts import failures, files, outcomes, find_said
 from forgepool.workers.context.edits.masks import (
     HARNESS,
-    answered,
+    find_answered_turn,
     before,
     cut,
-    freed,
-    masked,
-    needed,
-    seen,
+    count_freed,
+    mask_steps,
+    find_needed,
+    find_seen,
     size,
     text_of,
 )
 from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
 from forgepool.workers.context.history.actions import Deed, Read
-from forgepool.workers.context.history.names import defined
+from forgepool.workers.context.history.names import find_definitions
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text
 
@@ -48,7 +48,7 @@ _LABEL = f"{HARNESS} State of the work, from what the harness saw; it takes the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forge:
+class ForgeProfile:
     gentle: float = 0.40
     moderate: float = 0.70
     aggressive: float = 0.90
@@ -62,7 +62,7 @@ class Forge:
     def name(self) -> str:
         return "forge"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         if moment.cause == "overflow":
             return self._whole(state, least=0.0) or self._parts(state, "moderate")
         share = state.share
@@ -78,26 +78,26 @@ class Forge:
         rungs = (("gentle", self.gentle), ("moderate", self.moderate), ("aggressive", self.aggressive))
         return Ladder(rungs=rungs, reset=self.reset)
 
-    def _parts(self, state: State, level: str) -> Proposal | None:
+    def _parts(self, state: ContextState, level: str) -> EditProposal | None:
         """Gentle, or gentle and moderate: outputs first, then reads."""
         level = "gentle" if level == "gentle" else "moderate"
-        old = seen(state, keep=self.keep)
-        spared = needed(state, old)
+        old = find_seen(state, keep=self.keep)
+        spared = find_needed(state, old)
         old = [deed for deed in old if deed.step not in spared]
         texts = _outputs(state, old, self.most_lines)
         if level == "moderate":
             texts |= _reads(state, old)
         if not texts:
             return None
-        gain = freed(state, texts) - _MARK_CHARACTERS * len(texts)
+        gain = count_freed(state, texts) - _MARK_CHARACTERS * len(texts)
         left = state.gauge.share(state.shown_characters - gain)
         marked = {step: f"{text} {_mark(level, left)}" for step, text in texts.items()}
         why = f"{level}: shortened {len(texts)} results, {state.share:.0%} of the window before, {left:.0%} now"
-        return Proposal(edit=masked(state, marked), why=why)
+        return EditProposal(edit=mask_steps(state, marked), why=why)
 
-    def _whole(self, state: State, *, least: float) -> Proposal | None:
+    def _whole(self, state: ContextState, *, least: float) -> EditProposal | None:
         """Aggressive; None where it frees no more than such a share of the window."""
-        place = min(answered(state.turns), _kept(state, self.keep))
+        place = min(find_answered_turn(state.turns), _kept(state, self.keep))
         if place <= state.edit.cut:
             return None
         body, carried = _body(state, place), _carried(state.edit)
@@ -113,7 +113,7 @@ class Forge:
         why = (
             f"aggressive: facts in place of what came before turn {place + 1}, {state.share:.0%} before, {left:.0%} now"
         )
-        return Proposal(edit=edit, why=why)
+        return EditProposal(edit=edit, why=why)
 
 
 def _mark(level: str, left: float) -> str:
@@ -130,7 +130,7 @@ def _before(edit: Edit, reset: float) -> Pressure:
     return Pressure(level=found[1], armed=False)
 
 
-def _outputs(state: State, old: Sequence[Deed], most_lines: int) -> dict[int, str]:
+def _outputs(state: ContextState, old: Sequence[Deed], most_lines: int) -> dict[int, str]:
     texts = {}
     for deed in old:
         text = text_of(state, deed)
@@ -149,13 +149,13 @@ def _ends(lines: Sequence[str]) -> str:
     return "\n".join(line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]}..." for line in kept)
 
 
-def _reads(state: State, old: Sequence[Deed]) -> dict[int, str]:
+def _reads(state: ContextState, old: Sequence[Deed]) -> dict[int, str]:
     texts = {}
     for deed in old:
         text = text_of(state, deed)
         if not _is_read(deed) or _MARK.search(text):
             continue
-        symbols = defined(deed.whole)
+        symbols = find_definitions(deed.whole)
         more = len(symbols) - _MOST_SYMBOLS
         found = ", ".join(symbols[:_MOST_SYMBOLS]) or "no definitions"
         also = f" and {more} more" if more > 0 else ""
@@ -179,17 +179,17 @@ def _lines(read: Read) -> str:
     return read.path if read.whole else f"{read.path}:{read.first or 1}-{read.last or ''}"
 
 
-def _kept(state: State, keep: int) -> int:
+def _kept(state: ContextState, keep: int) -> int:
     """The place of the turn with the first of the newest so many calls."""
     if keep == 0:
         return len(state.turns)
     return state.deeds[-keep].turn if len(state.deeds) >= keep else 1
 
 
-def _body(state: State, place: int) -> str:
+def _body(state: ContextState, place: int) -> str:
     deeds = state.deeds[: before(state, place)]
     sections = {
-        "What persons said since the task was given": [*said(state.turns[1:place])],
+        "What persons said since the task was given": [*find_said(state.turns[1:place])],
         "The committed plan": [state.plan] if state.plan else [],
         "Files": [files(deeds)],
         "Tests and builds, as each ended when it was last run": outcomes(deeds),

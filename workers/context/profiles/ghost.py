@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.context.edits.facts import by_person
-from forgepool.workers.context.edits.masks import answered, cut, freed, masked, needed, size, text_of
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.edits.masks import find_answered_turn, cut, count_freed, mask_steps, find_needed, size, text_of
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.history.token_estimate import length, lengths
 from forgepool.workers.context.profiles.sections import Sections, instruction, sections
 from forgepool.workers.context.profiles.shared.prose import strange
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 
 _MASK = "[tool_result: "
@@ -50,7 +50,7 @@ class Ghost:
     def name(self) -> str:
         return "ghost"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         forced = moment.cause == "overflow"
         if not forced and state.share <= self.threshold:
             return None
@@ -60,40 +60,40 @@ class Ghost:
         why = f"masked what came before turn {place + 1}: {state.share:.0%} of the window, {share:.0%} now"
         once = _name(moment, place)
         if (not forced and share <= self.threshold) or not once or not _worth_asking(state, edit, place):
-            return Proposal(edit=edit, why=why) if gain > 0 else None
+            return EditProposal(edit=edit, why=why) if gain > 0 else None
         reply = moment.ask(self._question(state, edit, place, once))
         summary, fault = _read(state, edit, place, reply)
         if summary is None:
             why = f"{why if gain > 0 else 'nothing is left to mask'}; no summary: {fault}"
-            return Proposal(edit=edit, why=why, once=once, replies=(reply,))
+            return EditProposal(edit=edit, why=why, once=once, replies=(reply,))
         why = f"what came before turn {place + 1} is summed up"
-        return Proposal(edit=summary, why=why, once=once, replies=(reply,))
+        return EditProposal(edit=summary, why=why, once=once, replies=(reply,))
 
-    def _place(self, state: State) -> int:
+    def _place(self, state: ContextState) -> int:
         """
         Of the first turn of the model's that stays as it is; what a person says with or after results keeps them. It
         is the later of the two bounds, as R-4 has it.
         """
-        last = answered(state.turns)
+        last = find_answered_turn(state.turns)
         kept = 1
         if self.boundary == "loop" and self.keep <= len(state.deeds):
             kept = min(last, state.deeds[-self.keep].turn) if self.keep else last
         spoken = (place for place in range(last + 1, kept + 1, -1) if _person_speaks(state.turns, place))
         return max(1, kept, min(last, next(spoken, 1) - 1))
 
-    def _masked(self, state: State, place: int) -> tuple[Edit, int]:
+    def _masked(self, state: ContextState, place: int) -> tuple[Edit, int]:
         """Phase 1, and the characters it frees."""
         old = _old(state, place)
-        spared = needed(state, old)
+        spared = find_needed(state, old)
         texts = {deed.step: text for deed in old if deed.step not in spared and (text := self._shorter(state, deed))}
         calls = [deed.call for deed in old if deed.step not in state.edit.inputs and deed.call.arguments]
         steps = [deed.step for deed in old if deed.step not in state.edit.inputs and deed.call.arguments]
-        gain = freed(state, texts) + sum(length(call) - len(call.name) for call in calls)
+        gain = count_freed(state, texts) + sum(length(call) - len(call.name) for call in calls)
         if not texts and not steps:
             return state.edit, 0
-        return masked(state, texts, {step: {} for step in steps}), gain
+        return mask_steps(state, texts, {step: {} for step in steps}), gain
 
-    def _shorter(self, state: State, deed: Deed) -> str:
+    def _shorter(self, state: ContextState, deed: Deed) -> str:
         """The placeholder; empty where it would be none."""
         shown_now = text_of(state, deed)
         if len(shown_now) <= len(_MASK) or (deed.step in state.edit.results and shown_now.startswith(_MASK)):
@@ -103,11 +103,11 @@ class Ghost:
         text = f"{_MASK}{deed.call.name}{error} — {preview} (truncated)]"
         return text if len(text) < len(shown_now) else ""
 
-    def _question(self, state: State, edit: Edit, place: int, once: str) -> Question:
-        return Question(
+    def _question(self, state: ContextState, edit: Edit, place: int, once: str) -> SummaryQuestion:
+        return SummaryQuestion(
             kind="sections",
             instruction=instruction(self.instructions),
-            text="\n\n".join(_told(shown(state.turns[:place], edit)))[-_INPUT_CHARACTERS:],
+            text="\n\n".join(_told(show_turns(state.turns[:place], edit)))[-_INPUT_CHARACTERS:],
             max_output_tokens=_OUTPUT_TOKENS,
             once=once,
         )
@@ -119,7 +119,7 @@ def _person_speaks(turns: Sequence[Turn], place: int) -> bool:
     return any(isinstance(part, Text) and by_person(part.text) for part in turns[place].parts)
 
 
-def _old(state: State, place: int) -> Sequence[Deed]:
+def _old(state: ContextState, place: int) -> Sequence[Deed]:
     first, end = (bisect_left(state.deeds, at, key=lambda deed: deed.turn) for at in (state.edit.cut, place))
     return state.deeds[first : max(first, end)]
 
@@ -133,12 +133,12 @@ def _name(moment: Moment, place: int) -> str:
     return "" if any(at <= place < at + _APART for at in asked) else f"ghost: summary at turn {place}"
 
 
-def _worth_asking(state: State, edit: Edit, place: int) -> bool:
+def _worth_asking(state: ContextState, edit: Edit, place: int) -> bool:
     """Whether there is enough that a summary would take the place of, as masked."""
-    return place > edit.cut and lengths(shown(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
+    return place > edit.cut and lengths(show_turns(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
 
 
-def _read(state: State, edit: Edit, place: int, reply: Reply) -> tuple[Edit | None, str]:
+def _read(state: ContextState, edit: Edit, place: int, reply: SummaryReply) -> tuple[Edit | None, str]:
     """The edit that a reply makes; or None, and what is wrong with it."""
     if not reply.text.strip():
         return None, reply.why_not or "the model gave an empty answer"
@@ -149,7 +149,7 @@ def _read(state: State, edit: Edit, place: int, reply: Reply) -> tuple[Edit | No
         return None, "it is longer than it may be"
     if (wrong := strange(found.used, state)) is not None:
         return None, wrong
-    summary = cut(state, place, found.told(state, place))
+    summary = cut(state, place, found.render_sections(state, place))
     if size(state, summary) >= size(state, edit):
         return None, "it is longer than what it would replace"
     return summary, ""

@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Moment, State
+from forgepool.workers.context.edits.state import Moment, ContextState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class Off:
     def name(self) -> str:
         return "off"
 
-    def propose(self, state: State, moment: Moment) -> None:
+    def propose(self, state: ContextState, moment: Moment) -> None:
         """Nothing, whatever happens."""

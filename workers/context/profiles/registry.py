@@ -14,7 +14,7 @@ from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.comparators.clear import Clear
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.comparators.condenser import Condenser
-from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.profiles.ghost import Ghost
 from forgepool.workers.context.profiles.ledger.ledger import variant
 from forgepool.workers.context.profiles.off import Off
@@ -37,7 +37,7 @@ class UnknownProfile(UserError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ProfileEntry:
     make: Callable[[], Profile]
     told: str
     """What it does, in one sentence."""
@@ -58,7 +58,7 @@ def names() -> tuple[str, ...]:
     return tuple(_entries())
 
 
-def registered(name: str) -> Entry:
+def find_profile(name: str) -> ProfileEntry:
     """
     Raises:
         UnknownProfile: there is none of that name.
@@ -76,46 +76,46 @@ def profile(name: str) -> Profile:
     Raises:
         UnknownProfile: there is none of that name.
     """
-    return registered(name).make()
+    return find_profile(name).make()
 
 
 @lru_cache(maxsize=1)
-def _entries() -> dict[str, Entry]:
+def _entries() -> dict[str, ProfileEntry]:
     return {
-        DEFAULT: Entry(
+        DEFAULT: ProfileEntry(
             make=lambda: variant(DEFAULT),
             told="The card, a ledger of what happened, hot files and the latest turns; rebuilt wholesale and rarely.",
             birth=Birth(),
         ),
-        "ledger-cheap": Entry(
+        "ledger-cheap": ProfileEntry(
             make=lambda: variant("ledger-cheap"),
             told="As ledger, and leaves less: the cheapest, with more that has to be fetched again.",
             birth=Birth(),
         ),
-        "ledger-safe": Entry(
+        "ledger-safe": ProfileEntry(
             make=lambda: variant("ledger-safe"),
             told="As ledger, and leaves more: hardly anything has to be fetched again.",
             birth=Birth(),
         ),
-        "ledger-lossless": Entry(
+        "ledger-lossless": ProfileEntry(
             make=_Lossless,
             told="Results are shortened when they enter where nothing is lost by it; nothing is ever removed.",
             birth=Birth.lossless(),
         ),
-        "off": Entry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
-        "pace": Entry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
-        "ghost": Entry(make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."),
-        "soulforge-v2": Entry(
+        "off": ProfileEntry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
+        "pace": ProfileEntry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
+        "ghost": ProfileEntry(make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."),
+        "soulforge-v2": ProfileEntry(
             make=SoulforgeV2,
             told="At 70% of the window all but the last messages gives way to a state known by rules.",
         ),
-        "soulforge-v1": Entry(
+        "soulforge-v1": ProfileEntry(
             make=SoulforgeV1,
             told="At 70% of the window all but the last messages gives way to a model's summary.",
         ),
-        "forge": Entry(make=Forge, told="Long outputs, then reads, then all: at 40%, 70% and 90% of the window."),
-        "advisory": Entry(make=Advisory, told="Only noise is removed, and only when the agent asks for it."),
-        "clear": Entry(make=Clear, told="Beyond 100,000 tokens the oldest results are cleared in batches."),
-        "condenser": Entry(make=Condenser, told="Beyond 80 events the middle gives way to a model's summary."),
-        "compact": Entry(make=Compact, told="Beyond 100,000 tokens a model sums up all but the last turns."),
+        "forge": ProfileEntry(make=ForgeProfile, told="Long outputs, then reads, then all: at 40%, 70% and 90% of the window."),
+        "advisory": ProfileEntry(make=Advisory, told="Only noise is removed, and only when the agent asks for it."),
+        "clear": ProfileEntry(make=Clear, told="Beyond 100,000 tokens the oldest results are cleared in batches."),
+        "condenser": ProfileEntry(make=Condenser, told="Beyond 80 events the middle gives way to a model's summary."),
+        "compact": ProfileEntry(make=Compact, told="Beyond 100,000 tokens a model sums up all but the last turns."),
     }

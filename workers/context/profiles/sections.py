@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from forgepool.workers.context.edits.facts import files
 from forgepool.workers.context.edits.masks import HARNESS, before
-from forgepool.workers.context.edits.state import State
-from forgepool.workers.context.profiles.shared.prose import OVERRIDES, ended, honest, words
+from forgepool.workers.context.edits.state import ContextState
+from forgepool.workers.context.profiles.shared.prose import OVERRIDES, list_endings, honest, words
 
 _MEANINGS = {
     "Task": "what the person asked for, with every condition that was set",
@@ -40,7 +40,7 @@ class Sections:
         """All that is taken of the model's answer."""
         return "\n".join((self.task, self.decisions, self.state, self.context))
 
-    def told(self, state: State, place: int) -> str:
+    def render_sections(self, state: ContextState, place: int) -> str:
         """For the conversation's head, in place of what came before a turn. The model's list of files is not used."""
         deeds = state.deeds[: before(state, place)]
         claimed = map(honest, (self.task, self.decisions, self.state, self.context))
@@ -48,7 +48,7 @@ class Sections:
         bodies.insert(len(bodies) - 1, files(deeds))
         told = [f"## {heading}\n{body}" for heading, body in zip(_MEANINGS, bodies, strict=True)]
         planned = ["A plan was committed."] if state.plan else []
-        if known := [*planned, *ended(state, place), *words(state, place)]:
+        if known := [*planned, *list_endings(state, place), *words(state, place)]:
             told.append("\n".join([OVERRIDES, *known]))
         if state.archive:
             told.append(f"The whole results of what was dropped are in {state.archive}.")

@@ -9,11 +9,11 @@ from typing import TypedDict
 
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.replay.cost import Bill, total
+from forgepool.workers.context.replay.cost import ReplayBill, total
 from forgepool.workers.context.replay.needs import Needs, general, needs
 from forgepool.workers.context.replay.oracle import floor, oracle
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate
 
 APPEND_ONLY, UNCACHED = "append-only", "uncached"
 _BOUNDS = {
@@ -45,7 +45,7 @@ class Columns(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ReplayCase:
     """A recording, and what its calls needed."""
 
     recording: Recording
@@ -55,11 +55,11 @@ class Case:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     name: str
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ReplayOutcome]
     """By recording."""
-    terms: Terms
+    terms: ReplayTerms
     append_usd: float
-    bill: Bill = field(init=False)
+    bill: ReplayBill = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bill", total(outcome.bill for outcome in self.outcomes))
@@ -76,7 +76,7 @@ class Row:
     def with_refetch_usd(self) -> float:
         return self.cost_usd + sum(outcome.refetch_usd for outcome in self.outcomes)
 
-    def share(self, part: Callable[[Outcome], int], whole: Callable[[Outcome], int]) -> float:
+    def share(self, part: Callable[[ReplayOutcome], int], whole: Callable[[ReplayOutcome], int]) -> float:
         """In percent; 0 where there is nothing."""
         of = sum(map(whole, self.outcomes))
         return 100 * sum(map(part, self.outcomes)) / of if of else 0.0
@@ -114,16 +114,16 @@ def row_names() -> tuple[str, ...]:
     return (APPEND_ONLY, UNCACHED, *registry.names(), *_BOUNDS)
 
 
-def cases(recordings: Sequence[Recording]) -> list[Case]:
+def cases(recordings: Sequence[Recording]) -> list[ReplayCase]:
     """With the needs of all; what the recordings of three projects name is needed by none."""
     texts: dict[str, list[str]] = defaultdict(list)
     for recording in recordings:
         texts[recording.project] += (result.text for turn in recording.turns for result in turn.results)
     unimportant = general(texts)
-    return [Case(recording, needs(recording.turns, unimportant)) for recording in recordings]
+    return [ReplayCase(recording, needs(recording.turns, unimportant)) for recording in recordings]
 
 
-def compare(found: Sequence[Case], names: Sequence[str], terms: Terms) -> Iterator[Row]:
+def compare(found: Sequence[ReplayCase], names: Sequence[str], terms: ReplayTerms) -> Iterator[Row]:
     """
     A row for each name, in that order.
 
@@ -140,12 +140,12 @@ def compare(found: Sequence[Case], names: Sequence[str], terms: Terms) -> Iterat
         yield Row(name=name, outcomes=outcomes, terms=terms, append_usd=append_usd)
 
 
-def outcome_of(name: str, case: Case, terms: Terms) -> Outcome:
+def outcome_of(name: str, case: ReplayCase, terms: ReplayTerms) -> ReplayOutcome:
     """One recording in one row."""
     if name in _BOUNDS:
         bound, inputs = _BOUNDS[name]
         return bound(case.recording, case.needs, terms.prices, inputs=inputs)
     if name in (APPEND_ONLY, UNCACHED):
         return simulate(case.recording, case.needs, Off(), terms, messages_cached=name == APPEND_ONLY)
-    entry = registry.registered(name)
+    entry = registry.find_profile(name)
     return simulate(case.recording, case.needs, entry.make(), terms, birth=entry.birth)

@@ -45,7 +45,7 @@ class Block:
 
 
 @dataclass(slots=True, kw_only=True)
-class Bill:
+class ReplayBill:
     """Of one conversation, or of several added up. Tokens may be parts of one: characters are divided by four."""
 
     fresh: float = 0.0
@@ -74,8 +74,8 @@ class Bill:
         return self.prompts / self.calls if self.calls else 0.0
 
 
-def total(bills: Iterable[Bill]) -> Bill:
-    found = Bill()
+def total(bills: Iterable[ReplayBill]) -> ReplayBill:
+    found = ReplayBill()
     peaks = []
     for bill in bills:
         found.fresh += bill.fresh
@@ -101,7 +101,7 @@ class Cashier:
     automatic: bool = False
     messages_cached: bool = True
     """Without: only the system prompt is, and every request's messages are fresh."""
-    bill: Bill = field(default_factory=Bill)
+    bill: ReplayBill = field(default_factory=ReplayBill)
     _held: set[int] = field(default_factory=set)
     """The prefixes that the cache holds, by the hash of their keys."""
     _system_held: bool = False

@@ -27,7 +27,7 @@ _GENERAL_PROJECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShownSource:
     """A part of the conversation that showed something: what would be fetched again."""
 
     turn: int
@@ -37,18 +37,18 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ReplayNeed:
     name: str
-    source: Source
+    source: ShownSource
     """The newest result that showed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class EditAnchor:
     """The text that an edit replaces."""
 
     lines: tuple[str, ...]
-    source: Source
+    source: ShownSource
     """The newest part that showed its longest line."""
 
 
@@ -56,8 +56,8 @@ class Anchor:
 class Needs:
     """Of one turn of the model, all its calls together."""
 
-    names: tuple[Need, ...] = ()
-    anchors: tuple[Anchor, ...] = ()
+    names: tuple[ReplayNeed, ...] = ()
+    anchors: tuple[EditAnchor, ...] = ()
     """Only those whose lines the whole conversation shows."""
 
     @property
@@ -65,12 +65,12 @@ class Needs:
         return bool(self.names or self.anchors)
 
     @property
-    def sources(self) -> frozenset[Source]:
+    def sources(self) -> frozenset[ShownSource]:
         return frozenset([*(each.source for each in self.names), *(each.source for each in self.anchors)])
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenWords:
     """The words of one text."""
 
     names: frozenset[str]
@@ -78,8 +78,8 @@ class Seen:
 
 
 @lru_cache(maxsize=50_000)
-def seen(text: str) -> Seen:
-    return Seen(names(text), frozenset(_lines(text)))
+def find_words(text: str) -> SeenWords:
+    return SeenWords(names(text), frozenset(_lines(text)))
 
 
 def general(projects: Mapping[str, Iterable[str]]) -> frozenset[str]:
@@ -91,22 +91,22 @@ def general(projects: Mapping[str, Iterable[str]]) -> frozenset[str]:
     found: dict[str, set[str]] = defaultdict(set)
     for project, texts in projects.items():
         for text in texts:
-            for name in seen(text).names:
+            for name in find_words(text).names:
                 found[name].add(project)
     return frozenset({name for name, where in found.items() if len(where) >= _GENERAL_PROJECTS})
 
 
 def needs(turns: Sequence[Turn], unimportant: frozenset[str]) -> dict[int, Needs]:
     """By the place of the model's turn; those with none are left out. `turns` are whole, as they happened."""
-    sources: dict[str, Source] = {}
-    lines: dict[str, Source] = {}
+    sources: dict[str, ShownSource] = {}
+    lines: dict[str, ShownSource] = {}
     found: dict[int, Needs] = {}
     for place, turn in enumerate(turns):
         wanted = _wanted(turn.calls, sources, lines, unimportant)
         if wanted.any:
             found[place] = wanted
         for number, part in enumerate(turn.parts):
-            text, source = seen(part_text(part)), Source(place, number, length(part))
+            text, source = find_words(part_text(part)), ShownSource(place, number, length(part))
             lines.update(dict.fromkeys(text.lines, source))
             if isinstance(part, ToolResult):
                 sources.update(dict.fromkeys(text.names, source))
@@ -114,15 +114,15 @@ def needs(turns: Sequence[Turn], unimportant: frozenset[str]) -> dict[int, Needs
 
 
 def _wanted(
-    calls: Sequence[ToolCall], sources: Mapping[str, Source], lines: Mapping[str, Source], unimportant: frozenset[str]
+    calls: Sequence[ToolCall], sources: Mapping[str, ShownSource], lines: Mapping[str, ShownSource], unimportant: frozenset[str]
 ) -> Needs:
     used = frozenset().union(*(names(input_text(call)) for call in calls)) - unimportant
-    named = tuple(Need(name=name, source=sources[name]) for name in sorted(used) if name in sources)
+    named = tuple(ReplayNeed(name=name, source=sources[name]) for name in sorted(used) if name in sources)
     olds = (old for call in calls if (old := anchor(call)) and all(line in lines for line in old))
-    return Needs(names=named, anchors=tuple(Anchor(lines=old, source=lines[max(old, key=len)]) for old in olds))
+    return Needs(names=named, anchors=tuple(EditAnchor(lines=old, source=lines[max(old, key=len)]) for old in olds))
 
 
-def lost(wanted: Needs, visible: Sequence[Seen]) -> Needs:
+def find_lost(wanted: Needs, visible: Sequence[SeenWords]) -> Needs:
     """Those that none of the texts shows; the newest texts are looked at first."""
     newest = visible[::-1]
     missing = tuple(need for need in wanted.names if not any(need.name in one.names for one in newest))
@@ -132,8 +132,8 @@ def lost(wanted: Needs, visible: Sequence[Seen]) -> Needs:
     return Needs(names=missing, anchors=gone)
 
 
-def words(part: Part) -> Seen:
-    return seen(part_text(part))
+def words(part: Part) -> SeenWords:
+    return find_words(part_text(part))
 
 
 def anchor(call: ToolCall) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 
 from forgepool.workers.context.history.token_estimate import length, turn_length
-from forgepool.workers.context.replay.cost import Bill, Prices, tokens
+from forgepool.workers.context.replay.cost import ReplayBill, Prices, tokens
 from forgepool.workers.context.replay.needs import Needs, words
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.simulation import Outcome, system_characters
+from forgepool.workers.context.replay.simulation import ReplayOutcome, system_characters
 from forgepool.workers.llm.messages import Part, ToolCall, ToolResult
 
 SIZES = (0.0, 50.0, 200.0, 800.0, 3_000.0)
@@ -51,9 +51,9 @@ class _Life:
         return len(self.outputs)
 
 
-def floor(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> Outcome:
+def floor(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> ReplayOutcome:
     life = _life(recording, wanted, inputs=inputs)
-    bill = Bill(calls=life.calls, output=sum(life.outputs))
+    bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
     new, gone = _by_call(life, 0.0)
     held = 0.0
     for call in range(life.calls):
@@ -64,10 +64,10 @@ def floor(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, 
         held += new[call]
         bill.prompts += held + system
         bill.peak = max(bill.peak, held + system)
-    return Outcome(bill=bill)
+    return ReplayOutcome(bill=bill)
 
 
-def oracle(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> Outcome:
+def oracle(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> ReplayOutcome:
     life = _life(recording, wanted, inputs=inputs)
     found = [_scheduled(life, size, prices) for size in SIZES]
     return min(found, key=lambda outcome: outcome.bill.cost_usd(prices))
@@ -137,7 +137,7 @@ def _by_call(life: _Life, size: float) -> tuple[list[float], list[float]]:
     return new, gone
 
 
-def _scheduled(life: _Life, size: float, prices: Prices) -> Outcome:
+def _scheduled(life: _Life, size: float, prices: Prices) -> ReplayOutcome:
     """The cheapest schedule for one size."""
     tables = _Tables.of(life, size)
     step = max(1, ceil(life.calls / _MOST_EVENTS))
@@ -218,10 +218,10 @@ class _Tables:
         return found
 
 
-def _paid(life: _Life, tables: _Tables, events: Sequence[int]) -> Outcome:
+def _paid(life: _Life, tables: _Tables, events: Sequence[int]) -> ReplayOutcome:
     """What a schedule comes to."""
-    bill = Bill(calls=life.calls, output=sum(life.outputs))
-    outcome = Outcome(bill=bill)
+    bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
+    outcome = ReplayOutcome(bill=bill)
     before, held = 0, 0.0
     for call in range(life.calls):
         rewritten = 0.0

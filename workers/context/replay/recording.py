@@ -48,6 +48,6 @@ def project_named(*names: str) -> str:
     return names[-1].partition(".")[0] or names[-1]
 
 
-def numbered(name: str, number: int) -> str:
+def number_name(name: str, number: int) -> str:
     """The name of a file's conversation by its number, from 0."""
     return name if number == 0 else f"{name}#{number + 1}"

@@ -11,18 +11,18 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, Question, Reply
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.calls import read_command
 from forgepool.workers.context.history.names import part_text
 from forgepool.workers.context.history.token_estimate import Gauge, length, turn_length
-from forgepool.workers.context.replay.cost import Bill, Block, Cashier, Prices, tokens
-from forgepool.workers.context.replay.needs import Needs, Seen, Source, lost, words
+from forgepool.workers.context.replay.cost import ReplayBill, Block, Cashier, Prices, tokens
+from forgepool.workers.context.replay.needs import Needs, SeenWords, ShownSource, find_lost, words
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.tools.commands.red_phase import CONFIRM
 from forgepool.workers.tools.turns.compact import COMPACT
@@ -37,7 +37,7 @@ _ARCHIVE = "/tmp/outputs/steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ReplayTerms:
     """What all rows of a comparison have in common."""
 
     prices: Prices
@@ -47,10 +47,10 @@ class Terms:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class ReplayOutcome:
     """Of one recording, under one profile."""
 
-    bill: Bill = field(default_factory=Bill)
+    bill: ReplayBill = field(default_factory=ReplayBill)
     refetch_usd: float = 0.0
     rebuilds: int = 0
     model_calls: int = 0
@@ -75,11 +75,11 @@ def simulate(
     recording: Recording,
     wanted: Mapping[int, Needs],
     profile: Profile,
-    terms: Terms,
+    terms: ReplayTerms,
     *,
     birth: Birth | None = None,
     messages_cached: bool = True,
-) -> Outcome:
+) -> ReplayOutcome:
     """`wanted` are the needs of the recording's turns. Without `birth` results enter as they are."""
     run = _Run(
         recording=recording,
@@ -100,13 +100,13 @@ def simulate(
 class _Run:
     recording: Recording
     profile: Profile
-    terms: Terms
+    terms: ReplayTerms
     births: Births | None
     messages_cached: bool
-    outcome: Outcome = field(default_factory=Outcome)
-    _view: View = field(init=False)
+    outcome: ReplayOutcome = field(default_factory=ReplayOutcome)
+    _view: ContextView = field(init=False)
     _cashier: Cashier = field(init=False)
-    _shown: list[Seen] = field(default_factory=list)
+    _shown: list[SeenWords] = field(default_factory=list)
     _taken: tuple[int, int] = (0, 0)
     """Turns of the view of which the request has all parts, and parts of the next one."""
     _fired: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class _Run:
     def __post_init__(self) -> None:
         system = system_characters(self.recording)
         gauge = Gauge(window_tokens=self.terms.window_tokens, fixed_characters=system)
-        self._view = View(gauge=gauge, archive=_ARCHIVE)
+        self._view = ContextView(gauge=gauge, archive=_ARCHIVE)
         self._cashier = Cashier(
             system_characters=system,
             automatic=self.terms.prices.automatic,
@@ -158,7 +158,7 @@ class _Run:
         call = self._called(result.call_id)
         if self.births is None or call is None:
             return result.text
-        told = asked(call)
+        told = read_command(call)
         entering = Entering(
             call=call,
             text=result.text,
@@ -167,10 +167,10 @@ class _Run:
             writes=told.writes,
             failed=result.is_error,
             iteration=sum(turn.role == "assistant" for turn in self._view.turns),
-            shown_from=shown_from(self._view.edit, self._view.deeds),
+            shown_from=find_shown_from(self._view.edit, self._view.deeds),
             spill=lambda text: f"{_ARCHIVE}/step-{len(self._view.deeds) + 1}.txt",
         )
-        return self.births.born(entering).text
+        return self.births.shorten_result(entering).text
 
     def _called(self, call_id: str) -> ToolCall | None:
         last = next((turn for turn in reversed(self._view.turns[-2:]) if turn.role == "assistant"), None)
@@ -210,10 +210,10 @@ class _Run:
         self._taken = (0, 0)
         self._take_shown()
 
-    def _reply(self, question: Question) -> Reply:
+    def _reply(self, question: SummaryQuestion) -> SummaryReply:
         if question.once:
             if question.once in self._fired:
-                return Reply(why_not="it was asked already")
+                return SummaryReply(why_not="it was asked already")
             self._fired.add(question.once)
         reply = summary(question, self._view.turns, self._view.deeds)
         self.outcome.model_calls += 1
@@ -243,7 +243,7 @@ class _Run:
     def _judge(self, wanted: Needs) -> None:
         if not wanted.any:
             return
-        missing = lost(wanted, self._shown)
+        missing = find_lost(wanted, self._shown)
         self.outcome.calls_with_needs += 1
         self.outcome.needs += len(wanted.names)
         self.outcome.anchors += len(wanted.anchors)
@@ -254,13 +254,13 @@ class _Run:
             self.outcome.refetch_usd += refetch_usd(missing.sources, self._cashier.prompt_tokens, self.terms.prices)
 
 
-def refetch_usd(sources: frozenset[Source], context_tokens: float, prices: Prices) -> float:
+def refetch_usd(sources: frozenset[ShownSource], context_tokens: float, prices: Prices) -> float:
     fetched = tokens(sum(source.characters for source in sources))
     carried = fetched * (prices.written + REFETCH_CARRIED_CALLS * prices.cached)
     return (context_tokens * prices.cached + REFETCH_OUTPUT_TOKENS * prices.output + carried) / 1_000_000
 
 
-def shown_from(edit: Edit, deeds: Sequence[Deed]) -> int:
+def find_shown_from(edit: Edit, deeds: Sequence[Deed]) -> int:
     """The first step from which on every result is shown as it was born."""
     masked = max(edit.results, default=0)
     return max(masked, bisect_left(deeds, edit.cut, key=_turn)) + 1

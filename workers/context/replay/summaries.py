@@ -11,7 +11,7 @@ and never fails.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from forgepool.workers.context.edits.state import Question, Reply
+from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.replay.cost import CHARACTERS_PER_TOKEN
 from forgepool.workers.llm.messages import Turn
@@ -23,7 +23,7 @@ _FILLING = "- Nothing else is known of this part of the work that would matter f
 _SECTIONS = ("Task", "Decisions", "State", "Files", "Context")
 
 
-def summary(question: Question, turns: Sequence[Turn], deeds: Sequence[Deed]) -> Reply:
+def summary(question: SummaryQuestion, turns: Sequence[Turn], deeds: Sequence[Deed]) -> SummaryReply:
     """Of a conversation so far, and its deeds."""
     room = int(question.max_output_tokens * CHARACTERS_PER_TOKEN)
     match question.kind:
@@ -37,7 +37,7 @@ def summary(question: Question, turns: Sequence[Turn], deeds: Sequence[Deed]) ->
             text = _yaml(question, turns, deeds, room)
         case "brief":
             text = _brief(turns)
-    return Reply(text=text)
+    return SummaryReply(text=text)
 
 
 def _told(turns: Sequence[Turn], deeds: Sequence[Deed]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _sectioned(turns: Sequence[Turn], deeds: Sequence[Deed], room: int) -> str:
     return "\n".join(f"## {heading}\n{bodies.get(heading, short)}" for heading in _SECTIONS)
 
 
-def _yaml(question: Question, turns: Sequence[Turn], deeds: Sequence[Deed], room: int) -> str:
+def _yaml(question: SummaryQuestion, turns: Sequence[Turn], deeds: Sequence[Deed], room: int) -> str:
     """What the harness said it knows is said again."""
     facts = [line for line in question.instruction.splitlines() if line.endswith((": true", ": false"))]
     fixed = [

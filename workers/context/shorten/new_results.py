@@ -62,12 +62,12 @@ class Birth:
         """Every form is one from which, with what is shown, the text can be made again byte for byte."""
         return cls(tests=False, cap_characters=None)
 
-    def born(self, entering: "Entering", before: Iterable[Deed]) -> "Newborn":
+    def shorten_result(self, entering: "Entering", before: Iterable[Deed]) -> "Newborn":
         """As `Births` says after it took all of `before`, oldest first."""
         births = Births(self)
         for deed in before:
             births.take(deed)
-        return births.born(entering)
+        return births.shorten_result(entering)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class Births:
         if (read := reading(deed.action, deed.reads, whole)) is not None:
             self._readings.take(deed.step, read, shown)
 
-    def born(self, entering: Entering) -> Newborn:
+    def shorten_result(self, entering: Entering) -> Newborn:
         found = self._receipt(entering) or self._identical(entering) or self._shortest(entering)
         born = found or Newborn(text=entering.text)
         cap = self.birth.cap_characters
@@ -173,7 +173,7 @@ class Births:
     def _overlap(self, entering: Entering) -> Newborn | None:
         ended, body = _parted(entering.text)
         read = reading(entering.action, entering.reads, body) if self.birth.overlaps else None
-        text = self._readings.overlapped(read, body, entering.shown_from) if read is not None else None
+        text = self._readings.cut_overlap(read, body, entering.shown_from) if read is not None else None
         worth = max(self.birth.saved_characters, int(len(body) * self.birth.overlap_saved))
         if text is None or len(body) - len(text) < worth:
             return None
@@ -262,7 +262,7 @@ def _steps(text: str) -> frozenset[int]:
     return frozenset(int(step) for found in _BASE.findall(text) for step in found if step)
 
 
-def mended(edit: Edit, deeds: Sequence[Deed]) -> Edit:
+def mend_edit(edit: Edit, deeds: Sequence[Deed]) -> Edit:
     """The edit, with the whole text of every result shown that would refer to one which is not shown in full."""
     whole: dict[int, str] = {}
     for deed in reversed(deeds):

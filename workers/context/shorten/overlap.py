@@ -28,7 +28,7 @@ _CUT = re.compile(r"\s*(?:\[|<|\.\.\.).*\b(?:left out|elided|truncated|omitted)\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FileReading:
     """A result that is the text of one file, or of a part of it."""
 
     path: str
@@ -36,7 +36,7 @@ class Reading:
     """The number of its first line, for lines without numbers; else `PRINTED`."""
 
 
-def reading(action: Action, reads: Sequence[Read], whole: str) -> Reading | None:
+def reading(action: Action, reads: Sequence[Read], whole: str) -> FileReading | None:
     """None of what is no such result, or has lines whose numbers are not certain."""
     if action != "read" or len(reads) != 1:
         return None
@@ -44,9 +44,9 @@ def reading(action: Action, reads: Sequence[Read], whole: str) -> Reading | None
     printed = [int(match[1]) for line in lines if (match := _NUMBERED.match(line))]
     if printed and 2 * len(printed) >= len(lines):
         ascending = all(one < other for one, other in pairwise(printed))
-        return Reading(path=reads[0].path, start=PRINTED) if ascending else None
+        return FileReading(path=reads[0].path, start=PRINTED) if ascending else None
     first = _first_line(reads[0], lines)
-    return None if first is None else Reading(path=reads[0].path, start=first)
+    return None if first is None else FileReading(path=reads[0].path, start=first)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Readings:
         for path in [path for path in self._shown if touches(write, path)]:
             del self._shown[path]
 
-    def take(self, step: int, read: Reading, shown: str) -> None:
+    def take(self, step: int, read: FileReading, shown: str) -> None:
         """A result as it is shown: what stands behind a mark in it is not remembered as shown here."""
         lines = shown.split("\n")
         numbers = _numbers(lines, read.start)
@@ -69,7 +69,7 @@ class Readings:
         known.insert(0, (step, {number: line for number, line in zip(numbers, lines, strict=True) if number}))
         del known[_NEWEST:]
 
-    def overlapped(self, read: Reading, text: str, shown_from: int) -> str | None:
+    def cut_overlap(self, read: FileReading, text: str, shown_from: int) -> str | None:
         """
         The text with every longer run of lines that a step from `shown_from` on shows put as one mark, `[lines 40-80
         are as in step 12]`. None where nothing can be left out.

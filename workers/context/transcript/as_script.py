@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from forgepool.workers.context.transcript.entries import Entry, Said, Started
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import ToolCall, Turn
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
@@ -38,13 +38,13 @@ def as_script(entries: Iterable[Entry]) -> str:
     return header + yaml.dump(script, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _last_conversation(entries: Iterable[Entry]) -> tuple[Started | None, list[Turn]]:
+def _last_conversation(entries: Iterable[Entry]) -> tuple[ConversationStarted | None, list[Turn]]:
     """The model's turns since the last EXECUTE began; since the last beginning, where there is no EXECUTE."""
-    begun: list[tuple[Started, list[Turn]]] = []
+    begun: list[tuple[ConversationStarted, list[Turn]]] = []
     for entry in entries:
-        if isinstance(entry, Started):
+        if isinstance(entry, ConversationStarted):
             begun.append((entry, []))
-        elif isinstance(entry, Said) and entry.turn.role == "assistant" and begun:
+        elif isinstance(entry, TurnSaid) and entry.turn.role == "assistant" and begun:
             begun[-1][1].append(entry.turn)
     work = [one for one in begun if one[0].phase == "execute"] or begun
     return work[-1] if work else (None, [])

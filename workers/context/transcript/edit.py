@@ -37,7 +37,7 @@ class Edit(Message):
 _NONE = Edit()
 
 
-def shown(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
+def show_turns(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
     """The conversation with the edit in force. Pure; linear in what is shown and in the calls of what is cut."""
     if not turns:
         return []
@@ -49,11 +49,11 @@ def shown(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
         for call in turn.calls:
             step += 1
             steps[call.id] = step
-        found.append(replaced(turn, edit, steps))
+        found.append(replace_turn(turn, edit, steps))
     return found
 
 
-def replaced(turn: Turn, edit: Edit, steps: Mapping[str, int]) -> Turn:
+def replace_turn(turn: Turn, edit: Edit, steps: Mapping[str, int]) -> Turn:
     """
     One turn with the edit's texts and arguments; the turn itself where these are none of it. `steps` has the newest
     step of each call id up to this turn.

@@ -23,7 +23,7 @@ from forgepool.workers.schema.policy_rules import Decision
 from forgepool.worktrees.errors import UserError
 
 
-class Started(Message):
+class ConversationStarted(Message):
     """A conversation begins; entries before it belong to an earlier one about the same order."""
 
     kind: Literal["started"] = "started"
@@ -36,7 +36,7 @@ class Started(Message):
     phase: PhaseName = "execute"
 
 
-class Said(Message):
+class TurnSaid(Message):
     """A turn of either side that is not a tool's result."""
 
     kind: Literal["said"] = "said"
@@ -60,7 +60,7 @@ class Answered(Message):
     """How, in a word."""
 
 
-class Judged(Message):
+class CallJudged(Message):
     """What the policy said of a tool's call, before anything was carried out."""
 
     kind: Literal["judged"] = "judged"
@@ -74,7 +74,7 @@ class Judged(Message):
     """Those found in a script; None where there was none, or they could not be known."""
 
 
-class Tried(Message):
+class QuestionTried(Message):
     """A question that brought no turn, and how long is waited before the next one; None where there is none."""
 
     kind: Literal["tried"] = "tried"
@@ -103,7 +103,7 @@ class Finished(Message):
     """Of the whole attempt so far."""
 
 
-class Committed(Message):
+class PlanCommitted(Message):
     """The plan by which EXECUTE works."""
 
     kind: Literal["committed"] = "committed"
@@ -186,7 +186,7 @@ class Rebuilt(Message):
     """Of these."""
 
 
-class Kept(Message):
+class CheckpointKept(Message):
     """Everything before this, and the files as they were then, is in the hub or on its way there."""
 
     kind: Literal["kept"] = "kept"
@@ -206,19 +206,19 @@ class Resumed(Message):
 
 
 Entry = (
-    Started
-    | Said
+    ConversationStarted
+    | TurnSaid
     | Answered
-    | Judged
-    | Tried
+    | CallJudged
+    | QuestionTried
     | Finished
-    | Committed
+    | PlanCommitted
     | Verified
     | Noted
     | Profiled
     | Summoned
     | Rebuilt
-    | Kept
+    | CheckpointKept
     | Resumed
 )
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
@@ -286,11 +286,11 @@ class Conversation:
 
     def take(self, entry: Entry) -> None:
         match entry:
-            case Started():
+            case ConversationStarted():
                 self._turns = []
             case Answered(result=result):
                 self._add(Turn(role="user", parts=(result,)))
-            case Said(turn=turn):
+            case TurnSaid(turn=turn):
                 self._add(turn)
             case _:
                 pass

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from forgepool.workers.context.transcript.entries import Entry
-from forgepool.workers.context.transcript.exchanges import Exchange, exchanges, text_argument
+from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, text_argument
 from forgepool.workers.context.transcript.summary import paths_written, stretches
 from forgepool.workers.shell.purpose.file_access import normal_path
 from forgepool.workers.shell.purpose.guess_words import reads_only
@@ -53,7 +53,7 @@ def excerpts(
     return "\n".join(_excerpt(path, lines, rooms[path]) for path, lines in wanted.items())
 
 
-def _known(done: Sequence[Exchange], root: str) -> dict[str, dict[int, str]]:
+def _known(done: Sequence[ToolExchange], root: str) -> dict[str, dict[int, str]]:
     known: dict[str, dict[int, str]] = {}
     for one in done:
         if one.call.name == "read_file" and one.worked:
@@ -66,7 +66,7 @@ def _known(done: Sequence[Exchange], root: str) -> dict[str, dict[int, str]]:
     return {path: lines for path, lines in known.items() if lines}
 
 
-def _may_write_anything(one: Exchange) -> bool:
+def _may_write_anything(one: ToolExchange) -> bool:
     if one.call.name in _COMMANDS:
         return not reads_only(text_argument(one.call.arguments, "command"))
     if one.call.name in _NAMING_WHAT_IT_WRITES:

@@ -8,12 +8,12 @@ a model is shown may lack half of it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.transcript.entries import Answered, Entry, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, Entry, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class ToolExchange:
     iteration: int
     """The number of the model's turn it belongs to, from 1, counted over the entries given."""
     call: ToolCall
@@ -25,17 +25,17 @@ class Exchange:
         return not self.result.is_error
 
 
-def exchanges(entries: Iterable[Entry]) -> list[Exchange]:
+def exchanges(entries: Iterable[Entry]) -> list[ToolExchange]:
     """Oldest first. A call that was never answered, because the worker was killed, is none."""
-    found: list[Exchange] = []
+    found: list[ToolExchange] = []
     iteration = 0
     waiting: dict[str, ToolCall] = {}
     for entry in entries:
-        if isinstance(entry, Said) and entry.turn.role == "assistant":
+        if isinstance(entry, TurnSaid) and entry.turn.role == "assistant":
             iteration += 1
             waiting = {call.id: call for call in entry.turn.calls}
         elif isinstance(entry, Answered) and (call := waiting.pop(entry.result.call_id, None)) is not None:
-            found.append(Exchange(iteration=iteration, call=call, result=_whole(entry)))
+            found.append(ToolExchange(iteration=iteration, call=call, result=_whole(entry)))
     return found
 
 
@@ -45,13 +45,13 @@ def _whole(entry: Answered) -> ToolResult:
 
 def iterations(entries: Iterable[Entry]) -> int:
     """How often the model has answered."""
-    return sum(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries)
+    return sum(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries)
 
 
 def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
     """What was said since the conversation under way began."""
     for at in range(len(entries) - 1, -1, -1):
-        if isinstance(entries[at], Started):
+        if isinstance(entries[at], ConversationStarted):
             return entries[at:]
     return entries
 

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from forgepool.workers.context.transcript.entries import Entry, Said
-from forgepool.workers.context.transcript.exchanges import Exchange, exchanges, iterations, text_argument, under_way
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid
+from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, iterations, text_argument, under_way
 from forgepool.workers.llm.messages import Text
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.shell.purpose.file_access import normal_path
@@ -36,7 +36,7 @@ _KIND_CHARACTERS = 1_000
 _MARK = "[the harness] You are going in circles: "
 
 
-def explored_enough(entries: Sequence[Entry], *, most: int = MOST_EXPLORING) -> str | None:
+def find_exploration_end(entries: Sequence[Entry], *, most: int = MOST_EXPLORING) -> str | None:
     """
     Why PLAN is to end without a plan of the model's, or None.
 
@@ -83,7 +83,7 @@ def warning(reason: str) -> str:
     )
 
 
-def warned(entries: Sequence[Entry]) -> bool:
+def was_warned(entries: Sequence[Entry]) -> bool:
     """Whether the model was told already in the conversation under way."""
     return any(_is_warning(entry) for entry in under_way(entries))
 
@@ -96,12 +96,12 @@ def _since_warning(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _is_warning(entry: Entry) -> bool:
-    if not isinstance(entry, Said) or entry.turn.role != "user":
+    if not isinstance(entry, TurnSaid) or entry.turn.role != "user":
         return False
     return any(isinstance(part, Text) and part.text.startswith(_MARK) for part in entry.turn.parts)
 
 
-def _files_read(done: Sequence[Exchange]) -> set[str]:
+def _files_read(done: Sequence[ToolExchange]) -> set[str]:
     return {
         normal_path(text_argument(one.call.arguments, "path"))
         for one in done
@@ -109,7 +109,7 @@ def _files_read(done: Sequence[Exchange]) -> set[str]:
     }
 
 
-def _asked(one: Exchange) -> tuple[str, str]:
+def _asked(one: ToolExchange) -> tuple[str, str]:
     """A call as what it asks for, in one spelling."""
     arguments = dict(one.call.arguments)
     if isinstance(path := arguments.get("path"), str):
@@ -117,12 +117,12 @@ def _asked(one: Exchange) -> tuple[str, str]:
     return one.call.name, json.dumps(arguments, sort_keys=True)
 
 
-def _answered(one: Exchange) -> str:
+def _answered(one: ToolExchange) -> str:
     """An answer as what it says; of a command, whatever time it took."""
     return _without_times(one.result.text) if one.call.name == "bash" else one.result.text
 
 
-def _repeated(done: Sequence[Exchange]) -> str | None:
+def _repeated(done: Sequence[ToolExchange]) -> str | None:
     """The last call, if it and its answer have been there twice before, with nothing written since."""
     seen: dict[tuple[tuple[str, str], str], int] = {}
     for one in reversed(done):
@@ -137,7 +137,7 @@ def _repeated(done: Sequence[Exchange]) -> str | None:
     return None
 
 
-def _failing(done: Sequence[Exchange]) -> str | None:
+def _failing(done: Sequence[ToolExchange]) -> str | None:
     """Five failures in a row of the tool used last, all of one kind."""
     if not done:
         return None
@@ -150,7 +150,7 @@ def _failing(done: Sequence[Exchange]) -> str | None:
     return f"{tool} failed {_FAILURES} times in a row in the same way: {_shown(_sentence(last[-1].result.text))}"
 
 
-def _only_reading(done: Sequence[Exchange]) -> str | None:
+def _only_reading(done: Sequence[ToolExchange]) -> str | None:
     newest = sorted({one.iteration for one in done}, reverse=True)[:_ONLY_READING]
     if len(newest) < _ONLY_READING:
         return None
@@ -159,7 +159,7 @@ def _only_reading(done: Sequence[Exchange]) -> str | None:
     return f"{_ONLY_READING} turns in a row only read, and nothing was written"
 
 
-def _is_reading(one: Exchange) -> bool:
+def _is_reading(one: ToolExchange) -> bool:
     if one.call.name == "bash":
         return reads_only(text_argument(one.call.arguments, "command"))
     return one.call.name in _READING_TOOLS

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from forgepool.workers.context.transcript.entries import Committed, Entry, Said
-from forgepool.workers.context.transcript.exchanges import Exchange, exchanges, text_argument
+from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, TurnSaid
+from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, text_argument
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.shell.purpose.file_access import normal_path
 from forgepool.workers.shell.purpose.guess_words import is_test
@@ -50,7 +50,7 @@ class Summary(Message):
     red_phase_confirmed: bool = False
 
 
-def summarised(
+def summarise_entries(
     entries: Sequence[Entry], *, root: str = "", tests: Sequence[str] = (), changed: Iterable[str] = ()
 ) -> Summary:
     """
@@ -70,7 +70,7 @@ def summarised(
     )
 
 
-def rendered(summary: Summary) -> str:
+def render_summary(summary: Summary) -> str:
     """
     The summary as YAML of at most 8,000 characters. Where that is too little, the oldest of each list is left out,
     and it says how much.
@@ -108,7 +108,7 @@ def stretches(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def paths_written(one: Exchange, root: str) -> tuple[str, ...]:
+def paths_written(one: ToolExchange, root: str) -> tuple[str, ...]:
     """The files that a call wrote, as far as it names them; none where it failed."""
     if not one.worked:
         return ()
@@ -126,7 +126,7 @@ def _patched(patch: str) -> list[str]:
     return [path for line in lines if (path := line.partition(": ")[2].strip())]
 
 
-def _files_read(done: Sequence[Exchange], root: str) -> tuple[FileRead, ...]:
+def _files_read(done: Sequence[ToolExchange], root: str) -> tuple[FileRead, ...]:
     lines: dict[str, set[int]] = {}
     for one in done:
         if one.call.name == "read_file" and one.worked:
@@ -135,15 +135,15 @@ def _files_read(done: Sequence[Exchange], root: str) -> tuple[FileRead, ...]:
     return tuple(FileRead(path=path, lines=stretches(numbers)) for path, numbers in lines.items())
 
 
-def _files_written(done: Sequence[Exchange], root: str) -> list[str]:
+def _files_written(done: Sequence[ToolExchange], root: str) -> list[str]:
     return [path for one in done for path in paths_written(one, root)]
 
 
 def _has_plan(entry: Entry) -> bool:
-    return isinstance(entry, Committed) and not entry.synthetic
+    return isinstance(entry, PlanCommitted) and not entry.synthetic
 
 
-def _worked(done: Sequence[Exchange], tool: str) -> bool:
+def _worked(done: Sequence[ToolExchange], tool: str) -> bool:
     return any(one.call.name == tool and one.worked for one in done)
 
 
@@ -151,7 +151,7 @@ def _decisions(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The newest sentences in which the model decides or finds something, each once."""
     found: dict[str, str] = {}
     for entry in entries:
-        if isinstance(entry, Said) and entry.turn.role == "assistant":
+        if isinstance(entry, TurnSaid) and entry.turn.role == "assistant":
             for sentence in map(_plain, _SENTENCE_END.split(entry.turn.text)):
                 if len(sentence) > 15 and _DECIDES.search(sentence):
                     found.setdefault(sentence.casefold(), sentence[:_DECISION_CHARACTERS])
@@ -162,7 +162,7 @@ def _plain(sentence: str) -> str:
     return " ".join(sentence.strip().lstrip("-*#>0123456789. ").split())
 
 
-def _last_test_output(done: Sequence[Exchange], tests: Sequence[str]) -> str:
+def _last_test_output(done: Sequence[ToolExchange], tests: Sequence[str]) -> str:
     """The end of the last run of tests; where none was run, of the last command that failed."""
     runs = [one for one in done if one.call.name == "confirm_red_phase" or _ran_tests(one, tests)]
     failed = [one for one in done if one.call.name == "bash" and not one.worked]
@@ -170,7 +170,7 @@ def _last_test_output(done: Sequence[Exchange], tests: Sequence[str]) -> str:
     return last[0].result.text.strip()[-_OUTPUT_CHARACTERS:] if last else ""
 
 
-def _ran_tests(one: Exchange, tests: Sequence[str]) -> bool:
+def _ran_tests(one: ToolExchange, tests: Sequence[str]) -> bool:
     command = text_argument(one.call.arguments, "command")
     return one.call.name == "bash" and (is_test(command) or any(test in command for test in tests if test.strip()))
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.transcript.entries import Entry, Noted, Rebuilt, Resumed, Said, Tried
+from forgepool.workers.context.transcript.entries import Entry, Noted, Rebuilt, Resumed, TurnSaid, QuestionTried
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.schema.orders import Limits, Spent
 
 Price = Callable[[int, int], float | None]
@@ -42,28 +42,28 @@ class Meter:
         meter = cls(limits=limits)
         for entry in entries:
             match entry:
-                case Said(turn=turn) if turn.role == "assistant":
+                case TurnSaid(turn=turn) if turn.role == "assistant":
                     meter.count(turn.usage)
-                case Noted(usage=usage) | Tried(usage=usage) | Rebuilt(usage=usage) if (
+                case Noted(usage=usage) | QuestionTried(usage=usage) | Rebuilt(usage=usage) if (
                     usage.input_tokens or usage.output_tokens
                 ):
-                    meter.spent = added(meter.spent, used(usage))
+                    meter.spent = add_spent(meter.spent, to_spent(usage))
                 case Resumed(lost=lost):
-                    meter.spent = added(meter.spent, lost)
+                    meter.spent = add_spent(meter.spent, lost)
                 case _:
                     pass
         return meter
 
     def count(self, usage: Usage) -> None:
-        self.spent = added(self.spent, used(usage).model_copy(update={"turns": 1}))
+        self.spent = add_spent(self.spent, to_spent(usage).model_copy(update={"turns": 1}))
 
-    def used_up(self) -> str | None:
+    def find_used_up(self) -> str | None:
         """Which limit is reached; None while there is some of everything left."""
         if self.limits.turns is not None and self.spent.turns >= self.limits.turns:
             return f"the agent used its {self.limits.turns} turns without finishing"
         return None
 
-    def room(self, request: Request, price: Price) -> int | str | None:
+    def room(self, request: ModelRequest, price: Price) -> int | str | None:
         """
         The most output tokens the answer to this may have; None is as many as the model gives; a sentence where what
         is left of a limit is not enough for an answer.
@@ -78,16 +78,16 @@ class Meter:
     def _limit(self, which: str) -> str:
         return f"{self.limits.tokens:,} tokens" if which == "tokens" else f"{self.limits.cost_usd:g} USD"
 
-    def _tokens_left(self, request: Request) -> int | None:
+    def _tokens_left(self, request: ModelRequest) -> int | None:
         if self.limits.tokens is None:
             return None
-        return self.limits.tokens - self.spent.tokens - estimated_tokens(request)
+        return self.limits.tokens - self.spent.tokens - estimate_tokens(request)
 
-    def _affordable(self, request: Request, price: Price) -> int | None:
+    def _affordable(self, request: ModelRequest, price: Price) -> int | None:
         """Output tokens that the rest of the money pays for, whatever of the input is cached."""
         if self.limits.cost_usd is None:
             return None
-        given = estimated_tokens(request)
+        given = estimate_tokens(request)
         bare, usual = price(given, 0), price(given, _USUAL_OUTPUT)
         if bare is None or usual is None:
             return None
@@ -101,7 +101,7 @@ class Meter:
         return int(left_usd / each_usd) if each_usd > 0 else None
 
 
-def used(usage: Usage) -> Spent:
+def to_spent(usage: Usage) -> Spent:
     return Spent(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -110,7 +110,7 @@ def used(usage: Usage) -> Spent:
     )
 
 
-def added(one: Spent, other: Spent) -> Spent:
+def add_spent(one: Spent, other: Spent) -> Spent:
     known = one.cost_usd is not None and other.cost_usd is not None
     return Spent(
         seconds=one.seconds + other.seconds,
@@ -122,7 +122,7 @@ def added(one: Spent, other: Spent) -> Spent:
     )
 
 
-def summed(usages: Iterable[Usage]) -> Usage:
+def sum_usages(usages: Iterable[Usage]) -> Usage:
     """Of several questions; without a price where one of them has none."""
     found = list(usages)
     costs = [usage.cost_usd for usage in found]
@@ -137,7 +137,7 @@ def summed(usages: Iterable[Usage]) -> Usage:
     )
 
 
-def estimated_tokens(request: Request) -> int:
+def estimate_tokens(request: ModelRequest) -> int:
     """
     Input tokens of a request, rather too many: what the vendor counted for its beginning, and characters for the rest.
     """
@@ -149,10 +149,10 @@ def estimated_tokens(request: Request) -> int:
             break
     if counted:
         return counted + _tokens(_characters(rest))
-    return _tokens(fixed_characters(request) + _characters(rest))
+    return _tokens(count_fixed_characters(request) + _characters(rest))
 
 
-def fixed_characters(request: Request) -> int:
+def count_fixed_characters(request: ModelRequest) -> int:
     """Of its system prompt and its tools."""
     return sum(map(len, request.system)) + sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
 

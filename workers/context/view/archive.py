@@ -31,7 +31,7 @@ class Archive:
         """
         for deed in deeds:
             self.result(deed.step, deed.whole)
-            self._keep(f"step-{deed.step}.call.txt", called(deed))
+            self._keep(f"step-{deed.step}.call.txt", describe_call(deed))
 
     def result(self, step: int, text: str) -> Path:
         """
@@ -46,7 +46,7 @@ class Archive:
         return self.workplace.keep(Path(_FOLDER, name), text.encode(errors="surrogatepass"))
 
 
-def called(deed: Deed) -> str:
+def describe_call(deed: Deed) -> str:
     """What was said and called, as a person reads it: texts as they are, everything else as JSON."""
     parts = [deed.said, "", deed.call.name] if deed.said else [deed.call.name]
     for name, value in deed.call.arguments.items():
@@ -54,6 +54,6 @@ def called(deed: Deed) -> str:
     return "\n".join(parts) + "\n"
 
 
-def dropped(deeds: Iterable[Deed], edit: Edit) -> list[Deed]:
+def find_dropped(deeds: Iterable[Deed], edit: Edit) -> list[Deed]:
     """Those whose call or result is not shown as it was."""
     return [deed for deed in deeds if deed.turn < edit.cut or deed.step in edit.results or deed.step in edit.inputs]

@@ -14,7 +14,7 @@ ADVISORY = "advisory"
 """The profile whose agent asks for its context to be cleared, and has a tool to do so."""
 
 
-def chosen(*, by_person: str | None, in_plan: str, in_settings: str) -> Profile:
+def choose_profile(*, by_person: str | None, in_plan: str, in_settings: str) -> Profile:
     """
     A person's word while it runs counts for more than the plan's, and that for more than the worker's settings.
 

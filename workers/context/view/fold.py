@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.history.token_estimate import Gauge
-from forgepool.workers.context.profiles.registry import UnknownProfile, profile, registered
+from forgepool.workers.context.profiles.registry import UnknownProfile, profile, find_profile
 from forgepool.workers.context.shorten.new_results import Births
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    Committed,
+    PlanCommitted,
     Entry,
     Profiled,
     Rebuilt,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Summoned,
 )
 from forgepool.workers.context.view.triggers import Causes
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import ToolResult
 
 _GROWTH = 1.1
@@ -40,7 +40,7 @@ class Fold:
     """The folder in which dropped results can be read."""
     root: str = ""
     tests: tuple[str, ...] = ()
-    view: View = field(init=False)
+    view: ContextView = field(init=False)
     causes: Causes = field(init=False, default_factory=Causes)
     births: Births | None = field(init=False, default=None)
     """Shortens results when they enter, as the profile wants it; None: they enter as they are."""
@@ -48,7 +48,7 @@ class Fold:
     """What is done once in a task, and was."""
     rests_until: int = field(init=False, default=0)
     """Tokens of a request below which the profile is not asked."""
-    _plan: Committed | None = field(init=False, default=None)
+    _plan: PlanCommitted | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._begin()
@@ -56,11 +56,11 @@ class Fold:
     def take(self, entry: Entry) -> None:
         self.causes.take(entry)
         match entry:
-            case Started():
+            case ConversationStarted():
                 self._begin()
-            case Committed():
+            case PlanCommitted():
                 self._plan = entry
-            case Said(turn=turn):
+            case TurnSaid(turn=turn):
                 self.view.say(turn)
             case Answered(result=result, whole=whole):
                 self._answered(result, whole)
@@ -96,7 +96,7 @@ class Fold:
 
     def _begin(self) -> None:
         gauge = Gauge(window_tokens=self.window_tokens, fixed_characters=self.fixed_characters)
-        self.view = View(gauge=gauge, root=self.root, tests=self.tests, archive=self.archive)
+        self.view = ContextView(gauge=gauge, root=self.root, tests=self.tests, archive=self.archive)
         if self._plan is not None:
             self.view.plan, self.view.planned = self._plan.plan, self._plan.files
         self.rests_until = 0
@@ -131,7 +131,7 @@ class Fold:
 
     def _renew_births(self) -> None:
         """What is shown already is what later results may refer to, whoever let it in."""
-        birth = registered(self.profile.name).birth
+        birth = find_profile(self.profile.name).birth
         self.births = None
         if birth is not None:
             self.births = Births(birth)

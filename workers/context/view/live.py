@@ -10,21 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.context.edits.state import Cause, Moment, Profile, unknown
-from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.calls import read_command
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.registry import UnknownProfile, profile
 from forgepool.workers.context.shorten.new_results import Entering
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Said, Summoned, Transcript, now
-from forgepool.workers.context.transcript.usage import fixed_characters
+from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, TurnSaid, Summoned, Transcript, now
+from forgepool.workers.context.transcript.usage import count_fixed_characters
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.choice import A_PERSON
 from forgepool.workers.context.view.fold import Fold
 from forgepool.workers.context.view.questions import Ask, Questions, no_one
 from forgepool.workers.context.view.rebuilding import Rebuilding
 from forgepool.workers.context.view.storage import Storage
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, user
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.turns.compact import COMPACT
 
 
@@ -37,7 +37,7 @@ def unheard(entry: Rebuilt) -> None:
     """Nobody is told."""
 
 
-def unsecured() -> bool:
+def refuse_to_secure() -> bool:
     """The transcript is nowhere but where it is, and nobody else goes on with it."""
     return True
 
@@ -47,7 +47,7 @@ class Context:
     transcript: Transcript
     profile: Profile
     """Until the transcript names another."""
-    like: Request
+    like: ModelRequest
     """What each question to the conversation's model begins with: its system prompt and tools. Without turns."""
     window_tokens: int
     archive: Archive
@@ -58,7 +58,7 @@ class Context:
     """The text of a file of the worktree, as it is now."""
     told: Callable[[Rebuilt], None] = unheard
     """Hears of each rebuild."""
-    secure: Callable[[], bool] = unsecured
+    secure: Callable[[], bool] = refuse_to_secure
     """Brings the transcript so far to where another process finds it."""
     unseen: bool = False
     """Whether the model that is asked next has had no part in the conversation."""
@@ -73,7 +73,7 @@ class Context:
         self._fold = Fold(
             profile=self.profile,
             window_tokens=self.window_tokens,
-            fixed_characters=fixed_characters(self.like),
+            fixed_characters=count_fixed_characters(self.like),
             archive=self.archive.folder,
             root=self.root,
             tests=self.tests,
@@ -82,11 +82,11 @@ class Context:
         self._fold.causes.unseen = self.unseen
 
     @property
-    def view(self) -> View:
+    def view(self) -> ContextView:
         return self._fold.view
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ModelRequest:
         """The next question to the conversation's model."""
         view = self.view
         return replace(self.like, turns=view.shown, lasting_parts=view.lasting, rebuilt=self._fold.causes.rebuilt)
@@ -109,7 +109,7 @@ class Context:
         if cause != "call" or self._fold.tokens >= self._fold.rests_until:
             self._propose(cause)
 
-    def overflowed(self) -> bool:
+    def note_overflow(self) -> bool:
         """
         The provider says that the conversation is too long: whether less of it could be shown, which then is.
 
@@ -122,11 +122,11 @@ class Context:
         self._propose("overflow")
         return self.view.rebuilds > before
 
-    def born(self, call: ToolCall, text: str, *, is_error: bool, iteration: int) -> tuple[str, str]:
+    def shorten_result(self, call: ToolCall, text: str, *, is_error: bool, iteration: int) -> tuple[str, str]:
         """What the model is told of a result, and how that was shortened; empty where it was not."""
         if self._fold.births is None:
             return text, ""
-        told = asked(call, root=self.root, tests=self.tests)
+        told = read_command(call, root=self.root, tests=self.tests)
         step = len(self.view.deeds) + 1
         entering = Entering(
             call=call,
@@ -139,7 +139,7 @@ class Context:
             shown_from=self._fold.shown_from,
             spill=lambda whole: self._storage.spill(step, whole),
         )
-        newborn = self._fold.births.born(entering)
+        newborn = self._fold.births.shorten_result(entering)
         return newborn.text, newborn.by
 
     def restore(self) -> None:
@@ -169,7 +169,7 @@ class Context:
         if not isinstance(advisory, Advisory) or COMPACT not in (tool.name for tool in self.like.tools):
             return
         if (nudge := advisory.nudge(self.view.state())) is not None:
-            self.transcript.append(Said(at=now(), turn=user(Text(text=nudge))))
+            self.transcript.append(TurnSaid(at=now(), turn=user(Text(text=nudge))))
             self.catch_up()
 
     def _propose(self, cause: Cause) -> None:

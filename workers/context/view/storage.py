@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.archive import Archive, dropped
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.context.view.archive import Archive, find_dropped
+from forgepool.workers.tools.refusal import ToolRefused
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Storage:
         new = [deed for deed in deeds if deed.step not in self._stored]
         try:
             self.archive.write(new)
-        except (Refused, OSError) as trouble:
+        except (ToolRefused, OSError) as trouble:
             return str(trouble)
         self._stored.update(deed.step for deed in new)
         return None
@@ -33,11 +33,11 @@ class Storage:
         """All that is not shown as it was, or was shortened when it entered; as `store`."""
         found = list(deeds)
         shortened = [deed for deed in found if deed.result.text != deed.whole]
-        return self.store([*dropped(found, edit), *shortened])
+        return self.store([*find_dropped(found, edit), *shortened])
 
     def spill(self, step: int, text: str) -> str | None:
         """Where the whole text of a result is that is about to enter shortened; None where it could not be kept."""
         try:
             return str(self.archive.result(step, text))
-        except (Refused, OSError):
+        except (ToolRefused, OSError):
             return None

@@ -7,8 +7,8 @@ A fold over its entries, so that another process finds the same. The clock alone
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.state import Cause
-from forgepool.workers.context.transcript.entries import Entry, Rebuilt, Said, Started
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.transcript.entries import Entry, Rebuilt, TurnSaid, ConversationStarted
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.tools.commands.red_phase import CONFIRM
 from forgepool.workers.tools.turns.compact import COMPACT
@@ -31,9 +31,9 @@ class Causes:
 
     def take(self, entry: Entry) -> None:
         match entry:
-            case Started():
+            case ConversationStarted():
                 self.unseen = self.switched = self.rebuilt = self.overflowed = False
-            case Said(turn=turn) if turn.role == "assistant":
+            case TurnSaid(turn=turn) if turn.role == "assistant":
                 self._answered(turn, entry.at)
             case Rebuilt(edit=edit, cause=cause):
                 self.rebuilt = self.rebuilt or edit is not None
@@ -41,7 +41,7 @@ class Causes:
             case _:
                 pass
 
-    def cause(self, view: View, *, at: float) -> Cause:
+    def cause(self, view: ContextView, *, at: float) -> Cause:
         called = _called_last(view)
         if CONFIRM in called:
             return "red"
@@ -57,7 +57,7 @@ class Causes:
         self.overflowed = self.overflowed and turn.stop == "overflow"
 
 
-def _called_last(view: View) -> frozenset[str]:
+def _called_last(view: ContextView) -> frozenset[str]:
     """The tools that the model's last turn called, and that did as they were told."""
     turns = view.turns
     last = next((place for place in range(len(turns) - 1, -1, -1) if turns[place].role == "assistant"), 0)

@@ -5,7 +5,7 @@ everything the model has not yet seen.
 
 from collections.abc import Iterator, Sequence
 
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Turn
 
 
@@ -25,7 +25,7 @@ def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> It
         return
     if edit.cut > 1 and turns[edit.cut].role != "assistant":
         yield "what follows the cut does not begin with a turn of the model"
-    view = shown(turns, edit)
+    view = show_turns(turns, edit)
     if view[0].role != "user" or view[0].parts[:1] != turns[0].parts[:1]:
         yield "it does not begin with the task card"
     seen = sum(len(turn.calls) for turn in turns[:last])

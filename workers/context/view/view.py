@@ -8,18 +8,18 @@ process that folds the same entries shows the same view.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.state import Moment, Profile, Proposal, State
+from forgepool.workers.context.edits.state import Moment, Profile, EditProposal, ContextState
 from forgepool.workers.context.history.actions import Deed, Deeds
 from forgepool.workers.context.history.misses import Losses
 from forgepool.workers.context.history.token_estimate import Gauge, lengths, turn_length
-from forgepool.workers.context.shorten.new_results import mended
-from forgepool.workers.context.transcript.edit import Edit, replaced, shown
+from forgepool.workers.context.shorten.new_results import mend_edit
+from forgepool.workers.context.transcript.edit import Edit, replace_turn, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, ToolResult, Turn
 
 
 @dataclass(slots=True, kw_only=True)
-class View:
+class ContextView:
     gauge: Gauge
     root: str = ""
     tests: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class View:
         return sum(self._shown_sizes)
 
     def characters_with(self, edit: Edit) -> int:
-        return lengths(shown(self.turns, edit))
+        return lengths(show_turns(self.turns, edit))
 
     @property
     def lasting(self) -> int | None:
@@ -73,24 +73,24 @@ class View:
         for call in turn.calls:
             self._calls += 1
             self._steps[call.id] = self._calls
-        self._deeds.called(place, turn)
+        self._deeds.take_calls(place, turn)
         self._append(turn)
 
     def answer(self, result: ToolResult, whole: str = "") -> None:
         """A tool's result, and its text before it was shortened at birth."""
-        self._deeds.answered(result, whole)
+        self._deeds.take_result(result, whole)
         self._add((result,))
 
     def use(self, edit: Edit) -> None:
         """Puts an edit in force."""
         self.edit = edit
         self.rebuilds += 1
-        self.losses.edited(edit, self.turns)
-        self._shown = shown(self.turns, edit)
+        self.losses.take_edit(edit, self.turns)
+        self._shown = show_turns(self.turns, edit)
         self._shown_sizes = [turn_length(turn) for turn in self._shown]
 
-    def state(self) -> State:
-        return State(
+    def state(self) -> ContextState:
+        return ContextState(
             turns=self.turns,
             deeds=self.deeds,
             edit=self.edit,
@@ -105,14 +105,14 @@ class View:
             archive=self.archive,
         )
 
-    def propose(self, profile: Profile, moment: Moment) -> Proposal | str | None:
+    def propose(self, profile: Profile, moment: Moment) -> EditProposal | str | None:
         """What the profile proposes; a sentence where that cannot be shown, and changes nothing; None for nothing."""
         if not self.turns:
             return None
         proposal = profile.propose(self.state(), moment)
         if proposal is None:
             return None
-        edit = mended(proposal.edit, self.deeds)
+        edit = mend_edit(proposal.edit, self.deeds)
         why = wrong(self.turns, edit, self._lengthened(edit))
         return replace(proposal, edit=edit) if why is None else f"{profile.name} proposed what cannot be shown: {why}"
 
@@ -131,14 +131,14 @@ class View:
         self.losses.take(last, piece)
         self.turns[last] = _longer(self.turns[last], piece)
         self._sizes[last] += turn_length(piece)
-        new = replaced(piece, self.edit, self._steps)
+        new = replace_turn(piece, self.edit, self._steps)
         self._shown[-1] = _longer(self._shown[-1], new)
         self._shown_sizes[-1] += turn_length(new)
 
     def _append(self, turn: Turn) -> None:
         self.turns.append(turn)
         self._sizes.append(turn_length(turn))
-        new = replaced(turn, self.edit, self._steps)
+        new = replace_turn(turn, self.edit, self._steps)
         self._shown.append(new)
         self._shown_sizes.append(turn_length(new))
 

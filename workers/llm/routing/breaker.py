@@ -108,7 +108,7 @@ class Free:
 Verdict = Shut | Probe | Free
 
 
-def judged(limits: Iterable[Limit], health: Health, now: float) -> Verdict:
+def judge_health(limits: Iterable[Limit], health: Health, now: float) -> Verdict:
     """What may be done at this moment; of several reasons against it the one that lasts longest."""
     shut = [Shut(until=one.until, why=one.why, trouble=one.trouble) for one in limits if one.until > now]
     until = max(health.shut_until, health.probe_until)
@@ -134,14 +134,14 @@ def after_failure(health: Health, now: float, trouble: Trouble, why: str) -> Hea
     return seen.model_copy(update=shut)
 
 
-def claimed(health: Health, now: float) -> Health | None:
+def claim_try(health: Health, now: float) -> Health | None:
     """The same, with a try under way; None where somebody else was faster, or there is nothing to try."""
     if not health.pauses or max(health.shut_until, health.probe_until) > now:
         return None
     return health.model_copy(update={"probe_until": now + PROBE_S})
 
 
-def unclaimed(health: Health, until: float) -> Health | None:
+def release_try(health: Health, until: float) -> Health | None:
     """The same, without the try that was claimed until then; None where that is not the one under way."""
     return health.model_copy(update={"probe_until": 0.0}) if health.probe_until == until else None
 
@@ -170,7 +170,7 @@ class Breaker:
     def claim(self, pair: Pair) -> bool:
         """Whether it is for the caller to try what it just saw to be a `Probe`; to be told what came of it."""
         now = self.clock()
-        if not self._change(_keys(*pair)[2], lambda health: claimed(health, now)):
+        if not self._change(_keys(*pair)[2], lambda health: claim_try(health, now)):
             return False
         self._claims[pair] = now + PROBE_S
         return True
@@ -179,7 +179,7 @@ class Breaker:
         """A try that was claimed ended without a word on the model's health; somebody else may make one."""
         until = self._claims.pop(pair, None)
         if until is not None:
-            self._change(_keys(*pair)[2], lambda health: unclaimed(health, until))
+            self._change(_keys(*pair)[2], lambda health: release_try(health, until))
 
     def note(self, pair: Pair, failure: ModelFailed) -> None:
         """Draws the conclusion from a failed try; most have none."""
@@ -204,7 +204,7 @@ class Breaker:
     def _verdict(self, pair: Pair) -> Verdict:
         account_limit, model_limit, health = (self._own.get(key, "") for key in _keys(*pair))
         limits = [limit for text in (account_limit, model_limit) if (limit := _decoded(Limit, text)) is not None]
-        return judged(limits, _decoded(Health, health) or Health(), self.clock())
+        return judge_health(limits, _decoded(Health, health) or Health(), self.clock())
 
     def _limit(self, key: str, failure: ModelFailed, now: float) -> None:
         """Of two limits the later holds. One without an end that is still to come is guessed."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from forgepool.workers.llm.messages import Turn, Usage
-from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Trouble, deaf
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, ModelRequest, Trouble, deaf
 from forgepool.workers.llm.routing.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
 from forgepool.workers.llm.routing.prices import Tariff
 from forgepool.workers.llm.routing.retry import Patience, Retrying, Time
-from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.router import ModelChoice
 
 _NO_MATTER_WHOM: frozenset[Trouble] = frozenset(("overflow", "stopped", "no_turn"))
 """Troubles of the conversation or its asker, that no other model mends."""
@@ -29,7 +29,7 @@ _LIMITS: frozenset[Trouble] = frozenset(("usage_limit", "rate_limit"))
 class Contender:
     """A candidate with all that it takes to ask it."""
 
-    candidate: Candidate
+    candidate: ModelChoice
     tariff: Tariff
     open: Callable[[], Provider]
     """Called once, when it is first asked; the provider asks once."""
@@ -52,7 +52,7 @@ class _Passed:
 
 
 @dataclass(slots=True, kw_only=True)
-class Chain:
+class ModelChain:
     """Asked about one conversation. Its `why` is a sentence on the choice of models."""
 
     contenders: tuple[Contender, ...]
@@ -80,7 +80,7 @@ class Chain:
         known = [cost for cost in costs if cost is not None]
         return max(known) if known and len(known) == len(costs) else None
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
         Raises:
             ModelFailed: `overflow`, `stopped` and `no_turn` as they come. Where waiting may help, `usage_limit`, if
@@ -122,7 +122,7 @@ class Chain:
             return _Passed(contender=contender, why=verdict.why, trouble=verdict.trouble, until=verdict.until)
         return None
 
-    def _ask_one(self, contender: Contender, request: Request, stop: Callable[[], bool], hear: Hear) -> Turn | _Passed:
+    def _ask_one(self, contender: Contender, request: ModelRequest, stop: Callable[[], bool], hear: Hear) -> Turn | _Passed:
         asked = Retrying(
             provider=self._provider(contender),
             model=contender.candidate.model,

@@ -12,9 +12,9 @@ from typing import assert_never
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.provider import ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
-from forgepool.workers.llm.routing.chain import Chain, Contender
+from forgepool.workers.llm.routing.chain import ModelChain, Contender
 from forgepool.workers.llm.routing.prices import tariff
-from forgepool.workers.llm.routing.router import Candidate, Question, choose
+from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.orders import PhaseName
@@ -35,18 +35,18 @@ def open_models(
     escalated: bool = False,
     capped: bool = False,
     settings: Settings,
-) -> Chain:
+) -> ModelChain:
     """
     Who is to be asked in a conversation. `capped`: its cost is limited, so that nobody without a known price is asked.
 
     Raises:
         ModelFailed: the model that a person named is none.
     """
-    question = Question(task_type=task_type, phase=phase, model=model, escalated=escalated)
+    question = RoutingQuestion(task_type=task_type, phase=phase, model=model, escalated=escalated)
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
         raise ModelFailed(choice, trouble="bad_request")
-    return Chain(
+    return ModelChain(
         contenders=tuple(_contender(table, candidate, capped) for candidate in choice.candidates),
         breaker=Breaker(client=_client(settings)),
         why=choice.why,
@@ -82,7 +82,7 @@ def keys_present(table: Table) -> frozenset[str]:
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 
-def _contender(table: Table, candidate: Candidate, capped: bool) -> Contender:
+def _contender(table: Table, candidate: ModelChoice, capped: bool) -> Contender:
     charged = tariff(table, candidate)
     wanting = candidate.wanting
     if not wanting and capped and charged.worst_case_usd(1, 1) is None:
@@ -90,7 +90,7 @@ def _contender(table: Table, candidate: Candidate, capped: bool) -> Contender:
     return Contender(candidate=candidate, tariff=charged, open=partial(_adapter, table, candidate), wanting=wanting)
 
 
-def _adapter(table: Table, candidate: Candidate) -> Provider:
+def _adapter(table: Table, candidate: ModelChoice) -> Provider:
     account, model = table.accounts[candidate.account], table.models[candidate.model]
     endpoint = Endpoint(
         model=candidate.id,

@@ -8,7 +8,7 @@ never nothing: whoever adds up costs has to say that a sum is not known.
 from dataclasses import dataclass
 
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.router import ModelChoice
 from forgepool.workers.llm.routing.table import Price, Table
 
 _VENDORS = {
@@ -54,7 +54,7 @@ class Tariff:
         return None if given is None or said is None else (given * 1000, said * 1000)
 
 
-def tariff(table: Table, candidate: Candidate) -> Tariff:
+def tariff(table: Table, candidate: ModelChoice) -> Tariff:
     """
     The table's own price; else the list of the vendor at the account's address; else, of an account with a key, that of
     the model's maker: a gateway is taken to charge what the maker does, somebody's own server is not.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from forgepool.workers.llm.messages import Turn
-from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, Request, Tried, deaf
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, ModelRequest, ProviderTry, deaf
 
 _SLICE_S = 0.2
 """Seconds between two questions whether to stop."""
@@ -58,7 +58,7 @@ class Retrying:
     worth_it: Callable[[ModelFailed], bool] = goes_on
     """Told of every failed try, and asked whether another one is wanted by anybody."""
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         began = self.time.clock()
         attempt = 0
         while True:
@@ -83,8 +83,8 @@ class Retrying:
         over = attempt >= self.patience.attempts or wait_s is None or spent_s + wait_s > self.patience.total_s
         return None if over else wait_s
 
-    def _told(self, failure: ModelFailed, seconds: float, wait_s: float | None) -> Tried:
-        return Tried(
+    def _told(self, failure: ModelFailed, seconds: float, wait_s: float | None) -> ProviderTry:
+        return ProviderTry(
             model=self.model,
             account=self.account,
             trouble=failure.trouble,

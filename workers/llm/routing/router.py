@@ -14,7 +14,7 @@ from forgepool.workers.schema.orders import PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class ModelChoice:
     """A model through one of its accounts."""
 
     model: str
@@ -34,14 +34,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ModelChoice, ...]
     """To be asked in this order; those whose key is wanting are among them."""
     why: str
     """One sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RoutingQuestion:
     """What a model is wanted for."""
 
     task_type: str = DEFAULT_TYPE
@@ -52,7 +52,7 @@ class Question:
     """The first model made no headway: one that is stronger, or else thinks otherwise, goes before it."""
 
 
-def choose(table: Table, question: Question, *, keys: Collection[str]) -> Choice | str:
+def choose(table: Table, question: RoutingQuestion, *, keys: Collection[str]) -> Choice | str:
     """
     The candidates; a sentence where the model that a person named is none. `keys` are the names of the variables that
     hold a key.
@@ -66,13 +66,13 @@ def choose(table: Table, question: Question, *, keys: Collection[str]) -> Choice
     return Choice(candidates=found, why=why)
 
 
-def candidates(table: Table, model: str, *, keys: Collection[str]) -> tuple[Candidate, ...]:
+def candidates(table: Table, model: str, *, keys: Collection[str]) -> tuple[ModelChoice, ...]:
     """One model through each of its accounts."""
     found = []
     for place in table.places(model):
         key = table.accounts[place.account].key
         found.append(
-            Candidate(
+            ModelChoice(
                 model=model,
                 account=place.account,
                 id=place.id,
@@ -83,7 +83,7 @@ def candidates(table: Table, model: str, *, keys: Collection[str]) -> tuple[Cand
     return tuple(found)
 
 
-def _routed(table: Table, question: Question) -> tuple[list[str], str]:
+def _routed(table: Table, question: RoutingQuestion) -> tuple[list[str], str]:
     """Models without repetition, the first of them first, and why that one."""
     kind = question.task_type if question.task_type in table.routes else DEFAULT_TYPE
     route = table.routes[kind]

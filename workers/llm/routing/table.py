@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field
 
 from forgepool.workers.schema.orders import Message, PhaseName
 from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, nearest, shown
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, nearest, show_value
 from forgepool.workers.schema.yaml.scalars import Duration, Slug
 
 SHIPPED = Path(__file__).with_name("models.yaml")
@@ -35,7 +35,7 @@ def _date(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise ValueError(f"must be a date such as 2026-11-21, is {shown(text)}") from None
+        raise ValueError(f"must be a date such as 2026-11-21, is {show_value(text)}") from None
 
 
 def _variable(text: str) -> str:
@@ -56,11 +56,11 @@ def _address(text: str) -> str:
         ValueError: as above.
     """
     if not re.match(r"https?://[^/]", text):
-        raise ValueError(f"must begin with https:// or http://, is {shown(text)}")
+        raise ValueError(f"must begin with https:// or http://, is {show_value(text)}")
     return text
 
 
-class Account(Message):
+class ModelAccount(Message):
     """A door to models: whose wire is spoken, where, and with which key."""
 
     wire: Literal["anthropic", "openai-responses", "openai-chat"]
@@ -83,7 +83,7 @@ class Price(Message):
     written: float | None = Field(default=None, ge=0)
 
 
-class Place(Message):
+class OtherModel(Message):
     """Where else a model is to be had."""
 
     account: str
@@ -98,7 +98,7 @@ class Model(Message):
     """As its account calls it; empty is our name."""
     family: str = Field(min_length=1)
     """Whose mind it is: work is reviewed by another family than its author's."""
-    also: tuple[Place, ...] = ()
+    also: tuple[OtherModel, ...] = ()
     """The same model through other accounts, asked in turn when the first has failed."""
     window_tokens: int = Field(gt=0)
     max_output_tokens: int = Field(default=32_000, gt=0)
@@ -123,16 +123,16 @@ class Route(Message):
 
 
 class Table(Message):
-    accounts: dict[Slug, Account]
+    accounts: dict[Slug, ModelAccount]
     models: dict[str, Model]
     routes: dict[str, Route]
     budget: str
     """The model that is asked when no other is left."""
 
-    def places(self, model: str) -> tuple[Place, ...]:
+    def places(self, model: str) -> tuple[OtherModel, ...]:
         """Every account through which a model is to be had, in the order in which they are tried."""
         found = self.models[model]
-        return (Place(account=found.account, id=found.id or model), *found.also)
+        return (OtherModel(account=found.account, id=found.id or model), *found.also)
 
     def family(self, model: str) -> str | None:
         """Of a model that answered; None for one that is not in this table."""

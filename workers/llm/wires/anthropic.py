@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from forgepool.workers.llm.endpoint import Endpoint, query, unversioned
+from forgepool.workers.llm.endpoint import Endpoint, query, strip_version
 from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, Request, deaf
+from forgepool.workers.llm.provider import Delta, Hear, ModelRequest, deaf
 from forgepool.workers.llm.wires.asking import Try
 from forgepool.workers.llm.wires.common import caching, faults
 from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import joined, read_call
-from forgepool.workers.llm.wires.common.counting import Told, count
-from forgepool.workers.llm.wires.common.endings import ended
+from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
+from forgepool.workers.llm.wires.common.counting import VendorCounts, count
+from forgepool.workers.llm.wires.common.endings import find_stop_reason
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, Stream
@@ -47,7 +47,7 @@ class AnthropicMessages:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         if not self.endpoint.api_key:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
@@ -71,7 +71,7 @@ class AnthropicMessages:
         timeout = anthropic.Timeout(own.silence_s, connect=min(_CONNECT_S, own.silence_s))
         made = anthropic.Anthropic(
             api_key=own.api_key,
-            base_url=unversioned(at),
+            base_url=strip_version(at),
             default_query=query(at),
             timeout=timeout,
             max_retries=0,
@@ -84,7 +84,7 @@ class AnthropicMessages:
         return made
 
 
-def body(endpoint: Endpoint, request: Request) -> Body:
+def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     """The request in the vendor's words, with its marks for the cache."""
     tools: list[Body] = [
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
@@ -144,7 +144,7 @@ class _Block:
 
     @property
     def text(self) -> str:
-        return joined(self.pieces)
+        return join_pieces(self.pieces)
 
 
 class _Answer:
@@ -153,7 +153,7 @@ class _Answer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._id, self._model = endpoint, "", endpoint.model
         self._blocks: dict[int, _Block] = {}
-        self.told = Told()
+        self.told = VendorCounts()
         self._stop = ""
         self._ended = False
 
@@ -210,7 +210,7 @@ class _Answer:
         called = self._endpoint.called
         if not (self._ended and self._stop):
             raise faults.broken_off(called)
-        stop = ended(self._stop, _ENDS)
+        stop = find_stop_reason(self._stop, _ENDS)
         if stop is None:
             raise faults.ill_ended(called, self._stop)
         calls = [block for block in self._blocks.values() if block.start.get("type") == "tool_use"]
@@ -256,7 +256,7 @@ def _call(block: _Block) -> ToolCall:
     return read_call(id=block.start.get("id") or "", name=block.start.get("name") or "", text=text)
 
 
-def _told(known: Told, said: "VendorUsage | MessageDeltaUsage | None") -> Told:
+def _told(known: VendorCounts, said: "VendorUsage | MessageDeltaUsage | None") -> VendorCounts:
     """What is said last holds: an event's counts are of the whole answer so far, and leave out what is said already."""
     cached = count(said, "cache_read_input_tokens") or known.cached
     written = count(said, "cache_creation_input_tokens") or known.written
@@ -265,7 +265,7 @@ def _told(known: Told, said: "VendorUsage | MessageDeltaUsage | None") -> Told:
     fresh = before if fresh is None else fresh
     hour = count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens")
     thought = count(getattr(said, "output_tokens_details", None), "thinking_tokens")
-    return Told(
+    return VendorCounts(
         input=None if fresh is None else fresh + (cached or 0) + (written or 0),
         cached=cached,
         written=written,

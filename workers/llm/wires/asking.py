@@ -15,21 +15,21 @@ from uuid import uuid4
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
-from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, Request
+from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, ModelRequest
 from forgepool.workers.llm.wires.common import faults
-from forgepool.workers.llm.wires.common.counting import Told, settled
-from forgepool.workers.llm.wires.listening import Stream, Watch, attend
+from forgepool.workers.llm.wires.common.counting import VendorCounts, settle_counts
+from forgepool.workers.llm.wires.listening import Stream, StreamWatch, attend
 
 E = TypeVar("E")
 T = TypeVar("T")
 E_contra = TypeVar("E_contra", contravariant=True)
 
 
-class Answer(Protocol[E_contra]):
+class AnswerStream(Protocol[E_contra]):
     """An answer as its events arrive."""
 
     @property
-    def told(self) -> Told: ...
+    def told(self) -> VendorCounts: ...
 
     def take(self, event: E_contra, hear: Callable[[Delta], None]) -> bool:
         """Whether the event brought the answer on; signs of life do not."""
@@ -46,16 +46,16 @@ class Answer(Protocol[E_contra]):
 @dataclass(slots=True, kw_only=True)
 class Try(Generic[E]):
     endpoint: Endpoint
-    request: Request
+    request: ModelRequest
     sent: dict[str, Any]
     """The body, of which tokens are guessed where the vendor counts none."""
-    answer: Answer[E]
+    answer: AnswerStream[E]
     _begun: bool = False
     _characters: int = 0
-    _watch: Watch = field(init=False)
+    _watch: StreamWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self._watch = Watch(
+        self._watch = StreamWatch(
             called=self.endpoint.called, longest_s=self.endpoint.longest_s, quiet_s=self.endpoint.quiet_s
         )
 
@@ -81,7 +81,7 @@ class Try(Generic[E]):
     def _turn(self) -> Turn:
         turn = with_own_ids(self.answer.turn(), {call.id for one in self.request.turns for call in one.calls})
         said = max(self._characters, sum(map(_characters, turn.parts)))
-        return turn.model_copy(update={"usage": settled(self.answer.told, sent=self.sent, said_characters=said)})
+        return turn.model_copy(update={"usage": settle_counts(self.answer.told, sent=self.sent, said_characters=said)})
 
     def _guarded(self, read: Callable[[], T]) -> T:
         try:
@@ -101,7 +101,7 @@ class Try(Generic[E]):
         """What a try that brought nothing will be charged for: nothing, where nobody had begun to answer."""
         if not self._begun and failure.trouble != "silence":
             return Usage()
-        return settled(self.answer.told, sent=self.sent, said_characters=self._characters)
+        return settle_counts(self.answer.told, sent=self.sent, said_characters=self._characters)
 
 
 def with_own_ids(turn: Turn, taken: Iterable[str]) -> Turn:

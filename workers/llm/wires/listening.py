@@ -37,7 +37,7 @@ class _Over:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class StreamWatch:
     """
     How long a try may last, and how long without bringing anything: a server that only shows signs of life is never
     silent on the line.
@@ -83,7 +83,7 @@ def attend(
     opened: Callable[[], Stream[E]],
     stop: Callable[[], bool],
     *,
-    watch: Watch | None = None,
+    watch: StreamWatch | None = None,
     broke: Callable[[Exception], Exception] = as_it_is,
 ) -> Generator[E, None, None]:
     """
@@ -121,7 +121,7 @@ def _read(opened: Callable[[], Stream[E]], heard: "queue.SimpleQueue[E | _Over]"
 def _until_over(
     heard: "queue.SimpleQueue[E | _Over]",
     stop: Callable[[], bool],
-    watch: Watch | None,
+    watch: StreamWatch | None,
     broke: Callable[[Exception], Exception],
 ) -> Iterator[E]:
     asked = 0.0

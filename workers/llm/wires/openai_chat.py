@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, Request, deaf
+from forgepool.workers.llm.provider import Delta, Hear, ModelRequest, deaf
 from forgepool.workers.llm.wires.asking import Try
 from forgepool.workers.llm.wires.common import faults
 from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import joined, read_call
-from forgepool.workers.llm.wires.common.counting import Told, count
-from forgepool.workers.llm.wires.common.endings import ended
+from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
+from forgepool.workers.llm.wires.common.counting import VendorCounts, count
+from forgepool.workers.llm.wires.common.endings import find_stop_reason
 from forgepool.workers.llm.wires.openai_client import client
 from forgepool.workers.llm.wires.openai_responses import as_text, conversation_key, cut_short
 
@@ -40,7 +40,7 @@ class OpenAIChat:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         if not self.endpoint.api_key and self.endpoint.base_url is None:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
@@ -58,7 +58,7 @@ class OpenAIChat:
         return client(self.endpoint, self)
 
 
-def body(endpoint: Endpoint, request: Request) -> Body:
+def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     """The request in the vendor's words; to other servers in those that all of them know."""
     tools: list[Body] = [
         {
@@ -139,7 +139,7 @@ class _Answer:
         self._calls: list[_Called] = []
         self._places: dict[int, _Called] = {}
         self._finish = ""
-        self.told = Told()
+        self.told = VendorCounts()
 
     def take(self, chunk: "ChatCompletionChunk", hear: Callable[[Delta], None]) -> bool:
         self._id = self._id or getattr(chunk, "id", None) or ""
@@ -187,8 +187,8 @@ class _Answer:
 
     def turn(self) -> Turn:
         stop = self._stop()
-        text = joined(self._text) or joined(self._refusal)
-        calls = [read_call(id=call.id, name=call.name, text=joined(call.pieces)) for call in self._calls]
+        text = join_pieces(self._text) or join_pieces(self._refusal)
+        calls = [read_call(id=call.id, name=call.name, text=join_pieces(call.pieces)) for call in self._calls]
         return Turn(
             role="assistant",
             parts=(*([Text(text=text)] if text else []), *calls),
@@ -204,18 +204,18 @@ class _Answer:
         """
         called = self._endpoint.called
         if self._finish == "error":
-            raise faults.failed(faults.Said(status=200, message="it failed in the middle"), called)
+            raise faults.make_failure(faults.FaultReply(status=200, message="it failed in the middle"), called)
         if not self._finish:
             raise faults.broken_off(called)
-        stop = "refusal" if self._refusal else ended(self._finish, _ENDS)
+        stop = "refusal" if self._refusal else find_stop_reason(self._finish, _ENDS)
         if stop is None:
             raise faults.ill_ended(called, self._finish)
         return cut_short(self.told.output, self._most_tokens) if stop == "max_tokens" else stop
 
 
-def _told(said: "CompletionUsage") -> Told:
+def _told(said: "CompletionUsage") -> VendorCounts:
     read, thought = getattr(said, "prompt_tokens_details", None), getattr(said, "completion_tokens_details", None)
-    return Told(
+    return VendorCounts(
         input=count(said, "prompt_tokens"),
         cached=count(read, "cached_tokens"),
         written=count(read, "cache_write_tokens"),

@@ -3,7 +3,7 @@
 import weakref
 from typing import TYPE_CHECKING
 
-from forgepool.workers.llm.endpoint import Endpoint, query, versioned
+from forgepool.workers.llm.endpoint import Endpoint, query, add_version
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -25,7 +25,7 @@ def client(endpoint: Endpoint, owner: object) -> "OpenAI":
     made = openai.OpenAI(
         # The kit insists on a key, also for a server that wants none.
         api_key=endpoint.api_key or _NO_KEY,
-        base_url=versioned(at),
+        base_url=add_version(at),
         default_query=query(at),
         timeout=timeout,
         max_retries=0,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, Request, deaf
+from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, ModelRequest, deaf
 from forgepool.workers.llm.wires.asking import Try
 from forgepool.workers.llm.wires.common import faults
 from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import joined, read_call
-from forgepool.workers.llm.wires.common.counting import Told, count
-from forgepool.workers.llm.wires.common.endings import ended
+from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
+from forgepool.workers.llm.wires.common.counting import VendorCounts, count
+from forgepool.workers.llm.wires.common.endings import find_stop_reason
 from forgepool.workers.llm.wires.openai_client import client
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class OpenAIResponses:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         if not self.endpoint.api_key and self.endpoint.base_url is None:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
@@ -58,7 +58,7 @@ class OpenAIResponses:
         return client(self.endpoint, self)
 
 
-def body(endpoint: Endpoint, request: Request) -> Body:
+def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     """The request in the vendor's words."""
     tools: list[Body] = [
         {
@@ -122,7 +122,7 @@ class _Answer:
         self._items: dict[int, ResponseOutputItem] = {}
         self._calls_begun: set[int] = set()
         self._last: Response | None = None
-        self.told = Told()
+        self.told = VendorCounts()
 
     def take(self, event: "ResponseStreamEvent", hear: Callable[[Delta], None]) -> bool:
         match event.type:
@@ -148,8 +148,8 @@ class _Answer:
         return event.type not in _SIGNS_OF_LIFE
 
     def _failed(self, code: str | None, message: str | None) -> ModelFailed:
-        said = faults.Said(status=200, codes=(str(code or ""),), message=str(message or ""))
-        return faults.failed(said, self._endpoint.called, hidden=self._endpoint.api_key)
+        said = faults.FaultReply(status=200, codes=(str(code or ""),), message=str(message or ""))
+        return faults.make_failure(said, self._endpoint.called, hidden=self._endpoint.api_key)
 
     def turn(self) -> Turn:
         if self._last is None:
@@ -192,7 +192,7 @@ class _Answer:
             if halves or self._calls_begun - items.keys():
                 raise faults.broken_off(self._endpoint.called, "a part of its answer has no end")
             return "end"
-        stop = ended(reason, _ENDS) if last.status in (*_WHOLE, "incomplete") else None
+        stop = find_stop_reason(reason, _ENDS) if last.status in (*_WHOLE, "incomplete") else None
         if stop is None:
             raise faults.ill_ended(self._endpoint.called, reason or last.status)
         return cut_short(self.told.output, self._most_tokens) if stop == "max_tokens" else stop
@@ -207,20 +207,20 @@ def as_text(arguments: object) -> str:
     """A call's arguments, which some servers send as JSON and not as its text."""
     if arguments is None:
         return ""
-    return joined([arguments]) if isinstance(arguments, str) else json.dumps(arguments)
+    return join_pieces([arguments]) if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _text(item: "ResponseOutputMessage") -> str:
-    return joined((part.text if part.type == "output_text" else part.refusal) or "" for part in item.content or ())
+    return join_pieces((part.text if part.type == "output_text" else part.refusal) or "" for part in item.content or ())
 
 
 def _refused(item: "ResponseOutputItem") -> bool:
     return item.type == "message" and any(part.type == "refusal" for part in item.content or ())
 
 
-def _told(said: "ResponseUsage | None") -> Told:
+def _told(said: "ResponseUsage | None") -> VendorCounts:
     read, thought = getattr(said, "input_tokens_details", None), getattr(said, "output_tokens_details", None)
-    return Told(
+    return VendorCounts(
         input=count(said, "input_tokens"),
         cached=count(read, "cached_tokens"),
         written=count(read, "cache_write_tokens"),

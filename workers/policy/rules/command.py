@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from forgepool.workers.shell.interpret.known_programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
-from forgepool.workers.shell.interpret.read_script import Execution, Word
+from forgepool.workers.shell.interpret.read_script import Execution, ShellWord
 
 _MOST_VALUES = 16
 """Options whose next word is looked at both ways; with more of them, anything may be."""
@@ -24,16 +24,16 @@ Likeness = Literal["no", "maybe", "yes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ProgramCall:
     """A program with its words, as rules look at them."""
 
     names: tuple[str, ...]
     """What the program may be called: its base name, that of the file it leads to, its path; in small letters."""
     trusted: str
     """What it surely is: a name that is looked up, or where a path leads, `./` before one of the worktree's own."""
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     """Without the program; of git, without the options before the subcommand."""
-    all_words: tuple[Word, ...]
+    all_words: tuple[ShellWord, ...]
     wrong: str = ""
     """Why it is refused, whatever the rules say: an option that could make it another program's command."""
     inside: bool = False
@@ -80,13 +80,13 @@ class CommandPattern:
         inside = "/" in self.program and not self.program.startswith("/")
         return f"./{self.program.removeprefix('./')}" if inside else self.program
 
-    def names_program(self, call: Call) -> bool:
+    def names_program(self, call: ProgramCall) -> bool:
         folded = self.program.removeprefix("./").casefold()
         if "*" in folded:
             return any(fnmatch.fnmatchcase(name, folded) for name in call.names)
         return folded in call.names
 
-    def begins(self, call: Call) -> bool:
+    def begins(self, call: ProgramCall) -> bool:
         """The command begins just as it is written here, with words that are known; nothing in `without` follows."""
         if call.trusted != self._surely and not (
             "*" in self.program and fnmatch.fnmatchcase(call.trusted, self._surely)
@@ -97,7 +97,7 @@ class CommandPattern:
             return False
         return all(_has_option(option, call) == "no" for each in self.without for option in _each(each, self.program))
 
-    def amounts(self, call: Call) -> Likeness:
+    def amounts(self, call: ProgramCall) -> Likeness:
         """Whether the command is, or might be, what is written here, in whatever spelling."""
         if not self.names_program(call):
             return "no"
@@ -106,17 +106,17 @@ class CommandPattern:
         return "no" if "no" in found else "maybe" if "maybe" in found else "yes"
 
 
-def called(execution: Execution, root: Path) -> Call:
+def make_call(execution: Execution, root: Path) -> ProgramCall:
     """How rules look at an execution. `root` is the worktree, resolved."""
     program = execution.argv[0].text
     names, trusted, inside = _names(program, execution.cwd, root)
     words, wrong = execution.argv[1:], ""
     if (part := names[0].removeprefix("git-")) != names[0]:
         # A program of git's own, `git-push`, is that subcommand.
-        names, words = (*names, "git"), (Word(text=part, static=True), *words)
+        names, words = (*names, "git"), (ShellWord(text=part, static=True), *words)
     elif "git" in names:
         words, wrong = git_words(words)
-    return Call(names=names, trusted=trusted, words=words, all_words=execution.argv[1:], wrong=wrong, inside=inside)
+    return ProgramCall(names=names, trusted=trusted, words=words, all_words=execution.argv[1:], wrong=wrong, inside=inside)
 
 
 def _names(program: str, cwd: Path | None, root: Path) -> tuple[tuple[str, ...], str, bool]:
@@ -145,7 +145,7 @@ def _names_of_path(program: str, cwd: Path, root: Path) -> tuple[tuple[str, ...]
     return tuple(dict.fromkeys(name.casefold() for name in names)), trusted, inside
 
 
-def _leads(wanted: tuple[str, ...], words: tuple[Word, ...]) -> Likeness:
+def _leads(wanted: tuple[str, ...], words: tuple[ShellWord, ...]) -> Likeness:
     """Whether the first words that are no options are these; each option may have taken one word for its value."""
     places = {(0, 0)}
     """How many are found, and how many were values, in each way to read the words so far."""
@@ -165,12 +165,12 @@ def _leads(wanted: tuple[str, ...], words: tuple[Word, ...]) -> Likeness:
     return "maybe" if found == "maybe" else "no"
 
 
-def _after(wanted: tuple[str, ...], places: set[tuple[int, int]], word: Word, options: int) -> set[tuple[int, int]]:
+def _after(wanted: tuple[str, ...], places: set[tuple[int, int]], word: ShellWord, options: int) -> set[tuple[int, int]]:
     matched = {(at + 1, values) for at, values in places if word.static and word.text == wanted[at]}
     return matched | {(at, values + 1) for at, values in places if values < options}
 
 
-def _may_be(word: Word, text: str) -> bool:
+def _may_be(word: ShellWord, text: str) -> bool:
     """It may be that word, several words with it, or an option before it."""
     return text.startswith(word.text) or word.text.startswith("-")
 
@@ -186,7 +186,7 @@ def _each(token: str, program: str) -> tuple[str, ...]:
     return tuple(f"-{letter}" for letter in token[1:])
 
 
-def _has_option(option: str, call: Call) -> Likeness:
+def _has_option(option: str, call: ProgramCall) -> Likeness:
     """Whether an option is said: bundled with others, in full, cut short, or behind what it is not about."""
     wanted = {option, *_alike(option, call.names)}
     bundles = not any(name in ONE_DASH for name in call.names)

@@ -13,12 +13,12 @@ from forgepool.workers.policy.examples import examples_wrong
 from forgepool.workers.policy.rules.command import CommandPattern
 from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import PathPattern
-from forgepool.workers.policy.rules.rule import LayerName, Rule
+from forgepool.workers.policy.rules.rule import LayerName, PolicyRule
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
 from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 
 _NOWHERE = Path("/nonexistent/worktree")
 """Where paths of examples lie: nothing on the disk says what they are."""
@@ -29,7 +29,7 @@ class PolicyEntry(Message):
     rules: tuple[RuleEntry, ...]
 
 
-def read_policy(path: Path, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[Rule, ...]:
+def read_policy(path: Path, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[PolicyRule, ...]:
     """
     The rules of a file.
 
@@ -39,7 +39,7 @@ def read_policy(path: Path, name: str, layer: LayerName, *, home: Path | None = 
     return parse_policy(read_text(path, name), name, layer, home=home)
 
 
-def parse_policy(text: str, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[Rule, ...]:
+def parse_policy(text: str, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[PolicyRule, ...]:
     """
     The rules of a text.
 
@@ -52,12 +52,12 @@ def parse_policy(text: str, name: str, layer: LayerName, *, home: Path | None = 
     if wrong:
         raise DocumentWrong(name, wrong)
     lines = [document.line(("rules", at)) for at in range(len(source.rules))]
-    return made(source.rules, layer, [f"{name}:{line}" for line in lines], home=home)
+    return make_rules(source.rules, layer, [f"{name}:{line}" for line in lines], home=home)
 
 
-def made(
+def make_rules(
     entries: Sequence[RuleEntry], layer: LayerName, places: Sequence[str], *, home: Path | None = None
-) -> tuple[Rule, ...]:
+) -> tuple[PolicyRule, ...]:
     """
     Rules of entries in which no mistake was found; `places` are where each was written, for those without a name.
     """
@@ -116,7 +116,7 @@ def _unreadable(match: MatchEntry) -> tuple[str, str] | None:
         for text in texts or ():
             try:
                 reading(text)
-            except (ValueError, Refused) as wrong:
+            except (ValueError, ToolRefused) as wrong:
                 return key, str(wrong)
     for key, commands in (("command", (match.command,)), ("commands", match.commands or ())):
         for tokens in commands:
@@ -128,10 +128,10 @@ def _unreadable(match: MatchEntry) -> tuple[str, str] | None:
     return None
 
 
-def _rule(entry: RuleEntry, layer: LayerName, label: str, home: Path) -> Rule:
+def _rule(entry: RuleEntry, layer: LayerName, label: str, home: Path) -> PolicyRule:
     match = entry.match
     commands = match.commands if match.command is None else (match.command,)
-    return Rule(
+    return PolicyRule(
         layer=layer,
         id=label,
         decision=entry.decision,

@@ -25,7 +25,7 @@ _MOST_LOOKED_AT = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ResolvedPath:
     """A path, resolved. Names below the worktree are relative to it, `.` is the worktree; others are absolute."""
 
     shown: str
@@ -75,11 +75,11 @@ class PathPattern:
         literal = len(_WILD.sub("", whole.replace("**/", "").replace("/**", "")))
         return cls(text=text, rank=(0 if _WILD.search(whole) else 1, literal), _exact=globs, _folded=folded)
 
-    def permits(self, place: Place) -> bool:
+    def permits(self, place: ResolvedPath) -> bool:
         """It fits where the path leads."""
         return place.is_known and _fits(self._exact, place.names[0])
 
-    def restrains(self, place: Place) -> bool:
+    def restrains(self, place: ResolvedPath) -> bool:
         """It fits where the path leads, or as what it was written; or something below, where all of that is meant."""
         return any(_fits(self._folded, fold(name)) or (place.whole and self._lies_below(name)) for name in place.names)
 
@@ -100,7 +100,7 @@ class Ground:
 
     def place(
         self, text: str, *, folder: Path | None = None, writes: bool = False, follow: bool = True, whole: bool = False
-    ) -> Place | Unresolved:
+    ) -> ResolvedPath | Unresolved:
         """
         Where a path leads, said in `folder` (the worktree itself where that is None).
 
@@ -116,7 +116,7 @@ class Ground:
         except (OSError, RuntimeError, ValueError) as trouble:
             return Unresolved(shown=text, why=getattr(trouble, "strerror", None) or "its links lead in a circle")
         names = (self._name(str(real)), self._name(os.path.normpath(written)))
-        return Place(shown=text, names=tuple(dict.fromkeys(names)), whole=whole)
+        return ResolvedPath(shown=text, names=tuple(dict.fromkeys(names)), whole=whole)
 
     def _name(self, path: str) -> str:
         path = f"/{path.lstrip('/')}"  # normpath keeps two slashes
@@ -137,9 +137,9 @@ class Ground:
         return None if inside >= found.st_nlink else "the file has another name outside the worktree; copy it first"
 
 
-def unknown(shown: str) -> Place:
+def unknown(shown: str) -> ResolvedPath:
     """A path that only the shell will know."""
-    return Place(shown=shown, names=())
+    return ResolvedPath(shown=shown, names=())
 
 
 @lru_cache(maxsize=65536)

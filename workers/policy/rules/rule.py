@@ -23,7 +23,7 @@ READERS = frozenset({"read_file", "grep", "glob", "find_symbol", "find_reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class PolicyRule:
     """
     What is None matches anything; what is empty matches nothing.
 

@@ -20,7 +20,7 @@ _UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CgroupPlace:
     """A group below which groups with these controllers can be made."""
 
     folder: Path
@@ -33,8 +33,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    found: tuple[Place, ...]
+class CgroupPlaces:
+    found: tuple[CgroupPlace, ...]
     why_not: str | None
     """Where a controller is lacking: one sentence that says why."""
 
@@ -50,8 +50,8 @@ class _Hierarchy:
     """Controllers of version 1."""
 
 
-def find_places(proc: Path = Path("/proc/self")) -> Places:
-    found: list[Place] = []
+def find_places(proc: Path = Path("/proc/self")) -> CgroupPlaces:
+    found: list[CgroupPlace] = []
     reasons: list[str] = []
     for hierarchy in _hierarchies(proc):
         wanted = _offered(hierarchy) - {name for place in found for name in place.controllers}
@@ -65,17 +65,17 @@ def find_places(proc: Path = Path("/proc/self")) -> Places:
     lacking = [name for name in get_args(Controller) if name not in had]
     if lacking and not reasons:
         reasons = [f"no control groups for {' and '.join(lacking)} are mounted at /sys/fs/cgroup"]
-    return Places(found=tuple(found), why_not="; ".join(reasons) if lacking else None)
+    return CgroupPlaces(found=tuple(found), why_not="; ".join(reasons) if lacking else None)
 
 
-def _place(hierarchy: _Hierarchy, wanted: frozenset[Controller]) -> Place | None:
+def _place(hierarchy: _Hierarchy, wanted: frozenset[Controller]) -> CgroupPlace | None:
     """The one with most of what is wanted, of equals the nearest, of the same the one where least is to be done."""
-    best: Place | None = None
+    best: CgroupPlace | None = None
     for folder in [each for each in _handed_over(hierarchy) if os.access(each, os.W_OK | os.X_OK)]:
         for given in (_given(hierarchy, folder), _may_be_given(hierarchy, folder)):
             names = tuple(sorted(wanted & given))
             if len(names) > (len(best.controllers) if best else 0):
-                best = Place(
+                best = CgroupPlace(
                     folder=folder,
                     version=hierarchy.version,
                     controllers=names,

@@ -72,7 +72,7 @@ def restrict_files(
         OSError: it does not hold, and the process is as it was, save `no_new_privs`: there is no Landlock, or one of
             `writable` is missing or leads through a link.
     """
-    files, tcp, scopes = given_up(_level(1, "files"))
+    files, tcp, scopes = find_handled_rights(_level(1, "files"))
     ruleset = _ruleset(files, tcp, scopes)
     try:
         _allow_existing(ruleset, readable, _READING & files)
@@ -99,7 +99,7 @@ def restrict_scope() -> None:
         os.close(ruleset)
 
 
-def given_up(level: int) -> tuple[int, int, int]:
+def find_handled_rights(level: int) -> tuple[int, int, int]:
     """The rights on files, on TCP ports, and the scopes that an ABI knows; the kernel takes no more of them."""
     files = (1 << max(count for since, count in _FILE_RIGHTS if since <= level)) - 1
     return files, _TCP_RIGHTS if level >= _TCP_SINCE else 0, _SCOPES if level >= SCOPES_SINCE else 0

@@ -50,7 +50,7 @@ def arguments(
     ]
 
 
-def written(confined: Confinement) -> dict[str, str]:
+def make_etc_files(confined: Confinement) -> dict[str, str]:
     """The files of `/etc` that tell a command of itself alone: their names and contents."""
     uid = os.getuid() if confined.uid is None else confined.uid
     gid = os.getgid() if confined.uid is None else confined.uid
@@ -64,7 +64,7 @@ def written(confined: Confinement) -> dict[str, str]:
     }
 
 
-def copied() -> tuple[str, ...]:
+def list_copied_files() -> tuple[str, ...]:
     """The files of the host's `/etc` that bwrap is given open, by their names."""
     _, _, files = _etc_kinds()
     return files
@@ -107,7 +107,7 @@ def _etc(numbers: Mapping[str, int]) -> Iterator[str]:
         yield from ("--symlink", target, link)
     for folder in folders:
         yield from ("--ro-bind-try", folder, folder)
-    for name in (*WRITTEN_ETC, *copied()):
+    for name in (*WRITTEN_ETC, *list_copied_files()):
         yield from ("--perms", "0644", "--file", str(numbers[name]), f"/etc/{name}")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.workers.sandbox.kernel.cgroup_places import Place, Places, find_places
+from forgepool.workers.sandbox.kernel.cgroup_places import CgroupPlace, CgroupPlaces, find_places
 from forgepool.workers.sandbox.launch import launch
 from forgepool.workers.schema.confinement import Bounds
 
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 @contextlib.contextmanager
-def grouped(bounds: Bounds) -> Iterator[tuple[Path, ...]]:
+def open_group(bounds: Bounds) -> Iterator[tuple[Path, ...]]:
     """
     The files `cgroup.procs` of a new group; none where there can be none. At the end all in it are killed.
 
@@ -67,7 +67,7 @@ def why_not() -> str | None:
 
 
 @functools.cache
-def _usable() -> Places:
+def _usable() -> CgroupPlaces:
     """The places where a group could be made and joined. Tried once in a process and those forked from it."""
     places = find_places()
     try:
@@ -77,11 +77,11 @@ def _usable() -> Places:
             with _group(place, _limits(place, Bounds())) as folder:
                 _join_somebody(folder)
     except OSError as trouble:
-        return Places(found=(), why_not=f"no control group can be made: {trouble}")
+        return CgroupPlaces(found=(), why_not=f"no control group can be made: {trouble}")
     return places
 
 
-def _give(place: Place) -> None:
+def _give(place: CgroupPlace) -> None:
     """
     Groups made in the place get its controllers. Version 2 gives none to groups beside processes: where the place was
     handed over whole, those in it, which are this harness and who started it, move to a group of their own.
@@ -106,7 +106,7 @@ def _join_somebody(group: Path) -> None:
         (group / "cgroup.procs").write_text(str(somebody.pid))
 
 
-def _limits(place: Place, bounds: Bounds) -> dict[str, str]:
+def _limits(place: CgroupPlace, bounds: Bounds) -> dict[str, str]:
     """File names and what is written to them, in this order; a name with `?` may be missing."""
     limits: dict[str, str] = {}
     if "memory" in place.controllers:
@@ -121,7 +121,7 @@ def _limits(place: Place, bounds: Bounds) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _group(place: Place, limits: dict[str, str]) -> Iterator[Path]:
+def _group(place: CgroupPlace, limits: dict[str, str]) -> Iterator[Path]:
     folder, lock = _made(place.folder)
     try:
         for name, value in limits.items():

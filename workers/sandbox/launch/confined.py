@@ -37,7 +37,7 @@ _READABLE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class ProcessStart:
     """What is to be run, apart from how it is held."""
 
     argv: tuple[str, ...]
@@ -92,7 +92,7 @@ class Held:
         return int(json.loads(self._said.partition(b"\n")[0])["child-pid"])
 
 
-def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | None]:
+def start_confined(start: ProcessStart, confined: Confinement) -> tuple[int, Held | None]:
     """
     The pid of the first process, a child of this one; and under bubblewrap what is to be kept with it.
 
@@ -114,14 +114,14 @@ def start_confined(start: Start, confined: Confinement) -> tuple[int, Held | Non
 
 def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement) -> tuple[str, ...]:
     """The command line that runs a command in macOS' sandbox, which needs no preparation."""
-    start = Start(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
+    start = ProcessStart(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
     folders = (_tools(start, confined), confined.readable, confined.writable, confined.protected)
     tools, readable, writable, protected = ([os.path.realpath(each) for each in some] for some in folders)
     rules = seatbelt.profile(readable=[*tools, *readable], writable=writable, protected=protected, proxy_port=None)
     return tuple(seatbelt.argv(rules, argv))
 
 
-def _tools(start: Start, confined: Confinement) -> tuple[Path, ...]:
+def _tools(start: ProcessStart, confined: Confinement) -> tuple[Path, ...]:
     """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
     entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
     # What commands can change does not say what they see: a link there could lead to a folder of the user's.
@@ -148,13 +148,13 @@ def bubblewrap_program() -> str | None:
     return next((each for each in _PROGRAMS if os.access(each, os.X_OK)), None)
 
 
-def _by_bubblewrap(start: Start, confined: Confinement, tools: Sequence[Path]) -> tuple[int, Held]:
+def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[Path]) -> tuple[int, Held]:
     program = bubblewrap_program()
     if program is None:
         raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
     confined = replace(confined, mounted=tuple(_mountable(confined)))
     texts = {"seccomp": _filter(), **_files_of(confined)}
-    copied = bubblewrap.copied()
+    copied = bubblewrap.list_copied_files()
     names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
     words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
@@ -198,7 +198,7 @@ def _filter() -> bytes:
 
 
 def _files_of(confined: Confinement) -> dict[str, bytes]:
-    return {name: text.encode() for name, text in bubblewrap.written(confined).items()}
+    return {name: text.encode() for name, text in bubblewrap.make_etc_files(confined).items()}
 
 
 def _request(

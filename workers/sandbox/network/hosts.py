@@ -113,7 +113,7 @@ def permits(rules: Sequence[HostRule], host: str, port: int) -> Permit | Denied:
     covering = [rule for rule in rules if rule.covers(name, port)]
     if not covering:
         return Denied(
-            f"{written_in_full(name, port)} is not among the hosts this command may reach; {_way_in(name, port)}"
+            f"{write_in_full(name, port)} is not among the hosts this command may reach; {_way_in(name, port)}"
         )
     return Permit(host=name, port=port, inner=any(rule.inner for rule in covering))
 
@@ -126,7 +126,7 @@ def forbidden_address(permit: Permit, address: Address) -> Denied | None:
     found = f"{permit.host} is at {address}"
     if distance == "never":
         return Denied(f"{found}, which no command may reach; {_ELSEWHERE}")
-    return Denied(f"{found}, a private address; {_lets_in(written_in_full(permit.host, permit.port))}")
+    return Denied(f"{found}, a private address; {_lets_in(write_in_full(permit.host, permit.port))}")
 
 
 def _way_in(name: str, port: int) -> str:
@@ -135,7 +135,7 @@ def _way_in(name: str, port: int) -> str:
     if distance == "never":
         return _ELSEWHERE
     usual = distance == "public" and port in _USUAL_PORTS
-    return _lets_in(written_in_full(name, None if usual else port))
+    return _lets_in(write_in_full(name, None if usual else port))
 
 
 def _lets_in(written: str) -> str:
@@ -192,7 +192,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     return host, int(port)
 
 
-def written_in_full(name: str, port: int | None) -> str:
+def write_in_full(name: str, port: int | None) -> str:
     """A normalised host as a pattern has it."""
     host = f"[{name}]" if ":" in name else name
     return host if port is None else f"{host}:{port}"

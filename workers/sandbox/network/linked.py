@@ -31,7 +31,7 @@ class LinkedOutlet:
         self._link.close()
 
 
-def linked(outlet: Outlet) -> socket.socket:
+def link_outlet(outlet: Outlet) -> socket.socket:
     """What the other process is given; the outlet serves it until it is closed there."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     threading.Thread(target=_serve, args=(ours, outlet), name="linked-outlet", daemon=True).start()

@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from forgepool.workers.sandbox.network.hosts import HostRule, literal, read_rules
-from forgepool.workers.sandbox.network.proxy.exchange import Told
+from forgepool.workers.sandbox.network.proxy.exchange import ProxyRecord
 from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
 from forgepool.workers.sandbox.network.proxy.stand_in import Access, StandIn, standing_in
 
@@ -23,7 +23,7 @@ _TRUST = (
 log = structlog.get_logger()
 
 
-class Outlet:
+class ProxyOutlet:
     """
     Serves the proxy's port, and each port for which a host of this machine's own loopback is on the list: of such a
     server (a model's, say) many programs take no proxy's word.
@@ -52,7 +52,7 @@ class Outlet:
 @contextmanager
 def way_out(
     hosts: Sequence[str], access: Access | None = None, tmp: Path | None = None
-) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+) -> Iterator[tuple[ProxyOutlet | None, dict[str, str]]]:
     """
     The outlet, and the variables by which programs find it; without hosts there is none.
 
@@ -67,10 +67,10 @@ def way_out(
         return
     if access is None:
         with Proxy(rules, told=_tell) as proxy:
-            yield Outlet(proxy, rules), proxy_variables(_PORT)
+            yield ProxyOutlet(proxy, rules), proxy_variables(_PORT)
         return
     with standing_in(access) as stand_in, Proxy(rules, told=_tell, access=access, stand_in=stand_in) as proxy:
-        yield Outlet(proxy, rules), proxy_variables(_PORT) | _trust(access, stand_in, tmp)
+        yield ProxyOutlet(proxy, rules), proxy_variables(_PORT) | _trust(access, stand_in, tmp)
 
 
 def _trust(access: Access, stand_in: StandIn | None, tmp: Path | None) -> dict[str, str]:
@@ -92,7 +92,7 @@ def _is_loopback(rule: HostRule) -> bool:
     return False
 
 
-def _tell(told: Told) -> None:
+def _tell(told: ProxyRecord) -> None:
     said = {"host": told.host, "port": told.port, "why": told.why}
     if told.allowed:
         log.info("network.reached", **said, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import structlog
 
-from forgepool.workers.sandbox.network.hosts import BadHost, host_name, written_in_full
+from forgepool.workers.sandbox.network.hosts import BadHost, host_name, write_in_full
 from forgepool.workers.sandbox.network.proxy.stand_in import Access, Key
 from forgepool.workers.sandbox.network.proxy.upstream import Proxies, basic
 from forgepool.workers.schema.settings import Settings, environment_value, package_environment
@@ -65,7 +65,7 @@ class PackageAccess:
             (home / ".npmrc").write_text(self.npmrc)
 
 
-def lent_by(settings: Settings) -> PackageAccess | None:
+def find_lent_access(settings: Settings) -> PackageAccess | None:
     """What this host lends its set-up commands; None where its person lends nothing."""
     if settings.setup_network != "host":
         return None
@@ -270,7 +270,7 @@ class _Reading:
         if place is None:
             return ""
         parts = urlsplit(url.strip())
-        host = written_in_full(*place)
+        host = write_in_full(*place)
         if parts.query or _has_token(parts.path):
             self.left_out.append(host)
             return ""

@@ -15,8 +15,8 @@ from forgepool.workers.sandbox.kernel import landlock
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import release
 from forgepool.workers.sandbox.order.obstacles import obstacle
-from forgepool.workers.sandbox.processes.scratch import scratched
-from forgepool.workers.sandbox.processes.uids import leased_uid
+from forgepool.workers.sandbox.processes.scratch import make_scratch
+from forgepool.workers.sandbox.processes.uids import lease_uid
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 from forgepool.worktrees.errors import InfrastructureError
@@ -68,7 +68,7 @@ class Layers:
     root: bool
 
 
-def chosen(wanted: Wanted) -> Level:
+def choose_level(wanted: Wanted) -> Level:
     """
     The level at which commands are run here.
 
@@ -92,7 +92,7 @@ def chosen(wanted: Wanted) -> Level:
     )
 
 
-def held(level: Level) -> Level:
+def prove_level(level: Level) -> Level:
     """
     That level, found to hold here.
 
@@ -129,7 +129,7 @@ def bubblewrap_version() -> str:
     program = bubblewrap_program()
     if program is None:
         return ""
-    with scratched() as folder:
+    with make_scratch() as folder:
         env, log = {"PATH": "/usr/bin:/bin"}, folder / "log"
         command = Command(argv=(program, "--version"), cwd=Path("/"), env=env, log=log, timeout_s=20, confined=OPEN)
         return run(command).tail.strip().removeprefix("bubblewrap ")
@@ -143,7 +143,7 @@ def why_level_fails(level: Level) -> str | None:
     if level == "bubblewrap" and bubblewrap_program() is None:
         return "it is not installed"
     try:
-        with scratched() as folder, somebody() as uid:
+        with make_scratch() as folder, somebody() as uid:
             return _tried(level, folder, uid)
     except OSError as trouble:
         return trouble.strerror or str(trouble)
@@ -157,7 +157,7 @@ def somebody() -> Iterator[int | None]:
     if os.geteuid() != 0:
         yield None
         return
-    with leased_uid() as uid:
+    with lease_uid() as uid:
         yield uid
 
 

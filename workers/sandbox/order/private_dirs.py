@@ -11,10 +11,10 @@ from pathlib import Path
 from forgepool.workers.sandbox.launch.readable_paths import toolchain_folders, toolchains
 from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.sandbox.order.environment import UNTRACED, command_environment
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter, granted, sheltered
-from forgepool.workers.sandbox.processes.scratch import scratched
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter, open_way_out, hold_sandbox
+from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement
-from forgepool.workers.schema.settings import inherited_environment
+from forgepool.workers.schema.settings import inherit_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
         NoSandbox: commands cannot be held here as the settings want it.
     """
     with ExitStack() as held:
-        folder = held.enter_context(scratched())
+        folder = held.enter_context(make_scratch())
         home, tmp = folder / "home", folder / "tmp"
         home.mkdir()
         tmp.mkdir()
-        lent = inherited_environment()
+        lent = inherit_environment()
         found = toolchains(lent)
         lent |= {name: str(path) for name, path in found.items()}
-        confined, more = held.enter_context(sheltered(shelter, home, tmp)) if shelter else (OPEN, {})
+        confined, more = held.enter_context(hold_sandbox(shelter, home, tmp)) if shelter else (OPEN, {})
         if confined.level != "off":
             confined = replace(confined, tools=toolchain_folders(found))
             lent |= UNTRACED
@@ -64,7 +64,7 @@ def let_out(own: Private, network: Sequence[str], lent: PackageAccess | None = N
         yield own
         return
     access = lent.access if lent is not None else None
-    with granted(network, own.confined.level, access, own.tmp) as (outlet, more):
+    with open_way_out(network, own.confined.level, access, own.tmp) as (outlet, more):
         if lent is not None:
             lent.write_files(own.home)
             more |= lent.variables

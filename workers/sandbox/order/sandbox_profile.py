@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.sandbox.launch.cgroups import grouped
-from forgepool.workers.sandbox.network.outlet import Outlet, way_out
+from forgepool.workers.sandbox.launch.cgroups import open_group
+from forgepool.workers.sandbox.network.outlet import ProxyOutlet, way_out
 from forgepool.workers.sandbox.network.proxy.stand_in import Access
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen, held, somebody
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level, prove_level, somebody
 from forgepool.workers.schema.confinement import OPEN, Bounds, Confinement, Level
 from forgepool.workers.schema.settings import Settings
 
@@ -31,19 +31,19 @@ class Shelter:
 
 
 @contextmanager
-def sheltered(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confinement, dict[str, str]]]:
+def hold_sandbox(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confinement, dict[str, str]]]:
     """
     What holds the commands, and what that adds to their environment.
 
     Raises:
         NoSandbox: they cannot be held, or not be let out, as it is wanted.
     """
-    level = chosen(shelter.settings.sandbox) if shelter.level is None else held(shelter.level)
+    level = choose_level(shelter.settings.sandbox) if shelter.level is None else prove_level(shelter.level)
     if level == "off":
         yield OPEN, {}
         return
     with ExitStack() as stack:
-        outlet, env = stack.enter_context(granted(shelter.network, level))
+        outlet, env = stack.enter_context(open_way_out(shelter.network, level))
         bounds = _bounds(shelter.settings)
         confined = Confinement(
             level=level,
@@ -55,15 +55,15 @@ def sheltered(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confine
             uid=stack.enter_context(somebody()),
             outlet=outlet,
             bounds=bounds,
-            groups=stack.enter_context(grouped(bounds)),
+            groups=stack.enter_context(open_group(bounds)),
         )
         yield confined, env
 
 
 @contextmanager
-def granted(
+def open_way_out(
     network: Sequence[str], level: Level, access: Access | None = None, tmp: Path | None = None
-) -> Iterator[tuple[Outlet | None, dict[str, str]]]:
+) -> Iterator[tuple[ProxyOutlet | None, dict[str, str]]]:
     """
     The way out to these hosts, and what that adds to the environment.
 

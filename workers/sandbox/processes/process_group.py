@@ -92,7 +92,7 @@ def kin() -> Kin:
     )
 
 
-def abandoned() -> list[int]:
+def find_abandoned() -> list[int]:
     """
     Processes of commands whose harness is dead: all above them was killed at once, nobody was left to end them.
 

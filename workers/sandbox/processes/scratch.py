@@ -43,7 +43,7 @@ def scratch() -> Scratch:
 
 
 @contextmanager
-def scratched() -> Iterator[Path]:
+def make_scratch() -> Iterator[Path]:
     """A new, private folder by its real path, gone with the block."""
     made = scratch()
     try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forgepool.worktrees.git.locks import taken
+from forgepool.worktrees.git.locks import take_lock
 
 FIRST, COUNT = 60_706, 478
 """A range that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""
@@ -21,7 +21,7 @@ class NoUid(OSError):
 
 
 @contextmanager
-def leased_uid(folder: Path = _FOLDER) -> Iterator[int]:
+def lease_uid(folder: Path = _FOLDER) -> Iterator[int]:
     """
     This process' own until the end of the block, or its own end.
 
@@ -31,7 +31,7 @@ def leased_uid(folder: Path = _FOLDER) -> Iterator[int]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = next(
-            ((uid, lock) for uid in range(FIRST, FIRST + COUNT) if (lock := taken(folder / f"{uid}.lock")) is not None),
+            ((uid, lock) for uid in range(FIRST, FIRST + COUNT) if (lock := take_lock(folder / f"{uid}.lock")) is not None),
             None,
         )
     except OSError as trouble:

@@ -15,7 +15,7 @@ from io import FileIO
 from types import TracebackType
 from typing import Self
 
-from forgepool.workers.sandbox.network.linked import linked
+from forgepool.workers.sandbox.network.linked import link_outlet
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.process_group import commands_of, kin
 from forgepool.workers.sandbox.run.child import Child, start
@@ -28,7 +28,7 @@ _POLITE_S = 5.0
 _ANSWER_BYTES = 256 * 1024
 
 
-class Guarded:
+class BackgroundCommand:
     """A background command, from its start until it is known how it ended."""
 
     def __init__(self, command: Command) -> None:
@@ -56,7 +56,7 @@ class Guarded:
     def _start(self, answer: int) -> Child:
         outlet = self.command.confined.outlet
         with contextlib.ExitStack() as given:
-            link = given.enter_context(linked(outlet)).fileno() if outlet else None
+            link = given.enter_context(link_outlet(outlet)).fileno() if outlet else None
             told = given.enter_context(tell(self.command, self._log.fileno(), link)).fileno()
             ours = (self._log.fileno(), told, *(() if link is None else (link,)))
             return start(
@@ -75,9 +75,9 @@ class Guarded:
         """How long it has run."""
         return time.monotonic() - self._began if self._ended is None else self._ended.seconds
 
-    def ended(self) -> Ended | None:
+    def find_end(self) -> Ended | None:
         """How it ended; None while it runs."""
-        if self._ended is None and self._guard.exited():
+        if self._ended is None and self._guard.has_exited():
             self._ended = self._settle()
         return self._ended
 
@@ -98,7 +98,7 @@ class Guarded:
 
     def ask_to_end(self) -> None:
         """Returns at once; who wants to know waits."""
-        if self.ended() is None:
+        if self.find_end() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._guard.pid, signal.SIGTERM)
 
@@ -157,7 +157,7 @@ class Background:
     def __init__(self, *, most: int = 4) -> None:
         self.most = most
         """How many may run at once; whoever starts them asks."""
-        self.commands: dict[int, Guarded] = {}
+        self.commands: dict[int, BackgroundCommand] = {}
         """By number, from 1, in the order of their start."""
 
     def __enter__(self) -> Self:
@@ -178,7 +178,7 @@ class Background:
             self.commands[number].stop()
 
     def running(self) -> list[int]:
-        return [number for number, each in self.commands.items() if each.ended() is None]
+        return [number for number, each in self.commands.items() if each.find_end() is None]
 
     def start(self, command: Command) -> int:
         """
@@ -188,5 +188,5 @@ class Background:
             OSError, ValueError: it cannot be started; nothing runs.
         """
         number = len(self.commands) + 1
-        self.commands[number] = Guarded(command)
+        self.commands[number] = BackgroundCommand(command)
         return number

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from forgepool.workers.sandbox.launch.confined import Held, Start, start_confined, under_seatbelt
+from forgepool.workers.sandbox.launch.confined import Held, ProcessStart, start_confined, under_seatbelt
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.process_group import Kin
 from forgepool.workers.schema.confinement import Confinement
@@ -30,7 +30,7 @@ class Child:
         self._status: int | None = None
         self._reaped = False
 
-    def exited(self) -> bool:
+    def has_exited(self) -> bool:
         """Looks without reaping, where the system can."""
         if not hasattr(os, "waitid"):
             return self._process is None or self._process.poll() is not None
@@ -142,7 +142,7 @@ def start(
         else:
             standard = (given, output, output if errors is None else errors)
             mark = family.environment({})
-            begin = Start(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard)
+            begin = ProcessStart(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard)
             pid, held = start_confined(begin, confined)
             child = Child(pid, held=held)
         family.register(child.pid)

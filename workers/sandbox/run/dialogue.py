@@ -59,7 +59,7 @@ class Dialogue:
         return self._child.pid
 
     def running(self) -> bool:
-        return not self._child.exited()
+        return not self._child.has_exited()
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.WriteTransport]:
         """What it says, and where it is spoken to. Once, on the loop that will do the talking."""

@@ -61,7 +61,7 @@ def read_log(file: int, most_bytes: int, *, after: int = 0) -> bytes:
     return bytes(found)
 
 
-class Output:
+class CommandLog:
     """An open log. `take` what the command printed; after `close`, ask for its excerpts."""
 
     def __init__(self, log: Path, keep_bytes: int, file: int | None = None) -> None:

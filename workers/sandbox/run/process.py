@@ -21,8 +21,8 @@ from typing import Literal
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.process_group import Kin, kin
 from forgepool.workers.sandbox.run.child import Child, start
-from forgepool.workers.sandbox.run.output import Output
-from forgepool.workers.sandbox.run.watch import Watch, never
+from forgepool.workers.sandbox.run.output import CommandLog
+from forgepool.workers.sandbox.run.watch import CommandWatch, never
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.error_lines import excerpt
 
@@ -124,7 +124,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
     """
     began = time.monotonic()
     try:
-        output = Output(command.log, command.keep_bytes, command.log_file)
+        output = CommandLog(command.log, command.keep_bytes, command.log_file)
     except OSError as trouble:
         return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
     with output, _pipe() as (reading, writing):
@@ -211,7 +211,7 @@ def _pipe() -> Iterator[tuple[int, FileIO]]:
 
 def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool], piece_bytes: int) -> How:
     """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
-    watch = Watch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
+    watch = CommandWatch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
     how: How = "exit"
     kill_at: float | None = None
     with child.exit_descriptor() as exited, selectors.DefaultSelector() as selector:
@@ -224,14 +224,14 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
             for key, _ in selector.select(min(longest_s, next_s)):
                 if key.fd == pipe and not _read(pipe, take, watch, piece_bytes):
                     selector.unregister(pipe)
-            if child.exited() or (kill_at is not None and time.monotonic() >= kill_at):
+            if child.has_exited() or (kill_at is not None and time.monotonic() >= kill_at):
                 return how
-            if kill_at is None and (reached := watch.reached()) is not None:
+            if kill_at is None and (reached := watch.find_reached()) is not None:
                 how, kill_at = reached, time.monotonic() + _GRACE_S
                 child.ask_to_end()
 
 
-def _read(pipe: int, take: Take, watch: Watch, piece_bytes: int) -> bool:
+def _read(pipe: int, take: Take, watch: CommandWatch, piece_bytes: int) -> bool:
     """False at the end of the output."""
     try:
         data = os.read(pipe, piece_bytes)

@@ -17,7 +17,7 @@ def never() -> bool:
     return False
 
 
-class Watch:
+class CommandWatch:
     """
     The limits of one command, from the moment this is made. Monotonic time; the clock may be set meanwhile.
     """
@@ -44,7 +44,7 @@ class Watch:
             ends_at = min(ends_at, self._active_at + self._idle_s)
         return max(0.0, ends_at - time.monotonic())
 
-    def reached(self) -> Reached | None:
+    def find_reached(self) -> Reached | None:
         """
         The limit that is reached, if any. `stop` is asked about five times a second, however often this is.
         """

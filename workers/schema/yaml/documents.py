@@ -15,8 +15,8 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, explained
-from forgepool.workers.schema.yaml.nodes import Loader, TooMuch, Walk
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, explain_errors
+from forgepool.workers.schema.yaml.nodes import Loader, DocumentTooLarge, NodeWalk
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -99,14 +99,14 @@ def read(text: str, name: str) -> Located:
         raise DocumentWrong(name, [Mistake(line, "holds a character that YAML does not allow")]) from error
     except RecursionError as error:
         raise DocumentWrong(name, [Mistake(1, "is nested too deeply")]) from error
-    except TooMuch as error:
+    except DocumentTooLarge as error:
         raise DocumentWrong(name, [error.mistake]) from error
     if root is None:
         raise DocumentWrong(name, [Mistake(1, "is empty")])
-    walk = Walk()
+    walk = NodeWalk()
     try:
         data = walk.value(root)
-    except TooMuch as error:
+    except DocumentTooLarge as error:
         raise DocumentWrong(name, [error.mistake]) from error
     return Located(name=name, data=data, root=root, mistakes=tuple(walk.mistakes))
 
@@ -121,7 +121,7 @@ def validate(document: Located, model: type[M]) -> M:
     try:
         found = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        wrong = [Mistake(document.line(where), sentence) for where, sentence in explained(document.data, model, error)]
+        wrong = [Mistake(document.line(where), sentence) for where, sentence in explain_errors(document.data, model, error)]
         raise DocumentWrong(document.name, [*document.mistakes, *wrong]) from error
     if document.mistakes:
         raise DocumentWrong(document.name, document.mistakes)

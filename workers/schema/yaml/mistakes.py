@@ -56,7 +56,7 @@ class DocumentWrong(UserError):
         super().__init__("\n".join(self.mistakes + more))
 
 
-def explained(data: Plain, model: type[BaseModel], wrong: ValidationError) -> list[tuple[Where, str]]:
+def explain_errors(data: Plain, model: type[BaseModel], wrong: ValidationError) -> list[tuple[Where, str]]:
     """Each thing that kept a document's values from being a model: its place, and a sentence for a person."""
     errors = wrong.errors()
     around = {each["loc"][:end] for each in errors for end in range(len(each["loc"]))}
@@ -73,7 +73,7 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     return difflib.get_close_matches(word, list(known), n=count)
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value as a sentence names it."""
     if value is None:
         return "empty"
@@ -92,13 +92,13 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
         return f"{place} lacks the key '{error['loc'][-1]}'"
     if kind in _WANTED:
         quotes = "; put it in quotes" if kind == "string_type" and isinstance(written, bool | int | float) else ""
-        return f"{place} must be {_WANTED[kind]}, is {shown(written)}{quotes}"
+        return f"{place} must be {_WANTED[kind]}, is {show_value(written)}{quotes}"
     if kind in ("literal_error", "union_tag_invalid"):
         wanted = context.get("expected") or context["expected_tags"].replace("'", "").replace(", ", " or ")
-        return f"{place} must be {wanted}, is {shown(written)}"
+        return f"{place} must be {wanted}, is {show_value(written)}"
     if kind in _BOUND:
         name = _BOUND[kind]
-        return f"{place} must be {_BOUND_WORDS[name]} {context[name]}, is {shown(written)}"
+        return f"{place} must be {_BOUND_WORDS[name]} {context[name]}, is {show_value(written)}"
     if kind in ("string_too_short", "too_short"):
         return f"{place} must not be empty"
     if kind == "value_error":

@@ -29,7 +29,7 @@ _WORDS: dict[str, Plain] = {"": None, "~": None, "null": None, "true": True, "fa
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
-class TooMuch(Exception):
+class DocumentTooLarge(Exception):
     """The document is nested too deeply, or it or its aliases hold too much."""
 
     def __init__(self, mistake: Mistake) -> None:
@@ -45,7 +45,7 @@ class Loader(_YamlLoader):
         """Called once for every node."""
         self._nodes += 1
         if self._nodes > 2 * MAX_VALUES:
-            raise TooMuch(Mistake(1, f"holds more than {MAX_VALUES:,} values; split it"))
+            raise DocumentTooLarge(Mistake(1, f"holds more than {MAX_VALUES:,} values; split it"))
 
     def ascend_resolver(self) -> None:
         """There is nothing to go back from."""
@@ -57,7 +57,7 @@ class Loader(_YamlLoader):
         return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
 
-class Walk:
+class NodeWalk:
     """One walk over the nodes of a document; what an alias stands for counts each time it is used."""
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class Walk:
         """What a node stands for. Raises TooMuch."""
         self._values += 1
         if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
-            raise TooMuch(_at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"))
+            raise DocumentTooLarge(_at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"))
         if depth > MAX_DEPTH:
-            raise TooMuch(_at(node, f"is nested more than {MAX_DEPTH} levels deep"))
+            raise DocumentTooLarge(_at(node, f"is nested more than {MAX_DEPTH} levels deep"))
         if isinstance(node, yaml.MappingNode):
             self._know_tag(node, _TAG + "map")
             return self._mapping(node, depth)

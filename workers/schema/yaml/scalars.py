@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from forgepool.workers.schema.yaml.mistakes import shown
+from forgepool.workers.schema.yaml.mistakes import show_value
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -25,9 +25,9 @@ def _duration(value: object) -> object:
     elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
         seconds = float(match[1]) * _UNIT_S[match[2]]
     else:
-        raise ValueError(f"must be a duration such as 90, 90s, 15m or 1h, is {shown(value)}")
+        raise ValueError(f"must be a duration such as 90, 90s, 15m or 1h, is {show_value(value)}")
     if not 0 < seconds < math.inf:
-        raise ValueError(f"must be more than 0 seconds, is {shown(value)}")
+        raise ValueError(f"must be more than 0 seconds, is {show_value(value)}")
     return seconds
 
 
@@ -39,13 +39,13 @@ def slug(text: str) -> str:
         ValueError: with the rest of a sentence whose beginning names the text's place.
     """
     if not _SLUG.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
-        raise ValueError(f"must be {_SLUG_RULE}, is {shown(text)}")
+        raise ValueError(f"must be {_SLUG_RULE}, is {show_value(text)}")
     return text
 
 
 def _relative(text: str) -> str:
     if not text or text.startswith("/") or ".." in text.split("/") or "\\" in text:
-        raise ValueError(f"must be a path inside the repository such as src/app, is {shown(text)}")
+        raise ValueError(f"must be a path inside the repository such as src/app, is {show_value(text)}")
     return text
 
 

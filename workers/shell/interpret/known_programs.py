@@ -7,7 +7,7 @@ Tables, and no more. What is not in them is judged by its words alone.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.workers.shell.interpret.read_script import Word
+from forgepool.workers.shell.interpret.read_script import ShellWord
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"})
 """Folders whose programs are what they are called."""
@@ -40,7 +40,7 @@ _GIT_HARMLESS = ("color.", "advice.", "core.quotepath=", "core.pager=cat", "page
 """Settings that make git run nothing."""
 
 
-def git_words(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], str]:
+def git_words(words: tuple[ShellWord, ...]) -> tuple[tuple[ShellWord, ...], str]:
     """
     Git's words from the subcommand on, and why an option before it is not to be had; "" where none is.
 
@@ -58,7 +58,7 @@ def git_words(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], str]:
     return words[at:], wrong
 
 
-def _git_option(word: Word, following: tuple[Word, ...]) -> tuple[int, str]:
+def _git_option(word: ShellWord, following: tuple[ShellWord, ...]) -> tuple[int, str]:
     """How many words it takes, and what is wrong with it."""
     name, equals, value = word.text.partition("=")
     if not word.static and not equals:
@@ -88,15 +88,15 @@ def _is_harmless(setting: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenOperand:
     """An operand that a command writes, changes or takes away."""
 
-    word: Word
+    word: ShellWord
     follow: bool = True
     """Whether what a link leads to is meant, and not the link."""
     whole: bool = False
     """Whether all below it is."""
-    beneath: tuple[Word, ...] = ()
+    beneath: tuple[ShellWord, ...] = ()
     """What is put into it where it is a folder."""
 
 
@@ -131,61 +131,61 @@ _OUTPUT = {
 """Options whose value is a file or folder to be written."""
 
 
-def written_by(program: str, words: tuple[Word, ...]) -> tuple[Written, ...]:
+def find_written(program: str, words: tuple[ShellWord, ...]) -> tuple[WrittenOperand, ...]:
     """The operands that a well-known program writes; nothing where it is not known."""
     if program in _OUTPUT:
-        return tuple(Written(word=word) for word in _values(words, _OUTPUT[program]))
+        return tuple(WrittenOperand(word=word) for word in _values(words, _OUTPUT[program]))
     if program == "dd":
-        return tuple(Written(word=_rest(word, 3)) for word in words if word.text.startswith("of="))
+        return tuple(WrittenOperand(word=_rest(word, 3)) for word in words if word.text.startswith("of="))
     if program in ("sed", "perl"):
         return tuple(_in_place(words))
     operands = _operands(words, _TAKES_VALUE.get(program, ()))
     if program in _AWAY:
-        return tuple(Written(word=word, follow=False, whole=_is_deep(words)) for word in operands)
+        return tuple(WrittenOperand(word=word, follow=False, whole=_is_deep(words)) for word in operands)
     if program in _ALL:
-        return tuple(Written(word=word) for word in operands)
+        return tuple(WrittenOperand(word=word) for word in operands)
     if program in _AFTER_FIRST:
         given = any(word.text.startswith("--reference") for word in words)
-        return tuple(Written(word=word, whole=_is_deep(words)) for word in operands[0 if given else 1 :])
+        return tuple(WrittenOperand(word=word, whole=_is_deep(words)) for word in operands[0 if given else 1 :])
     return tuple(_copied(program, words, operands)) if program in _LAST else ()
 
 
-def _copied(program: str, words: tuple[Word, ...], operands: tuple[Word, ...]) -> Iterator[Written]:
+def _copied(program: str, words: tuple[ShellWord, ...], operands: tuple[ShellWord, ...]) -> Iterator[WrittenOperand]:
     into = _values(words, ("-t", "--target-directory"))
     sources = operands if into else operands[:-1]
     if program == "mv":
-        yield from (Written(word=word, follow=False, whole=True) for word in sources if word not in into)
+        yield from (WrittenOperand(word=word, follow=False, whole=True) for word in sources if word not in into)
     if program == "install" and any(word.static and word.text in ("-d", "--directory") for word in words):
-        yield from (Written(word=word) for word in operands)
+        yield from (WrittenOperand(word=word) for word in operands)
         return
     for target in into or operands[-1:] if len(operands) > 1 or into else ():
         remote = program == "rsync" and ":" in target.text.partition("/")[0]
         if not remote:
-            yield Written(word=target, follow=program != "ln", beneath=sources)
+            yield WrittenOperand(word=target, follow=program != "ln", beneath=sources)
 
 
-def _in_place(words: tuple[Word, ...]) -> Iterator[Written]:
+def _in_place(words: tuple[ShellWord, ...]) -> Iterator[WrittenOperand]:
     """Of `sed -i` and `perl -i`: every operand but the script, where that is one."""
     if not any(_bundles(word, "i") or word.text.startswith("--in-place") for word in words):
         return
     given = any(_bundles(word, "e") or _bundles(word, "f") for word in words)
     given = given or any(word.text.startswith(("--expression", "--file")) for word in words)
     operands = _operands(words, ("-e", "-f", "--expression", "--file"), bundled="ef")
-    yield from (Written(word=word) for word in operands[0 if given else 1 :])
+    yield from (WrittenOperand(word=word) for word in operands[0 if given else 1 :])
 
 
-def _bundles(word: Word, letter: str) -> bool:
+def _bundles(word: ShellWord, letter: str) -> bool:
     text = word.text
     return len(text) > 1 and text[0] == "-" and text[1] != "-" and letter in text[1:]
 
 
-def _is_deep(words: tuple[Word, ...]) -> bool:
+def _is_deep(words: tuple[ShellWord, ...]) -> bool:
     return any(_bundles(word, "r") or _bundles(word, "R") or word.text.startswith("--r") for word in words)
 
 
-def _operands(words: tuple[Word, ...], valued: tuple[str, ...], *, bundled: str = "") -> tuple[Word, ...]:
+def _operands(words: tuple[ShellWord, ...], valued: tuple[str, ...], *, bundled: str = "") -> tuple[ShellWord, ...]:
     """Words that are no options and no values of options that are known to have one."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     skip = ended = False
     for word in words:
         if skip:
@@ -200,9 +200,9 @@ def _operands(words: tuple[Word, ...], valued: tuple[str, ...], *, bundled: str 
     return tuple(found)
 
 
-def _values(words: tuple[Word, ...], options: tuple[str, ...]) -> tuple[Word, ...]:
+def _values(words: tuple[ShellWord, ...], options: tuple[str, ...]) -> tuple[ShellWord, ...]:
     """What is given to options, as the next word, after `=`, or at once after a letter."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     for at, word in enumerate(words):
         name, equals, _ = word.text.partition("=")
         if word.text in options:
@@ -214,5 +214,5 @@ def _values(words: tuple[Word, ...], options: tuple[str, ...]) -> tuple[Word, ..
     return tuple(found)
 
 
-def _rest(word: Word, start: int) -> Word:
-    return Word(text=word.text[start:], static=word.static, several=word.several, written=word.written)
+def _rest(word: ShellWord, start: int) -> ShellWord:
+    return ShellWord(text=word.text[start:], static=word.static, several=word.several, written=word.written)

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
-from forgepool.workers.shell.interpret.reading import Place, Reading
-from forgepool.workers.shell.parse.script import Execution, Word
+from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
+from forgepool.workers.shell.parse.script import Execution, ShellWord
 from forgepool.workers.shell.programs.effects import (
     Dialect,
     Effect,
@@ -17,13 +17,13 @@ from forgepool.workers.shell.programs.effects import (
     Reads,
     ReadsFile,
     ReadsInput,
-    Runs,
+    RunsCommand,
     Sets,
     StopsOnError,
-    Told,
+    StdinText,
 )
 from forgepool.workers.shell.programs.programs import effects_of, may_write
-from forgepool.workers.shell.programs.scripts import dialect_of, made_out
+from forgepool.workers.shell.programs.scripts import dialect_of, find_commands
 from forgepool.workers.shell.scan.limits import check_depth
 from forgepool.workers.shell.scan.refusal import Refusal, refuse
 
@@ -34,14 +34,14 @@ _MOST_FILES = 6
 class Performer(ABC):
     """Runs commands in the mind; texts they run are read by `walk`, which builds on it."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ScriptReading) -> None:
         self.reading = reading
 
     @abstractmethod
-    def read(self, text: str, place: Place) -> None:
+    def read(self, text: str, place: StatementPlace) -> None:
         """The facts of a text that is run there."""
 
-    def execute(self, argv: tuple[Word, ...], place: Place, given: Input, *, external: bool = False) -> None:
+    def execute(self, argv: tuple[ShellWord, ...], place: StatementPlace, given: Input, *, external: bool = False) -> None:
         """
         The facts of one command.
 
@@ -52,7 +52,7 @@ class Performer(ABC):
         _check_program(argv[0])
         name = argv[0].text
         effects = effects_of(argv, external=external)
-        wraps = any(isinstance(effect, Runs | Reads | ReadsInput) for effect in effects)
+        wraps = any(isinstance(effect, RunsCommand | Reads | ReadsInput) for effect in effects)
         index = len(self.reading.facts)
         called = not external and name in self.reading.functions
         self.reading.facts.append(Execution(argv=argv, cwd=place.folder, wrapper=wraps or called, script=place.script))
@@ -61,9 +61,9 @@ class Performer(ABC):
         if may_write(name) and not wraps:
             self.reading.changeable = True
 
-    def _perform(self, effect: Effect, place: Place, given: Input, index: int) -> None:
+    def _perform(self, effect: Effect, place: StatementPlace, given: Input, index: int) -> None:
         match effect:
-            case Runs():
+            case RunsCommand():
                 self._run(effect, place, given)
             case Reads():
                 self._read_text(effect, place)
@@ -83,7 +83,7 @@ class Performer(ABC):
             case StopsOnError():
                 place.stops_on_error = place.own
 
-    def _run(self, runs: Runs, place: Place, given: Input) -> None:
+    def _run(self, runs: RunsCommand, place: StatementPlace, given: Input) -> None:
         there = place.apart() if runs.external else place
         check_depth(place.wrapped)
         there.wrapped += 1
@@ -92,7 +92,7 @@ class Performer(ABC):
         self.execute(runs.argv, there, given if runs.fed else Inherited(), external=runs.external)
         there.wrapped -= 1
 
-    def _read_text(self, reads: Reads, place: Place) -> None:
+    def _read_text(self, reads: Reads, place: StatementPlace) -> None:
         there = place if reads.dialect is None and not reads.later else place.apart()
         there.dialect = reads.dialect or place.dialect
         start = len(self.reading.facts)
@@ -100,16 +100,16 @@ class Performer(ABC):
         if reads.later:
             self.reading.defer(start)
 
-    def _read_deeper(self, text: str, place: Place) -> None:
+    def _read_deeper(self, text: str, place: StatementPlace) -> None:
         if place.texts >= _MOST_TEXTS:
             refuse("texts are run within texts too often", "run the inner command itself")
         place.texts += 1
         self.read(text, place)
         place.texts -= 1
 
-    def _read_input(self, dialect: Dialect, place: Place, given: Input, index: int) -> None:
+    def _read_input(self, dialect: Dialect, place: StatementPlace, given: Input, index: int) -> None:
         match given:
-            case Told(text=text):
+            case StdinText(text=text):
                 place.dialect = dialect
                 self._read_deeper(text, place)
             case FromFile(path=path) if path.static:
@@ -122,7 +122,7 @@ class Performer(ABC):
 
     # -- script files
 
-    def _read_file(self, word: Word, dialect: Dialect | None, place: Place, index: int) -> None:
+    def _read_file(self, word: ShellWord, dialect: Dialect | None, place: StatementPlace, index: int) -> None:
         """The facts of a script, into `place`; opaque where it cannot be read, or may be written before it runs."""
         path = _join(place.folder, word)
         if word.text.startswith(("/dev/", "/proc/")):
@@ -140,12 +140,12 @@ class Performer(ABC):
             self.reading.judge_later(index)
         self._read_script(text, path, language, place, index)
 
-    def _script_text(self, path: Path | None, place: Place) -> str | None:
+    def _script_text(self, path: Path | None, place: StatementPlace) -> str | None:
         if path is None or self.reading.read_file is None or len(place.files) >= _MOST_FILES:
             return None
         return self.reading.read_file(path)
 
-    def _read_script(self, text: str, path: Path, dialect: Dialect, place: Place, index: int) -> None:
+    def _read_script(self, text: str, path: Path, dialect: Dialect, place: StatementPlace, index: int) -> None:
         """Of a script that cannot be parsed, such as ./gradlew, what can be made out; the rest is opaque."""
         before = replace(place)
         place.dialect, place.script, place.files = dialect, str(path), (*place.files, path)
@@ -154,20 +154,20 @@ class Performer(ABC):
         except Refusal:
             # As wrappers: rules that name them restrain, and none has to permit what is only made out.
             self.reading.facts.extend(
-                Execution(argv=argv, cwd=None, wrapper=True, script=str(path)) for argv in made_out(text)
+                Execution(argv=argv, cwd=None, wrapper=True, script=str(path)) for argv in find_commands(text)
             )
             self._leave_opaque(place, index)
         place.dialect, place.script, place.files = before.dialect, before.script, before.files
         place.texts = before.texts
 
-    def _leave_opaque(self, place: Place, index: int) -> None:
+    def _leave_opaque(self, place: StatementPlace, index: int) -> None:
         self.reading.mark_opaque(index)
         self.reading.changeable = True
         self.reading.set_unknown()
         place.folder = None
 
 
-def _check_program(program: Word) -> None:
+def _check_program(program: ShellWord) -> None:
     if not program.static or not program.text:
         refuse(
             f"which program {program.shown or 'an empty word'!r} is, is not known beforehand",
@@ -179,7 +179,7 @@ def _check_program(program: Word) -> None:
         )
 
 
-def _join(folder: Path | None, to: Word | None) -> Path | None:
+def _join(folder: Path | None, to: ShellWord | None) -> Path | None:
     """The path from there; None where it is not known."""
     if to is None or not to.static or not to.text:
         return None

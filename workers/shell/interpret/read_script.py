@@ -31,48 +31,48 @@ while a command runs. That is the sandbox's part.
 
 from pathlib import Path
 
-from forgepool.workers.shell.interpret.reading import Place, Reading
-from forgepool.workers.shell.interpret.walk import Walk
+from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
+from forgepool.workers.shell.interpret.walk import ScriptWalk
 from forgepool.workers.shell.parse.script import (
     Arithmetic,
-    Assignment,
+    VariableAssignment,
     Definition,
     Execution,
     Fact,
     ReadFile,
     Redirect,
-    Script,
+    ShellScript,
     Unparseable,
-    Word,
+    ShellWord,
 )
 from forgepool.workers.shell.scan.refusal import Refusal
 
 __all__ = [
     "Arithmetic",
-    "Assignment",
+    "VariableAssignment",
     "Definition",
     "Execution",
     "Fact",
     "ReadFile",
     "Redirect",
-    "Script",
+    "ShellScript",
     "Unparseable",
-    "Word",
+    "ShellWord",
     "read_script",
 ]
 
 
-def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> Script | Unparseable:
+def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> ShellScript | Unparseable:
     """
     What a bash script would run, started in `folder`.
 
     `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved; what it gives
     None for stays `opaque`. Ends soon for every text, and raises nothing.
     """
-    reading = Reading(read_file=read_file)
+    reading = ScriptReading(read_file=read_file)
     try:
-        Walk(reading).read(text, Place(folder=folder))
-        return Script(facts=reading.finish())
+        ScriptWalk(reading).read(text, StatementPlace(folder=folder))
+        return ShellScript(facts=reading.finish())
     except Refusal as refusal:
         return Unparseable(why=refusal.why, instead=refusal.instead)
     except Exception as surprise:  # a mistake of ours must not become a permission

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forgepool.workers.shell.parse.script import Assignment, Execution, Fact, ReadFile, Redirect, Word
+from forgepool.workers.shell.parse.script import VariableAssignment, Execution, Fact, ReadFile, Redirect, ShellWord
 from forgepool.workers.shell.programs.effects import Dialect
 from forgepool.workers.shell.scan.limits import MOST_BYTES_IN_ALL, check_number
 from forgepool.workers.shell.scan.refusal import refuse
@@ -22,7 +22,7 @@ _NO_NUMBERS = frozenset(["_", "COPROC", "DIRSTACK", "FUNCNAME", "MAPFILE", "OLDP
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ScriptReading:
     """The facts, and what only the whole of them tells."""
 
     read_file: ReadFile | None
@@ -54,19 +54,19 @@ class Reading:
         if self._bytes > MOST_BYTES_IN_ALL:
             refuse("it and the scripts it runs are too long", "run fewer scripts at once")
 
-    def assign(self, name: str, value: Word, *, numeric: bool) -> None:
+    def assign(self, name: str, value: ShellWord, *, numeric: bool) -> None:
         if name in _RUNS_VALUES:
             refuse(f"{name} changes what bash runs", f"leave {name} alone")
         if name in _COUNTERS and not numeric:
             refuse(f"bash evaluates what {name} is set to", f"set {name} to a number")
-        self.facts.append(Assignment(name=name, value=value))
+        self.facts.append(VariableAssignment(name=name, value=value))
         if not numeric:
             self._loose.add(name)
 
     def note_array(self, name: str) -> None:
         self._arrays.add(name)
 
-    def note_declared(self, name: str, value: Word) -> None:
+    def note_declared(self, name: str, value: ShellWord) -> None:
         if value.text.startswith("(") or not (value.static or value.text):
             self._declared.add(name)
 
@@ -134,7 +134,7 @@ class Reading:
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class StatementPlace:
     """Where a statement stands: a copy for each subshell."""
 
     folder: Path | None
@@ -150,5 +150,5 @@ class Place:
     own: bool = field(default=True)
     """Not within a function, a branch or a loop."""
 
-    def apart(self) -> "Place":
+    def apart(self) -> "StatementPlace":
         return replace(self)

@@ -3,17 +3,17 @@
 import re
 from typing import Literal
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.syntax import Redirection
 from forgepool.workers.shell.parse.words import read_word, static_text
-from forgepool.workers.shell.programs.effects import FromFile, Inherited, Input, Told
+from forgepool.workers.shell.programs.effects import FromFile, Inherited, Input, StdinText
 from forgepool.workers.shell.scan.refusal import refuse
 
 _PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _COPY = re.compile(r"[0-9]+-?|-")
 
 
-def opened(redirection: Redirection) -> tuple[Literal["read", "write"], Word] | None:
+def find_opened(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWord] | None:
     """The file, and what for; None for copies of descriptors and for texts in the script."""
     operator = redirection.operator.raw
     if redirection.target is None or operator == "<<<":
@@ -54,7 +54,7 @@ def _input(redirection: Redirection) -> Input:
             return FromFile(path=read_word(redirection.target))
         case "<<<" if redirection.target is not None:
             word = read_word(redirection.target)
-            return Told(text=f"{word.text}\n") if word.static else Inherited()
+            return StdinText(text=f"{word.text}\n") if word.static else Inherited()
     body = redirection.operator.body
     text = static_text(body.parts) if body is not None else None
-    return Inherited() if text is None else Told(text=text)
+    return Inherited() if text is None else StdinText(text=text)

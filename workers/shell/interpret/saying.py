@@ -5,12 +5,12 @@ import re
 from forgepool.workers.shell.interpret.redirections import input_of, keeps_output
 from forgepool.workers.shell.parse.syntax import Simple, Statement
 from forgepool.workers.shell.parse.words import read_word
-from forgepool.workers.shell.programs.effects import FromFile, Inherited, Input, Told
+from forgepool.workers.shell.programs.effects import FromFile, Inherited, Input, StdinText
 
 _ECHO_OPTIONS = re.compile(r"-[neE]+")
 
 
-def said_by(statement: Statement) -> Input:
+def find_piped_input(statement: Statement) -> Input:
     """What a pipe behind it brings, as far as that is known for sure."""
     if not isinstance(statement, Simple) or not statement.words or not keeps_output(statement.redirections):
         return Inherited()
@@ -31,7 +31,7 @@ def said_by(statement: Statement) -> Input:
 
 
 def _told(text: str | None) -> Input:
-    return Inherited() if text is None else Told(text=text)
+    return Inherited() if text is None else StdinText(text=text)
 
 
 def _echoed(texts: list[str]) -> str | None:

@@ -1,14 +1,14 @@
 """The tree of a script to its facts: every command that could run, and where."""
 
 from forgepool.workers.shell.interpret.performer import Performer
-from forgepool.workers.shell.interpret.reading import Place, Reading
-from forgepool.workers.shell.interpret.redirections import input_of, opened
-from forgepool.workers.shell.interpret.saying import said_by
+from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
+from forgepool.workers.shell.interpret.redirections import input_of, find_opened
+from forgepool.workers.shell.interpret.saying import find_piped_input
 from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import Arithmetic, Definition, Execution, Redirect, Word
+from forgepool.workers.shell.parse.script import Arithmetic, Definition, Execution, Redirect, ShellWord
 from forgepool.workers.shell.parse.syntax import (
     Bare,
-    Chain,
+    AndOrList,
     Compound,
     Function,
     Pipeline,
@@ -19,9 +19,9 @@ from forgepool.workers.shell.parse.syntax import (
 )
 from forgepool.workers.shell.parse.tree import check_agreement, find_commands
 from forgepool.workers.shell.parse.words import (
-    assigned_index,
-    assigned_name,
-    assigned_value,
+    find_assigned_index,
+    find_assigned_name,
+    read_assigned_value,
     is_array,
     is_number,
     is_plain_name,
@@ -39,27 +39,27 @@ from forgepool.workers.shell.scan.refusal import refuse
 from forgepool.workers.shell.scan.scanner import Scanner
 from forgepool.workers.shell.scan.tokens import Parts, Token
 
-_UNKNOWN = Word(text="", static=False)
+_UNKNOWN = ShellWord(text="", static=False)
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
 
-class Walk(Performer):
+class ScriptWalk(Performer):
     """Reads texts into the facts of one `Reading`."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ScriptReading) -> None:
         super().__init__(reading)
         self._parsed: dict[int, Sequence] = {}
         self._scanners: list[Scanner] = []
         """Kept, so that no two regions ever have one id."""
 
-    def read(self, text: str, place: Place) -> None:
+    def read(self, text: str, place: StatementPlace) -> None:
         source = encode(text)
         self.reading.count_bytes(len(source))
         check_dialect(text, place.dialect)
         sequence = self._parse(source, place)
         self._sequence(sequence, place)
 
-    def _parse(self, source: bytes, place: Place) -> Sequence:
+    def _parse(self, source: bytes, place: StatementPlace) -> Sequence:
         scanner = Scanner(source)
         self._scanners.append(scanner)
         top = scanner.read()
@@ -84,7 +84,7 @@ class Walk(Performer):
 
     # -- statements
 
-    def _statement(self, statement: Statement, place: Place, given: Input) -> None:
+    def _statement(self, statement: Statement, place: StatementPlace, given: Input) -> None:
         match statement:
             case Simple():
                 self._simple(statement, place, given)
@@ -92,7 +92,7 @@ class Walk(Performer):
                 self._bare(token, place)
             case Pipeline(parts=parts):
                 self._pipeline(parts, place, given)
-            case Chain():
+            case AndOrList():
                 self._chain(statement, place, given)
             case Sequence():
                 self._sequence(statement, place)
@@ -101,19 +101,19 @@ class Walk(Performer):
             case Function(name=name, body=body):
                 self._function(name, body, place)
 
-    def _sequence(self, sequence: Sequence, place: Place) -> None:
+    def _sequence(self, sequence: Sequence, place: StatementPlace) -> None:
         for statement, background in zip(sequence.parts, sequence.background, strict=True):
             before = place.folder
             self._statement(statement, place.apart() if background else place, Inherited())
             if place.folder != before and not _surely_went(statement, place):
                 place.folder = None
 
-    def _pipeline(self, parts: tuple[Statement, ...], place: Place, given: Input) -> None:
+    def _pipeline(self, parts: tuple[Statement, ...], place: StatementPlace, given: Input) -> None:
         for part in parts:
             self._statement(part, place.apart(), given)
-            given = said_by(part)
+            given = find_piped_input(part)
 
-    def _chain(self, chain: Chain, place: Place, given: Input) -> None:
+    def _chain(self, chain: AndOrList, place: StatementPlace, given: Input) -> None:
         """After `&&` what stood before it worked; after `||` it did not, so a `cd` there went nowhere."""
         beginning = place.folder
         self._statement(chain.parts[0], place, given)
@@ -125,7 +125,7 @@ class Walk(Performer):
             if operator == "||":
                 place.folder = reached if _leaves(part) else (None if place.folder != reached else reached)
 
-    def _compound(self, compound: Compound, place: Place) -> None:
+    def _compound(self, compound: Compound, place: StatementPlace) -> None:
         inside = place.apart() if compound.kind == "(" else place
         start, before = len(self.reading.facts), place.folder
         self._redirections(compound.redirections, place)
@@ -146,7 +146,7 @@ class Walk(Performer):
         numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
         self._assign(compound.variable, _UNKNOWN, numeric=numeric)
 
-    def _function(self, name: str, body: Statement, place: Place) -> None:
+    def _function(self, name: str, body: Statement, place: StatementPlace) -> None:
         check_definable(name)
         self.reading.functions.add(name)
         self.reading.facts.append(Definition(name=name))
@@ -158,7 +158,7 @@ class Walk(Performer):
         if inside.folder != place.folder:
             place.folder = None
 
-    def _bare(self, token: Token, place: Place) -> None:
+    def _bare(self, token: Token, place: StatementPlace) -> None:
         if token.kind == "sum":
             return
         self._words(token.operands, place)
@@ -169,7 +169,7 @@ class Walk(Performer):
 
     # -- simple commands
 
-    def _simple(self, simple: Simple, place: Place, given: Input) -> None:
+    def _simple(self, simple: Simple, place: StatementPlace, given: Input) -> None:
         self._words((*simple.assignments, *simple.words), place)
         self._redirections(simple.redirections, place)
         for token in simple.assignments:
@@ -184,12 +184,12 @@ class Walk(Performer):
         argv = tuple(read_word(word) for word in simple.words)
         self.execute(argv, place, input_of(simple.redirections, given))
 
-    def _timed(self, simple: Simple, place: Place) -> None:
+    def _timed(self, simple: Simple, place: StatementPlace) -> None:
         words = (*simple.timed, *simple.assignments, *simple.words)
         argv = tuple(read_word(word) for word in words)
         self.reading.facts.append(Execution(argv=argv, cwd=place.folder, wrapper=True, script=place.script))
 
-    def _declaration(self, words: tuple[Token, ...], place: Place) -> None:
+    def _declaration(self, words: tuple[Token, ...], place: StatementPlace) -> None:
         argv = tuple(read_word(word) for word in words)
         arrays, rest = split_declaration(argv)
         self.reading.count_command()
@@ -197,13 +197,13 @@ class Walk(Performer):
         for token in words[len(words) - len(rest) :]:
             self._declared(token, place, array=arrays)
 
-    def _declared(self, token: Token, place: Place, *, array: bool) -> None:
-        name = assigned_name(token)
+    def _declared(self, token: Token, place: StatementPlace, *, array: bool) -> None:
+        name = find_assigned_name(token)
         if name is not None:
             _check_splitting(token, place)
             self._assignment(token)
             if not is_array(token):
-                self.reading.note_declared(name, assigned_value(token)[0])
+                self.reading.note_declared(name, read_assigned_value(token)[0])
         elif is_plain_name(token.raw):
             name = token.raw
         else:
@@ -212,52 +212,52 @@ class Walk(Performer):
             self.reading.note_array(name)
 
     def _assignment(self, token: Token) -> None:
-        name = assigned_name(token)
+        name = find_assigned_name(token)
         assert name is not None
-        index = assigned_index(token)
+        index = find_assigned_index(token)
         if index is not None:
             self.reading.evaluate(names_in(index))
         if index is not None or is_array(token):
             self.reading.note_array(name)
-        value, numeric = assigned_value(token)
+        value, numeric = read_assigned_value(token)
         self._assign(name, value, numeric=numeric)
 
-    def _assign(self, name: str, value: Word, *, numeric: bool) -> None:
+    def _assign(self, name: str, value: ShellWord, *, numeric: bool) -> None:
         self.reading.assign(name, value, numeric=numeric)
 
-    def _redirections(self, redirections: tuple[Redirection, ...], place: Place) -> None:
+    def _redirections(self, redirections: tuple[Redirection, ...], place: StatementPlace) -> None:
         for redirection in redirections:
             if redirection.target is not None:
                 self._parts(redirection.target.parts, place)
             if redirection.operator.body is not None:
                 self._parts(redirection.operator.body.parts, place)
-            if (found := opened(redirection)) is not None:
+            if (found := find_opened(redirection)) is not None:
                 mode, path = found
                 self.reading.facts.append(Redirect(mode=mode, path=path, cwd=place.folder))
                 self.reading.changeable |= mode == "write" and path.text != "/dev/null"
 
-    def _words(self, tokens: tuple[Token, ...], place: Place) -> None:
+    def _words(self, tokens: tuple[Token, ...], place: StatementPlace) -> None:
         for token in tokens:
             self._parts(token.parts, place)
 
-    def _parts(self, parts: Parts, place: Place) -> None:
+    def _parts(self, parts: Parts, place: StatementPlace) -> None:
         """What runs to fill the holes."""
         for region in regions_in(parts):
             self._sequence(self._parsed[id(region)], place.apart())
 
 
-def _check_splitting(token: Token, place: Place) -> None:
+def _check_splitting(token: Token, place: StatementPlace) -> None:
     """A plain `sh` makes several words of `export A=$b`."""
     if place.dialect != "bash" and read_word(token).several:
         refuse(f"sh may make several words of {token.raw!r}", 'write export NAME="$value"')
 
 
-def _operand(token: Token) -> Word:
+def _operand(token: Token) -> ShellWord:
     return _literal(token.raw) if token.kind == "operator" else read_word(token)
 
 
-def _literal(text: str) -> Word:
-    return Word(text=text, static=True, written=text)
+def _literal(text: str) -> ShellWord:
+    return ShellWord(text=text, static=True, written=text)
 
 
 def _is_cd(statement: Statement) -> bool:
@@ -268,9 +268,9 @@ def _leaves(statement: Statement) -> bool:
     return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in _LEAVING
 
 
-def _surely_went(statement: Statement, place: Place) -> bool:
+def _surely_went(statement: Statement, place: StatementPlace) -> bool:
     """Whether what comes next is in the new folder, or not run at all."""
-    if isinstance(statement, Chain):
+    if isinstance(statement, AndOrList):
         parts = (statement.parts[0], statement.parts[-1])
         return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
     return place.stops_on_error and _is_cd(statement)

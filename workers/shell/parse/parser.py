@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from forgepool.workers.shell.parse.syntax import (
     Bare,
-    Chain,
+    AndOrList,
     Compound,
     Function,
     Pipeline,
@@ -19,10 +19,10 @@ from forgepool.workers.shell.parse.syntax import (
     Simple,
     Statement,
 )
-from forgepool.workers.shell.parse.words import assigned_name, is_plain_name
+from forgepool.workers.shell.parse.words import find_assigned_name, is_plain_name
 from forgepool.workers.shell.scan.limits import check_depth
 from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import REDIRECTING, RESERVED, Piece, Region, Token
+from forgepool.workers.shell.scan.tokens import REDIRECTING, RESERVED, WordPiece, Region, Token
 
 _ALONE = frozenset([">&-", "<&-"])
 _AFTER_CASE_ITEM = frozenset([";;", ";&", ";;&"])
@@ -78,7 +78,7 @@ class Parser:
             self._skip_newlines()
             operators.append(operator)
             parts.append(self._pipeline())
-        return parts[0] if len(parts) == 1 else Chain(parts=tuple(parts), operators=tuple(operators))
+        return parts[0] if len(parts) == 1 else AndOrList(parts=tuple(parts), operators=tuple(operators))
 
     def _pipeline(self) -> Statement:
         while self._keyword("!"):
@@ -242,7 +242,7 @@ class Parser:
         while (token := self._peek()) is not None:
             if (redirection := self._redirection()) is not None:
                 redirections.append(redirection)
-            elif token.kind == "word" and not words and assigned_name(token) is not None:
+            elif token.kind == "word" and not words and find_assigned_name(token) is not None:
                 assignments.append(self._next())
             elif token.kind == "word":
                 words.append(self._next())
@@ -271,7 +271,7 @@ class Parser:
                 "write plain commands, and each construct in full",
             )
         first = words[0].parts[:1] if words else ()
-        if first and isinstance(first[0], Piece) and not first[0].quoted and "=" in words[0].raw:
+        if first and isinstance(first[0], WordPiece) and not first[0].quoted and "=" in words[0].raw:
             refuse(
                 f"the command {words[0].raw!r} looks like an assignment",
                 "write NAME=value, the name of letters, digits and _",

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class ShellWord:
     """
     One word of a command as the program will be given it, as far as that is known beforehand.
 
@@ -40,7 +40,7 @@ class Execution:
     `argv` is never empty and `argv[0]` always static and not empty.
     """
 
-    argv: tuple[Word, ...]
+    argv: tuple[ShellWord, ...]
     cwd: Path | None
     """Where it runs; None where that is not known (after `cd "$x"`, or a `cd` that only some branch takes)."""
     wrapper: bool = False
@@ -60,12 +60,12 @@ class Redirect:
     """A file opened by the shell itself. Copies of descriptors (`2>&1`) and text given in the script are none."""
 
     mode: Literal["read", "write"]
-    path: Word
+    path: ShellWord
     cwd: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class VariableAssignment:
     """
     A variable set: by the shell, before a command, by `export`, `read` or a loop, or by `env` for a program.
 
@@ -73,7 +73,7 @@ class Assignment:
     """
 
     name: str
-    value: Word
+    value: ShellWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +90,11 @@ class Arithmetic:
     text: str
 
 
-Fact: TypeAlias = Execution | Redirect | Assignment | Definition | Arithmetic
+Fact: TypeAlias = Execution | Redirect | VariableAssignment | Definition | Arithmetic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class ShellScript:
     """
     Everything the text could run, in the order it is written.
 

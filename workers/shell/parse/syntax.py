@@ -43,7 +43,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class AndOrList:
     """`a && b || c`; operator `operators[i]` stands before `parts[i + 1]`."""
 
     parts: "tuple[Statement, ...]"
@@ -79,4 +79,4 @@ class Function:
     body: "Statement"
 
 
-Statement: TypeAlias = Simple | Bare | Pipeline | Chain | Sequence | Compound | Function
+Statement: TypeAlias = Simple | Bare | Pipeline | AndOrList | Sequence | Compound | Function

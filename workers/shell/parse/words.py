@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.workers.shell.parse.script import Word
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Parts, Piece, Region, Token
+from forgepool.workers.shell.parse.script import ShellWord
+from forgepool.workers.shell.scan.tokens import Elements, Hole, Parts, WordPiece, Region, Token
 
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -18,35 +18,35 @@ def is_plain_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def read_word(token: Token) -> Word:
+def read_word(token: Token) -> ShellWord:
     """An argument, a program's name or a redirection's target."""
     return _read(token.parts, token.raw, expanding=True)
 
 
-def assigned_name(token: Token) -> str | None:
+def find_assigned_name(token: Token) -> str | None:
     """The variable, where the word is an assignment; with an index or not."""
     first = token.parts[:1]
-    if not first or not isinstance(first[0], Piece) or first[0].quoted:
+    if not first or not isinstance(first[0], WordPiece) or first[0].quoted:
         return None
     found = _ASSIGNED.match(first[0].text)
     return None if found is None else found[1]
 
 
-def assigned_index(token: Token) -> str | None:
+def find_assigned_index(token: Token) -> str | None:
     """`i` of `name[i]=value`."""
     first = token.parts[0]
-    assert isinstance(first, Piece)
+    assert isinstance(first, WordPiece)
     found = _ASSIGNED.match(first.text)
     return found[2][1:-1] if found is not None and found[2] else None
 
 
-def assigned_value(token: Token) -> tuple[Word, bool]:
+def read_assigned_value(token: Token) -> tuple[ShellWord, bool]:
     """What is assigned, and whether it is a number for sure."""
     first = token.parts[0]
-    assert isinstance(first, Piece)
+    assert isinstance(first, WordPiece)
     found = _ASSIGNED.match(first.text)
     assert found is not None
-    rest = Piece(text=first.text[found.end() :], quoted=False)
+    rest = WordPiece(text=first.text[found.end() :], quoted=False)
     parts = (rest, *token.parts[1:])
     written = token.raw[found.end() :]
     return _read(parts, written, expanding=False), is_number(parts)
@@ -60,8 +60,8 @@ def is_number(parts: Parts) -> bool:
     """Whether nothing but digits can come of it; of an array, of each of its elements."""
     if len(parts) == 2 and isinstance(parts[1], Elements):
         return all(is_number(word) for word in parts[1].words)
-    text = "".join(part.text for part in parts if isinstance(part, Piece))
-    holes = [part for part in parts if not isinstance(part, Piece)]
+    text = "".join(part.text for part in parts if isinstance(part, WordPiece))
+    holes = [part for part in parts if not isinstance(part, WordPiece)]
     if not all(isinstance(hole, Hole) and _counts(hole) for hole in holes):
         return False
     return bool(_SIGNED.fullmatch(text) or _RANGE.fullmatch(text) or (not text and len(holes) <= 1))
@@ -106,18 +106,18 @@ def regions_in(parts: Parts) -> list[Region]:
 
 def static_text(parts: Parts) -> str | None:
     """A heredoc's text, where nothing in it is to be filled."""
-    if any(not isinstance(part, Piece) for part in parts):
+    if any(not isinstance(part, WordPiece) for part in parts):
         return None
-    return "".join(part.text for part in parts if isinstance(part, Piece))
+    return "".join(part.text for part in parts if isinstance(part, WordPiece))
 
 
-def _read(parts: Parts, written: str, *, expanding: bool) -> Word:
+def _read(parts: Parts, written: str, *, expanding: bool) -> ShellWord:
     text, mask = _flatten(parts)
     spread = _expansions(mask) if expanding else []
     tilde = _TILDE.search(mask)
     cuts = [*spread, *([tilde.start()] if tilde else []), *([mask.index(_HOLE)] if _HOLE in mask else [])]
     several = bool(spread) or any(_spreads(part, expanding=expanding) for part in parts)
-    return Word(text=text[: min(cuts)] if cuts else text, static=not cuts, several=several, written=written)
+    return ShellWord(text=text[: min(cuts)] if cuts else text, static=not cuts, several=several, written=written)
 
 
 def _expansions(mask: str) -> list[int]:
@@ -135,7 +135,7 @@ def _flatten(parts: Parts) -> tuple[str, str]:
     text: list[str] = []
     mask: list[str] = []
     for part in parts:
-        if isinstance(part, Piece):
+        if isinstance(part, WordPiece):
             text.append(part.text)
             mask.append(_QUOTED * len(part.text) if part.quoted else part.text)
         else:

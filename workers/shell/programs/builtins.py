@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.words import is_plain_name
 from forgepool.workers.shell.programs.effects import Effect, Evaluates, Moves, Reads, ReadsFile, Sets, StopsOnError
 from forgepool.workers.shell.programs.options import options, split_options
 from forgepool.workers.shell.scan.refusal import refuse
 
-Argv = tuple[Word, ...]
+Argv = tuple[ShellWord, ...]
 Builtin = Callable[[Argv], tuple[Effect, ...]]
 
 _INSTEAD: Mapping[str, str] = {
@@ -98,7 +98,7 @@ def _shopt(argv: Argv) -> tuple[Effect, ...]:
 
 def _unset(argv: Argv) -> tuple[Effect, ...]:
     _, rest = split_options(argv, options("fv"))
-    return tuple(Sets(name=_name(argv[0], word), value=Word(text="", static=True), numeric=True) for word in rest)
+    return tuple(Sets(name=_name(argv[0], word), value=ShellWord(text="", static=True), numeric=True) for word in rest)
 
 
 def _wait(argv: Argv) -> tuple[Effect, ...]:
@@ -122,7 +122,7 @@ def _printf(argv: Argv) -> tuple[Effect, ...]:
         refuse(f"printf is given {first.shown!r}, which may be an option", 'write printf "%s" "$name"')
     if not first.text.startswith("-v"):
         return ()
-    name = argv[2:3] if first.text == "-v" else (Word(text=first.text[2:], static=first.static),)
+    name = argv[2:3] if first.text == "-v" else (ShellWord(text=first.text[2:], static=first.static),)
     return _sets(argv[0], name)
 
 
@@ -149,7 +149,7 @@ def _test(argv: Argv) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-def _is_operand(before: Word | None, after: Word | None) -> bool:
+def _is_operand(before: ShellWord | None, after: ShellWord | None) -> bool:
     if before is None and after is None:
         return True
     if after is not None and after.static and after.text in _BINARY:
@@ -228,11 +228,11 @@ def _hash(argv: Argv) -> tuple[Effect, ...]:
     return ()
 
 
-def _sets(program: Word, words: Argv) -> tuple[Effect, ...]:
+def _sets(program: ShellWord, words: Argv) -> tuple[Effect, ...]:
     return tuple(Sets(name=_name(program, word)) for word in words)
 
 
-def _name(program: Word, word: Word) -> str:
+def _name(program: ShellWord, word: ShellWord) -> str:
     if not word.static or not is_plain_name(word.text):
         refuse(
             f"{program.text} is given {word.shown!r}, which is no plain variable's name",

@@ -7,10 +7,10 @@ Closed: `Effect` has these kinds and no other.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 
-STAYS = Word(text="", static=True)
-_UNKNOWN = Word(text="", static=False)
+STAYS = ShellWord(text="", static=True)
+_UNKNOWN = ShellWord(text="", static=False)
 
 Dialect: TypeAlias = Literal["bash", "sh", "zsh"]
 
@@ -21,7 +21,7 @@ class Inherited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class StdinText:
     """Standard input is this text."""
 
     text: str
@@ -31,18 +31,18 @@ class Told:
 class FromFile:
     """Standard input is this file."""
 
-    path: Word
+    path: ShellWord
 
 
-Input: TypeAlias = Inherited | Told | FromFile
+Input: TypeAlias = Inherited | StdinText | FromFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class RunsCommand:
     """It runs another command; `folder` where it goes first (None: not known, "" for staying)."""
 
-    argv: tuple[Word, ...]
-    folder: Word | None = STAYS
+    argv: tuple[ShellWord, ...]
+    folder: ShellWord | None = STAYS
     fed: bool = True
     """The other one has its standard input."""
     external: bool = True
@@ -62,7 +62,7 @@ class Reads:
 class ReadsFile:
     """It runs a file as a script; where the file cannot be read, that is all that is known."""
 
-    path: Word
+    path: ShellWord
     dialect: Dialect | None = None
     """None: its first line says."""
     here: bool = False
@@ -79,7 +79,7 @@ class ReadsInput:
 class Moves:
     """It changes the folder; None: to one that is not known."""
 
-    to: Word | None
+    to: ShellWord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Sets:
     """It sets a variable to a value that is not known, where none is given."""
 
     name: str
-    value: Word = _UNKNOWN
+    value: ShellWord = _UNKNOWN
     numeric: bool = False
     array: bool = False
 
@@ -104,4 +104,4 @@ class Evaluates:
     name: str
 
 
-Effect: TypeAlias = Evaluates | Runs | Reads | ReadsFile | ReadsInput | Moves | Sets | StopsOnError
+Effect: TypeAlias = Evaluates | RunsCommand | Reads | ReadsFile | ReadsInput | Moves | Sets | StopsOnError

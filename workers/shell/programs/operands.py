@@ -2,7 +2,7 @@
 
 from forgepool.workers.shell.parse.words import is_number, is_plain_name
 from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import Hole, Piece, Token
+from forgepool.workers.shell.scan.tokens import Hole, WordPiece, Token
 
 _ARITHMETIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 
@@ -27,13 +27,13 @@ def check_operands(operands: tuple[Token, ...]) -> tuple[str, ...]:
 def _evaluated(token: Token) -> tuple[str, ...]:
     if is_number(token.parts):
         return ()
-    holes = [part for part in token.parts if not (isinstance(part, Piece) and not part.text)]
+    holes = [part for part in token.parts if not (isinstance(part, WordPiece) and not part.text)]
     match holes:
         case [Hole(kind="variable", name=name, inner=inner, every=False)] if is_plain_name(name) and all(
             is_number(default) for default in inner
         ):
             return (name,)
-        case [Piece(text=text)] if is_plain_name(text):
+        case [WordPiece(text=text)] if is_plain_name(text):
             return (text,)
     return refuse(
         f"[[ ]] evaluates {token.raw!r} as arithmetic, and what comes of that is not known",

@@ -7,12 +7,12 @@ For after an unknown option nobody knows whether the next word is its value or t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.scan.refusal import refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ProgramOptions:
     """Letters in `flags`, `valued` and `optional` (with an attached value); names without dashes in the `long` ones."""
 
     flags: str = ""
@@ -27,13 +27,13 @@ class Options:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     name: str
-    value: Word | None = None
+    value: ShellWord | None = None
 
 
 def options(
     flags: str = "", valued: str = "", *, optional: str = "", long: str = "", long_valued: str = "", alone: str = ""
-) -> Options:
-    return Options(
+) -> ProgramOptions:
+    return ProgramOptions(
         flags=flags,
         valued=valued,
         optional=optional,
@@ -43,7 +43,7 @@ def options(
     )
 
 
-def split_options(argv: tuple[Word, ...], table: Options) -> tuple[list[Option], tuple[Word, ...]]:
+def split_options(argv: tuple[ShellWord, ...], table: ProgramOptions) -> tuple[list[Option], tuple[ShellWord, ...]]:
     """
     The options after argv[0], and what follows them (`--` taken away).
 
@@ -67,7 +67,7 @@ def split_options(argv: tuple[Word, ...], table: Options) -> tuple[list[Option],
     return found, tuple(words[::-1])
 
 
-def _read_option(program: Word, text: str, following: list[Word], table: Options) -> Iterable[Option]:
+def _read_option(program: ShellWord, text: str, following: list[ShellWord], table: ProgramOptions) -> Iterable[Option]:
     if text in table.alone:
         return [Option(name=text)]
     if text.startswith("--"):
@@ -75,7 +75,7 @@ def _read_option(program: Word, text: str, following: list[Word], table: Options
     return _read_letters(program, text, following, table)
 
 
-def _read_long(program: Word, text: str, following: list[Word], table: Options) -> Option:
+def _read_long(program: ShellWord, text: str, following: list[ShellWord], table: ProgramOptions) -> Option:
     name, equals, value = text[2:].partition("=")
     if name in table.long_valued:
         return Option(name=name, value=_static(value) if equals else _take(program, text, following))
@@ -84,7 +84,7 @@ def _read_long(program: Word, text: str, following: list[Word], table: Options) 
     return Option(name=name)
 
 
-def _read_letters(program: Word, text: str, following: list[Word], table: Options) -> Iterable[Option]:
+def _read_letters(program: ShellWord, text: str, following: list[ShellWord], table: ProgramOptions) -> Iterable[Option]:
     found: list[Option] = []
     for index, letter in enumerate(text[1:], start=2):
         rest = text[index:]
@@ -98,7 +98,7 @@ def _read_letters(program: Word, text: str, following: list[Word], table: Option
     return found
 
 
-def _take(program: Word, text: str, following: list[Word]) -> Word:
+def _take(program: ShellWord, text: str, following: list[ShellWord]) -> ShellWord:
     if not following:
         refuse(f"{program.text} {text} lacks its value", f"give {text} its value")
     value = following.pop()
@@ -107,18 +107,18 @@ def _take(program: Word, text: str, following: list[Word]) -> Word:
     return value
 
 
-def _static(text: str) -> Word:
-    return Word(text=text, static=True, written=text)
+def _static(text: str) -> ShellWord:
+    return ShellWord(text=text, static=True, written=text)
 
 
-def _refuse_unknown(program: Word, text: str) -> None:
+def _refuse_unknown(program: ShellWord, text: str) -> None:
     refuse(
         f"what {program.text} runs with the option {text!r} is not known",
         f"run the command without {program.text}, or without that option",
     )
 
 
-def _refuse_dynamic(program: Word, word: Word) -> None:
+def _refuse_dynamic(program: ShellWord, word: ShellWord) -> None:
     refuse(
         f"{program.shown} is given {word.shown!r} before what it runs, which may be anything",
         "write the options and the program out",

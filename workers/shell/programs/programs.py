@@ -2,7 +2,7 @@
 
 import posixpath
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.programs.builtins import BUILTINS, DECLARING
 from forgepool.workers.shell.programs.effects import Effect, ReadsFile
 from forgepool.workers.shell.programs.runners import BY_SUBCOMMAND, OWN_OPERANDS, UNSEEN, unwrap_runner
@@ -41,7 +41,7 @@ _HARMLESS = """
 _WRITE_NOTHING = frozenset(_HARMLESS.split())
 
 
-def effects_of(argv: tuple[Word, ...], *, external: bool) -> tuple[Effect, ...]:
+def effects_of(argv: tuple[ShellWord, ...], *, external: bool) -> tuple[Effect, ...]:
     """
     What a command does besides being run.
 

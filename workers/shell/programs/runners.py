@@ -7,8 +7,8 @@ are given.
 
 from collections.abc import Mapping
 
-from forgepool.workers.shell.parse.script import Word
-from forgepool.workers.shell.programs.effects import Effect, Runs
+from forgepool.workers.shell.parse.script import ShellWord
+from forgepool.workers.shell.programs.effects import Effect, RunsCommand
 from forgepool.workers.shell.scan.refusal import refuse
 
 OWN_OPERANDS: Mapping[str, int] = {
@@ -40,7 +40,7 @@ UNSEEN = frozenset(_UNSEEN.split())
 """They run a text, or what they run depends on too much else."""
 
 
-def unwrap_runner(argv: tuple[Word, ...]) -> tuple[Effect, ...]:
+def unwrap_runner(argv: tuple[ShellWord, ...]) -> tuple[Effect, ...]:
     """What `argv` may run, where argv[0] is one of those above; nothing for any other program."""
     program = argv[0].text.rpartition("/")[2]
     if program in UNSEEN:
@@ -57,7 +57,7 @@ def unwrap_runner(argv: tuple[Word, ...]) -> tuple[Effect, ...]:
     return ()
 
 
-def _suffixes(words: tuple[Word, ...], operands: int, flags: frozenset[str]) -> tuple[Effect, ...]:
+def _suffixes(words: tuple[ShellWord, ...], operands: int, flags: frozenset[str]) -> tuple[Effect, ...]:
     """From each word that may be the program: the first one that is no option, or behind one that may be a value."""
     found: list[Effect] = []
     for index, word in enumerate(words):
@@ -74,7 +74,7 @@ def _suffixes(words: tuple[Word, ...], operands: int, flags: frozenset[str]) -> 
             continue
         if len(found) >= _MOST_READINGS:
             refuse("which of many words is the program that is run is not known", "run the program itself")
-        found.append(Runs(argv=words[index:]))
+        found.append(RunsCommand(argv=words[index:]))
         if certain:
             break
     return tuple(found)

@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.programs.effects import Dialect
 from forgepool.workers.shell.programs.shells import DIALECTS
 from forgepool.workers.shell.programs.wrappers import WRAPPERS
@@ -44,7 +44,7 @@ def dialect_of(text: str) -> Dialect | None:
     return DIALECTS[program]
 
 
-def made_out(text: str) -> Iterator[tuple[Word, ...]]:
+def find_commands(text: str) -> Iterator[tuple[ShellWord, ...]]:
     """
     The beginnings of what look like commands in a script that cannot be parsed, as far as their words are plain.
 
@@ -60,12 +60,12 @@ def made_out(text: str) -> Iterator[tuple[Word, ...]]:
                 yield words[start:]
 
 
-def _plain_words(rest: str) -> tuple[Word, ...]:
-    words: list[Word] = []
+def _plain_words(rest: str) -> tuple[ShellWord, ...]:
+    words: list[ShellWord] = []
     while len(words) < _MOST_WORDS and (found := _KNOWN.match(rest)) is not None:
         said = found[0].strip("'\"")
         if not said:
             break
-        words.append(Word(text=said, static=True, written=said))
+        words.append(ShellWord(text=said, static=True, written=said))
         rest = rest[found.end() :].lstrip()
     return tuple(words)

@@ -2,7 +2,7 @@
 
 import re
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.programs.effects import Dialect, Effect, Reads, ReadsFile, ReadsInput
 from forgepool.workers.shell.programs.options import Option, options, split_options
 from forgepool.workers.shell.scan.refusal import refuse
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w\s./:,@%+\"';|&>-]*", re.ASCII)
 _ZSH_WORDS = re.compile(r"(?:^|[\s;|&])(?:-|nocorrect|noglob|repeat|foreach|print|whence)\s")
 
 
-def unwrap_shell(argv: tuple[Word, ...], dialect: Dialect) -> tuple[Effect, ...]:
+def unwrap_shell(argv: tuple[ShellWord, ...], dialect: Dialect) -> tuple[Effect, ...]:
     """What a shell started with these words runs."""
     _check_known(argv)
     found, rest = split_options(argv, _OPTIONS)
@@ -43,7 +43,7 @@ def unwrap_shell(argv: tuple[Word, ...], dialect: Dialect) -> tuple[Effect, ...]
     return (ReadsInput(dialect=dialect),)
 
 
-def _check_known(argv: tuple[Word, ...]) -> None:
+def _check_known(argv: tuple[ShellWord, ...]) -> None:
     """What is not known among its words must not become its text or its options."""
     for word in argv[1:]:
         if not word.static:
@@ -66,7 +66,7 @@ def check_dialect(text: str, dialect: Dialect) -> None:
         refuse("another shell than bash is given more than plain commands", "run it by bash -c")
 
 
-def _text(program: Word, rest: tuple[Word, ...], dialect: Dialect) -> Effect:
+def _text(program: ShellWord, rest: tuple[ShellWord, ...], dialect: Dialect) -> Effect:
     if not rest:
         refuse(f"{program.text} -c lacks its text", f"write {program.text} -c 'command'")
     if not rest[0].static:
@@ -77,7 +77,7 @@ def _text(program: Word, rest: tuple[Word, ...], dialect: Dialect) -> Effect:
     return Reads(text=rest[0].text, dialect=dialect)
 
 
-def _check_values(program: Word, found: list[Option]) -> None:
+def _check_values(program: ShellWord, found: list[Option]) -> None:
     allowed = ("pipefail", "errexit", "nounset", "xtrace", "verbose")
     for option in found:
         if option.name == "o" and (option.value is None or option.value.text not in allowed):

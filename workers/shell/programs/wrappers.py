@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.words import is_plain_name
-from forgepool.workers.shell.programs.effects import STAYS, Effect, Runs, Sets
-from forgepool.workers.shell.programs.options import Option, Options, options, split_options
+from forgepool.workers.shell.programs.effects import STAYS, Effect, RunsCommand, Sets
+from forgepool.workers.shell.programs.options import Option, ProgramOptions, options, split_options
 from forgepool.workers.shell.scan.refusal import refuse
 from forgepool.workers.shell.scan.tokens import RESERVED
 
-Argv = tuple[Word, ...]
+Argv = tuple[ShellWord, ...]
 Unwrap = Callable[[Argv], tuple[Effect, ...]]
 
 _PLAIN_SPLIT = re.compile(r"[\w./:=,@%+ -]*", re.ASCII)
@@ -32,10 +32,10 @@ _FIND_RUNS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 _NO_PROGRAM = frozenset(["-", "(", ")", "!", ",", ";"])
 """How no program's name begins that is looked up, and find's own words do."""
 _SCHEDULED = options("bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max")
-_DYNAMIC = Word(text="", static=False, several=True, written="...")
+_DYNAMIC = ShellWord(text="", static=False, several=True, written="...")
 
 
-def unwrap_plain(table: Options, operands: int = 0) -> Unwrap:
+def unwrap_plain(table: ProgramOptions, operands: int = 0) -> Unwrap:
     """Options, so many operands of its own, then the command."""
 
     def unwrap(argv: Argv) -> tuple[Effect, ...]:
@@ -49,7 +49,7 @@ def unwrap_plain(table: Options, operands: int = 0) -> Unwrap:
 def unwrap_env(argv: Argv) -> tuple[Effect, ...]:
     found, rest = split_options(argv, _ENV)
     _check_split(argv, found, rest)
-    folder: Word | None = STAYS
+    folder: ShellWord | None = STAYS
     for option in found:
         if option.name in ("C", "chdir"):
             folder = option.value if option.value is not None and option.value.static else None
@@ -102,12 +102,12 @@ def unwrap_xargs(argv: Argv) -> tuple[Effect, ...]:
     if not rest:
         return ()
     if not marks:
-        return (Runs(argv=(*rest, _DYNAMIC), fed=False),)
-    replaced = Runs(argv=tuple(_without(word, marks[-1]) for word in rest), fed=False)
+        return (RunsCommand(argv=(*rest, _DYNAMIC), fed=False),)
+    replaced = RunsCommand(argv=tuple(_without(word, marks[-1]) for word in rest), fed=False)
     if not any(option.name in ("n", "L", "max-args") for option in found):
         return (replaced,)
     # GNU's own rule: of -I and these, the last one counts, and without -I the words come at the end.
-    return replaced, Runs(argv=(*rest, _DYNAMIC), fed=False)
+    return replaced, RunsCommand(argv=(*rest, _DYNAMIC), fed=False)
 
 
 def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
@@ -134,7 +134,7 @@ def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-def _find_perhaps(action: Word, words: Argv) -> Iterator[Effect]:
+def _find_perhaps(action: ShellWord, words: Argv) -> Iterator[Effect]:
     """What is run where a word that is not known is an `-exec`; nothing where none could begin or end there."""
     if not words or (words[0].static and words[0].text[:1] in _NO_PROGRAM):
         return
@@ -162,17 +162,17 @@ def _find_run(action: str, words: Argv) -> Effect:
     if not words:
         refuse(f"a find {action} has no command", "name the program")
     folder = None if action in ("-execdir", "-okdir") else STAYS
-    return Runs(argv=tuple(_without(word, "{}") for word in words), folder=folder, fed=False)
+    return RunsCommand(argv=tuple(_without(word, "{}") for word in words), folder=folder, fed=False)
 
 
-def _without(word: Word, mark: str) -> Word:
+def _without(word: ShellWord, mark: str) -> ShellWord:
     """The word as it is once something not known stands for the mark."""
     if not mark or mark not in word.text:
         return word
-    return Word(text=word.text[: word.text.index(mark)], static=False, several=word.several, written=word.written)
+    return ShellWord(text=word.text[: word.text.index(mark)], static=False, several=word.several, written=word.written)
 
 
-def _with_settings(program: Word, rest: Argv, folder: Word | None) -> tuple[Effect, ...]:
+def _with_settings(program: ShellWord, rest: Argv, folder: ShellWord | None) -> tuple[Effect, ...]:
     """`NAME=value ... program words`, as env and sudo take it."""
     effects: list[Effect] = []
     for index, word in enumerate(rest):
@@ -184,21 +184,21 @@ def _with_settings(program: Word, rest: Argv, folder: Word | None) -> tuple[Effe
         if not is_plain_name(name) or word.several:
             refuse(f"{program.shown} sets {word.shown!r}, which is no plain variable", 'set NAME="value"')
         written = word.written.partition("=")[2]
-        effects.append(Sets(name=name, value=Word(text=value, static=word.static, written=written)))
+        effects.append(Sets(name=name, value=ShellWord(text=value, static=word.static, written=written)))
     return tuple(effects)
 
 
-def _runs(words: Argv, *, folder: Word | None = STAYS, external: bool = True) -> tuple[Effect, ...]:
-    return (Runs(argv=words, folder=folder, external=external),) if words else ()
+def _runs(words: Argv, *, folder: ShellWord | None = STAYS, external: bool = True) -> tuple[Effect, ...]:
+    return (RunsCommand(argv=words, folder=folder, external=external),) if words else ()
 
 
-def _split(value: Word | None) -> Argv:
+def _split(value: ShellWord | None) -> Argv:
     if value is None or not value.static or not _PLAIN_SPLIT.fullmatch(value.text):
         refuse("env -S is given more than plain words", "run the program without env -S")
-    return tuple(Word(text=text, static=True, written=text) for text in value.text.split(" ") if text)
+    return tuple(ShellWord(text=text, static=True, written=text) for text in value.text.split(" ") if text)
 
 
-def _check_operands(program: Word, words: Argv) -> None:
+def _check_operands(program: ShellWord, words: Argv) -> None:
     for word in words:
         if word.several:
             refuse(

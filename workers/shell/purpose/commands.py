@@ -11,12 +11,12 @@ from functools import lru_cache
 
 from forgepool.workers.shell.purpose import editors
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write, normal_path
-from forgepool.workers.shell.purpose.guesses import guessed
-from forgepool.workers.shell.purpose.invocations import Found, Invocation, invocations, joined
+from forgepool.workers.shell.purpose.guesses import guess_invocations
+from forgepool.workers.shell.purpose.invocations import FoundInvocations, Invocation, invocations, join_path
 from forgepool.workers.shell.purpose.programs import COMPARING, MATCHING, action, git_command, is_aside
 from forgepool.workers.shell.purpose.reading import reads
 from forgepool.workers.shell.purpose.snippets import patch_writes, python_writes
-from forgepool.workers.shell.purpose.writing import carried_out, changes, redirected, writes
+from forgepool.workers.shell.purpose.writing import find_carried_out, changes, is_redirected, writes
 from forgepool.workers.shell.scan.refusal import Refusal
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")
@@ -38,7 +38,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CommandActions:
     action: Action
     reads: tuple[Read, ...] = ()
     writes: tuple[Write, ...] = ()
@@ -58,7 +58,7 @@ class Told:
     """It reads or writes the file that was opened last."""
 
 
-def told(command: str, *, root: str = "", tests: Sequence[str] = (), folder: str = "") -> Told:
+def read_command(command: str, *, root: str = "", tests: Sequence[str] = (), folder: str = "") -> CommandActions:
     """
     `root` is the worktree, where the command starts unless it starts in `folder`; `tests` are commands known to be
     tests. Paths are below the worktree where they lie there; without a root they are as the command has them, after
@@ -68,7 +68,7 @@ def told(command: str, *, root: str = "", tests: Sequence[str] = (), folder: str
 
 
 @lru_cache(maxsize=512)
-def carried_writes(kind: str, text: str, folder: str | None, root: str) -> tuple[Write, ...]:
+def find_carried_writes(kind: str, text: str, folder: str | None, root: str) -> tuple[Write, ...]:
     """What a file of that text writes where it is run or applied in `folder`."""
     match kind:
         case "python":
@@ -76,14 +76,14 @@ def carried_writes(kind: str, text: str, folder: str | None, root: str) -> tuple
         case "patch":
             found = patch_writes(text)
         case _:
-            return told(text, root=root, folder=folder or "").writes
-    return tuple(replace(each, path=placed(joined(folder, each.path), root)) for each in found)
+            return read_command(text, root=root, folder=folder or "").writes
+    return tuple(replace(each, path=place_path(join_path(folder, each.path), root)) for each in found)
 
 
 @lru_cache(maxsize=4096)
-def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Told:
+def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> CommandActions:
     if editors.edits_window(command):
-        return Told(action="write", bare=command.strip().partition("\n")[0], window="write")
+        return CommandActions(action="write", bare=command.strip().partition("\n")[0], window="write")
     found = _found(command[:_LONGEST], folder or root)
     acts = _actions(found.invocations)
     act = _first(acts)
@@ -92,10 +92,10 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Told:
     written, carried = tuple(_written(found.invocations, root)), tuple(_carried(found.invocations, root))
     changed = with_carried(_changed(found.invocations, root), carried, _texts(written), root)
     shown = _reads(found.invocations)
-    return Told(
+    return CommandActions(
         action=act,
         does=frozenset([act, *(each for each in acts if each is not None)]),
-        reads=tuple(dict.fromkeys(replace(read, path=placed(read.path, root)) for read in shown)),
+        reads=tuple(dict.fromkeys(replace(read, path=place_path(read.path, root)) for read in shown)),
         writes=tuple(dict.fromkeys(changed)),
         bare=found.bare,
         alone=sum(not is_aside(one) for one in found.invocations) <= 1 and len(changed) <= 1 and len(shown) <= 1,
@@ -107,7 +107,7 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Told:
 
 
 def _changed(found: Sequence[Invocation], root: str) -> list[Write]:
-    return [replace(write, path=placed(write.path, root)) for one in found for write in writes(one)]
+    return [replace(write, path=place_path(write.path, root)) for one in found for write in writes(one)]
 
 
 def _texts(written: Sequence[Carried]) -> dict[str, str]:
@@ -122,22 +122,22 @@ def with_carried(
 ) -> list[Write]:
     """And what scripts and patches write whose texts are known; a patch without one may have changed anything."""
     known = [each for each in carried if each.path in texts]
-    patched = {placed(each.folder or ".", root) for each in known if each.kind == "patch"}
-    own = (write for each in known for write in carried_writes(each.kind, texts[each.path], each.folder, root))
+    patched = {place_path(each.folder or ".", root) for each in known if each.kind == "patch"}
+    own = (write for each in known for write in find_carried_writes(each.kind, texts[each.path], each.folder, root))
     return [*(write for write in found if write.path not in patched), *own]
 
 
-def placed(path: str, root: str) -> str:
+def place_path(path: str, root: str) -> str:
     """One spelling for one file, below the worktree where it lies there; the worktree itself is `.`."""
     found = normal_path(path, root)
     return "." if root and found == root.rstrip("/") else found
 
 
-def _found(command: str, folder: str) -> Found:
+def _found(command: str, folder: str) -> FoundInvocations:
     try:
         return invocations(command, folder)
     except (Refusal, RecursionError):
-        return guessed(command, folder)
+        return guess_invocations(command, folder)
 
 
 def _first(acts: Sequence[Action | None]) -> Action:
@@ -155,7 +155,7 @@ def _actions(found: Sequence[Invocation]) -> list[Action | None]:
 def _action(one: Invocation, given: Action | None) -> Action | None:
     act = action(one, given)
     changed = writes(one)
-    kept = (act in _KEPT and redirected(one)) or (given in _KEPT and one.program == "tee")
+    kept = (act in _KEPT and is_redirected(one)) or (given in _KEPT and one.program == "tee")
     if (changed or changes(one)) and not kept:
         return "write"
     return None if one.aside and act not in _KEPT else act
@@ -167,7 +167,7 @@ def _reads(found: Sequence[Invocation]) -> list[Read]:
     seen: list[Read] = []
     for one in found:
         given = [read for at in one.fed_by if at < len(flowing) for read in flowing[at]]
-        flowing.append(reads(one, given) or editors.shown(one))
+        flowing.append(reads(one, given) or editors.find_shown_files(one))
         if one.seen and not one.aside:
             seen.extend(flowing[-1])
     return seen
@@ -194,7 +194,7 @@ def _written(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
         for file in one.opened if text is not None else ():
             kind = "more" if file.append else "new"
             if file.mode == "write":
-                yield from (Carried(kind=kind, path=placed(name, root), text=text or "") for name in file.names)
+                yield from (Carried(kind=kind, path=place_path(name, root), text=text or "") for name in file.names)
 
 
 def _said(one: Invocation) -> str | None:
@@ -206,5 +206,5 @@ def _said(one: Invocation) -> str | None:
 
 def _carried(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
     for one in found:
-        if one.words and (file := carried_out(one)) is not None:
-            yield Carried(kind=file[0], path=placed(file[1], root), folder=one.folder)
+        if one.words and (file := find_carried_out(one)) is not None:
+            yield Carried(kind=file[0], path=place_path(file[1], root), folder=one.folder)

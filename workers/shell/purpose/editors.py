@@ -22,7 +22,7 @@ def window(one: Invocation) -> Window:
     return "write" if one.program == "edit" and one.arguments else ""
 
 
-def shown(one: Invocation) -> tuple[Read, ...]:
+def find_shown_files(one: Invocation) -> tuple[Read, ...]:
     """Of `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
     texts = [word.text for word in one.arguments]
     if one.program == "open" and one.arguments:
@@ -34,7 +34,7 @@ def shown(one: Invocation) -> tuple[Read, ...]:
     return ()
 
 
-def changed(one: Invocation) -> tuple[Write, ...]:
+def find_changed_files(one: Invocation) -> tuple[Write, ...]:
     texts = [word.text for word in one.arguments]
     if one.program == "create" and one.arguments:
         return tuple(Write(path=name, how="create") for name in one.names(one.arguments[0]))

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from forgepool.workers.shell.parse.script import Word
-from forgepool.workers.shell.purpose.invocations import Found, Invocation, Opened, joined
+from forgepool.workers.shell.parse.script import ShellWord
+from forgepool.workers.shell.purpose.invocations import FoundInvocations, Invocation, OpenedByShell, join_path
 
 _HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*\\?(['\"]?)([\w.!-]+)\1")
 _REDIRECTS = re.compile(r"&?>{1,2}[|&]?|<[<>]*&?")
@@ -17,7 +17,7 @@ _BEFORE = re.compile(r"\w+=.*|[!{}]|if|then|else|elif|do|while|until|time")
 _NO_FILE = re.compile(r"/dev/(?:null|std.*|tty|fd/.*)|&?\d|-")
 
 
-def guessed(text: str, folder: str = "") -> Found:
+def guess_invocations(text: str, folder: str = "") -> FoundInvocations:
     """What stands in quotes is taken for words; where quotes do not match, they are taken for blanks."""
     bare, texts = _without_heredocs(text)
     bodies = iter(texts)
@@ -30,7 +30,7 @@ def guessed(text: str, folder: str = "") -> Found:
         found.append(one)
         if one.program == "cd" and one.arguments:
             folder = posixpath.join(folder, one.arguments[-1].text)
-    return Found(invocations=tuple(found), bare=bare.strip())
+    return FoundInvocations(invocations=tuple(found), bare=bare.strip())
 
 
 def _without_heredocs(text: str) -> tuple[str, list[str]]:
@@ -77,7 +77,7 @@ def _tokens(text: str) -> list[str]:
 
 def _invocation(words: list[str], folder: str, bodies: Iterator[str]) -> Invocation:
     plain: list[str] = []
-    files: list[Opened] = []
+    files: list[OpenedByShell] = []
     text: str | None = None
     waiting = iter(words)
     for word in waiting:
@@ -97,12 +97,12 @@ def _invocation(words: list[str], folder: str, bodies: Iterator[str]) -> Invocat
     return Invocation(words=tuple(map(_word, plain)), folder=folder, opened=tuple(files), text=text, seen=not kept)
 
 
-def _opened(operator: str, target: str, folder: str) -> Opened:
-    names = (joined(folder, target),) if target and _PLAIN.fullmatch(target) else ()
-    return Opened(names=names, mode="read" if operator == "<" else "write", append=">>" in operator)
+def _opened(operator: str, target: str, folder: str) -> OpenedByShell:
+    names = (join_path(folder, target),) if target and _PLAIN.fullmatch(target) else ()
+    return OpenedByShell(names=names, mode="read" if operator == "<" else "write", append=">>" in operator)
 
 
-def _word(text: str) -> Word:
+def _word(text: str) -> ShellWord:
     plain = _PLAIN.match(text)
     end = plain.end() if plain else 0
-    return Word(text=text[:end], static=end == len(text), written=text)
+    return ShellWord(text=text[:end], static=end == len(text), written=text)

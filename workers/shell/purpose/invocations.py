@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.workers.shell.interpret.redirections import opened
+from forgepool.workers.shell.interpret.redirections import find_opened
 from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import Word
+from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.syntax import (
     Bare,
-    Chain,
+    AndOrList,
     Compound,
     Function,
     Pipeline,
@@ -20,8 +20,8 @@ from forgepool.workers.shell.parse.syntax import (
     Simple,
     Statement,
 )
-from forgepool.workers.shell.parse.words import assigned_name, assigned_value, read_word, regions_in
-from forgepool.workers.shell.programs.effects import Reads, ReadsInput, Runs
+from forgepool.workers.shell.parse.words import find_assigned_name, read_assigned_value, read_word, regions_in
+from forgepool.workers.shell.programs.effects import Reads, ReadsInput, RunsCommand
 from forgepool.workers.shell.programs.programs import effects_of
 from forgepool.workers.shell.scan.refusal import Refusal
 from forgepool.workers.shell.scan.scanner import Scanner
@@ -35,7 +35,7 @@ _SILENT = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedByShell:
     """A file that the shell opens. `names` are empty where the name is not known."""
 
     names: tuple[str, ...]
@@ -45,11 +45,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     """The program first; empty where there are redirections alone."""
     folder: str | None = ""
     """Where it runs; None where that is not known."""
-    opened: tuple[Opened, ...] = ()
+    opened: tuple[OpenedByShell, ...] = ()
     text: str | None = None
     """What a heredoc or `<<<` feeds it."""
     fed_by: tuple[int, ...] = ()
@@ -69,22 +69,22 @@ class Invocation:
         return posixpath.basename(self.words[0].text) if self.words else ""
 
     @property
-    def arguments(self) -> tuple[Word, ...]:
+    def arguments(self) -> tuple[ShellWord, ...]:
         return self.words[1:]
 
-    def names(self, word: Word) -> tuple[str, ...]:
+    def names(self, word: ShellWord) -> tuple[str, ...]:
         """The files a word may stand for, patterns among them; empty where only the shell knows."""
-        return tuple(joined(self.folder, name) for name in known(word, self.values))
+        return tuple(join_path(self.folder, name) for name in expand_word(word, self.values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundInvocations:
     invocations: tuple[Invocation, ...]
     bare: str
     """The script without what its heredocs hold."""
 
 
-def invocations(text: str, folder: str = "", *, depth: int = 0) -> Found:
+def invocations(text: str, folder: str = "", *, depth: int = 0) -> FoundInvocations:
     """
     All of a script that starts in `folder`.
 
@@ -98,10 +98,10 @@ def invocations(text: str, folder: str = "", *, depth: int = 0) -> Found:
     for region in (*scanner.regions, top):
         walk.parsed[id(region)] = Parser(region).parse()
     walk.sequence(walk.parsed[id(top)], _Place(folder=folder))
-    return Found(invocations=tuple(walk.found), bare=_bare(source, (*scanner.regions, top)))
+    return FoundInvocations(invocations=tuple(walk.found), bare=_bare(source, (*scanner.regions, top)))
 
 
-def known(word: Word, values: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def expand_word(word: ShellWord, values: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """What a word comes to, where it holds nothing but text, patterns for file names and variables that are known."""
     if word.static or not word.written.strip("."):
         return (word.text,) if word.text else ()
@@ -118,7 +118,7 @@ def known(word: Word, values: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def joined(folder: str | None, path: str) -> str:
+def join_path(folder: str | None, path: str) -> str:
     return posixpath.join(folder, path) if folder and path != "-" and path[:1] != "~" else path
 
 
@@ -152,7 +152,7 @@ class _Walk:
                 self._substitutions(token.operands, place)
             case Pipeline(parts=parts):
                 self._pipeline(parts, place, fed_by, fed)
-            case Chain(parts=parts):
+            case AndOrList(parts=parts):
                 for part in parts:
                     self._statement(part, place, fed_by, fed)
             case Sequence():
@@ -185,7 +185,7 @@ class _Walk:
         inside.seen = before
 
     def _loop(self, compound: Compound, place: _Place) -> None:
-        found = [known(read_word(token), place.values) for token in compound.words]
+        found = [expand_word(read_word(token), place.values) for token in compound.words]
         place.values.pop(compound.variable, None)
         if found and all(found):
             place.values[compound.variable] = tuple(name for names in found for name in names)
@@ -195,7 +195,7 @@ class _Walk:
         if not simple.words:
             self._assign(simple.assignments, place)
         elif simple.words[0].raw in ("export", "local", "declare", "readonly"):
-            self._assign([word for word in simple.words if assigned_name(word) is not None], place)
+            self._assign([word for word in simple.words if find_assigned_name(word) is not None], place)
         files = self._opened(simple.redirections, place)
         one = Invocation(
             words=tuple(read_word(word) for word in simple.words),
@@ -230,7 +230,7 @@ class _Walk:
             return False
         for effect in effects:
             match effect:
-                case Runs(argv=argv) if argv:
+                case RunsCommand(argv=argv) if argv:
                     self._run(replace(one, words=argv, opened=()), place.apart())
                 case Reads(text=text):
                     self._text(text, one)
@@ -252,10 +252,10 @@ class _Walk:
 
     def _assign(self, tokens: Iterable[Token], place: _Place) -> None:
         for token in tokens:
-            name = assigned_name(token)
-            value, _ = assigned_value(token)
+            name = find_assigned_name(token)
+            value, _ = read_assigned_value(token)
             place.values.pop(name or "", None)
-            if name and (found := known(value, place.values)):
+            if name and (found := expand_word(value, place.values)):
                 place.values[name] = found
 
     def _substitutions(self, tokens: tuple[Token, ...], place: _Place) -> None:
@@ -265,16 +265,16 @@ class _Walk:
                 inside.seen, inside.aside = False, True
                 self.sequence(self.parsed[id(region)], inside)
 
-    def _opened(self, redirections: tuple[Redirection, ...], place: _Place) -> tuple[Opened, ...]:
+    def _opened(self, redirections: tuple[Redirection, ...], place: _Place) -> tuple[OpenedByShell, ...]:
         files = []
         for redirection in redirections:
             if redirection.target is None or (found := _opens(redirection)) is None:
                 continue
             mode, word = found
             self._substitutions((redirection.target,), place)
-            names = tuple(joined(place.folder, name) for name in known(word, place.values))
+            names = tuple(join_path(place.folder, name) for name in expand_word(word, place.values))
             if not names or not names[0].startswith(_SILENT):
-                files.append(Opened(names=names, mode=mode, append=redirection.operator.raw in (">>", "&>>")))
+                files.append(OpenedByShell(names=names, mode=mode, append=redirection.operator.raw in (">>", "&>>")))
         return tuple(files)
 
     def _fed_text(self, redirections: tuple[Redirection, ...]) -> str | None:
@@ -287,9 +287,9 @@ class _Walk:
         return None
 
 
-def _opens(redirection: Redirection) -> tuple[Literal["read", "write"], Word] | None:
+def _opens(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWord] | None:
     try:
-        return opened(redirection)
+        return find_opened(redirection)
     except Refusal:
         return None
 
@@ -307,12 +307,12 @@ def _shows(redirections: tuple[Redirection, ...]) -> bool:
 
 
 def _moved(one: Invocation, place: _Place) -> str | None:
-    found = known(one.words[-1], place.values) if len(one.words) > 1 else ()
+    found = expand_word(one.words[-1], place.values) if len(one.words) > 1 else ()
     if one.program == "popd" or len(found) != 1 or found[0] == "-":
         return None
     if place.folder is None and not found[0].startswith("/"):
         return None
-    return joined(place.folder, found[0])
+    return join_path(place.folder, found[0])
 
 
 def _bare(source: bytes, regions: tuple[Region, ...]) -> str:

@@ -29,7 +29,7 @@ _VALUED: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class LineStretch:
     """Lines of whatever is fed: from `first` to `last`, or the last so many of them."""
 
     first: int = 1
@@ -39,8 +39,8 @@ class Stretch:
     """Some of them, or not as they stand."""
 
 
-_ALL = (Stretch(),)
-_SOME = (Stretch(unknown=True),)
+_ALL = (LineStretch(),)
+_SOME = (LineStretch(unknown=True),)
 
 
 def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
@@ -52,14 +52,14 @@ def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
     if one.program == "tee" or not operands:
         files = [name for file in one.opened if file.mode == "read" for name in file.names]
         given = [Read(path=name) for name in files] or given
-        return narrowed(given, stretches)
+        return narrow_reads(given, stretches)
     whole = [Read(path=path) for path in operands if path not in ("", "-")]
     if one.program in ("head", "tail"):
-        return tuple(read for each in whole for read in narrowed([each], stretches))
-    return narrowed(whole, stretches)
+        return tuple(read for each in whole for read in narrow_reads([each], stretches))
+    return narrow_reads(whole, stretches)
 
 
-def narrowed(given: Sequence[Read], stretches: Sequence[Stretch]) -> tuple[Read, ...]:
+def narrow_reads(given: Sequence[Read], stretches: Sequence[LineStretch]) -> tuple[Read, ...]:
     """What is left of reads by lines; of several files that are run together, which lines is not known."""
     if len(given) > 1 and tuple(stretches) != _ALL:
         return tuple(replace(read, first=None, last=None, part=True) for read in given)
@@ -67,8 +67,8 @@ def narrowed(given: Sequence[Read], stretches: Sequence[Stretch]) -> tuple[Read,
     return tuple(dict.fromkeys(read for read in found if read is not None))
 
 
-def _narrowed(read: Read, stretch: Stretch) -> Read | None:
-    if read.part or stretch == Stretch():
+def _narrowed(read: Read, stretch: LineStretch) -> Read | None:
+    if read.part or stretch == LineStretch():
         return read
     if stretch.unknown or (stretch.ending is not None and read.last is None):
         return replace(read, part=True) if not read.whole else Read(path=read.path, part=True)
@@ -80,7 +80,7 @@ def _narrowed(read: Read, stretch: Stretch) -> Read | None:
     return None if last is not None and last < first else replace(read, first=first, last=last)
 
 
-_Shown = tuple[Sequence[Stretch], tuple[str, ...]]
+_Shown = tuple[Sequence[LineStretch], tuple[str, ...]]
 
 
 def _all(one: Invocation) -> _Shown:
@@ -91,7 +91,7 @@ def _head(one: Invocation) -> _Shown:
     count = _count(one)
     if count is None:
         return _SOME, _operands(one)
-    return ((Stretch(last=count),) if count > 0 else _SOME), _operands(one)
+    return ((LineStretch(last=count),) if count > 0 else _SOME), _operands(one)
 
 
 def _tail(one: Invocation) -> _Shown:
@@ -100,7 +100,7 @@ def _tail(one: Invocation) -> _Shown:
     count = _count(one)
     if count is None:
         return _SOME, _operands(one)
-    return (Stretch(first=max(1, count)) if plus else Stretch(ending=abs(count)),), _operands(one)
+    return (LineStretch(first=max(1, count)) if plus else LineStretch(ending=abs(count)),), _operands(one)
 
 
 def _count(one: Invocation) -> int | None:
@@ -128,7 +128,7 @@ def _sed(one: Invocation) -> _Shown:
     return _sed_lines(";".join(scripts), quiet=quiet), operands
 
 
-def _sed_lines(script: str, *, quiet: bool) -> Sequence[Stretch]:
+def _sed_lines(script: str, *, quiet: bool) -> Sequence[LineStretch]:
     plain = re.sub(r"\{\s*(?:=\s*;\s*p|p\s*;\s*=|p)\s*;?\s*\}", "p", script)
     parts = [part for each in re.split(r"[;\n]", plain) if (part := each.replace(" ", "")) and part not in ("=",)]
     found = [_sed_part(part, quiet=quiet) for part in parts]
@@ -141,33 +141,33 @@ def _sed_lines(script: str, *, quiet: bool) -> Sequence[Stretch]:
     return _SOME if any(each.unknown for each in found) else tuple(found)
 
 
-def _sed_part(part: str, *, quiet: bool) -> Stretch:
+def _sed_part(part: str, *, quiet: bool) -> LineStretch:
     if quiet and (found := _SED_PRINTS.fullmatch(part)):
         first, second = int(found[1]), found[2]
         if second is None:
-            return Stretch(first=first, last=first)
+            return LineStretch(first=first, last=first)
         if second == "$":
-            return Stretch(first=first)
-        return Stretch(first=first, last=first + int(second) if second[0] == "+" else max(first, int(second)))
+            return LineStretch(first=first)
+        return LineStretch(first=first, last=first + int(second) if second[0] == "+" else max(first, int(second)))
     if found := _SED_QUITS.fullmatch(part):
-        return Stretch(last=int(found[1]))
+        return LineStretch(last=int(found[1]))
     if not quiet and (found := _SED_KEEPS.fullmatch(part)):
-        return Stretch(first=int(found[1]), last=None if found[2] == "$" else int(found[2] or found[1]))
+        return LineStretch(first=int(found[1]), last=None if found[2] == "$" else int(found[2] or found[1]))
     if not quiet and (found := _SED_DROPS.fullmatch(part)):
         if found[2] == "$" and int(found[1]) > 1:
-            return Stretch(last=int(found[1]) - 1)
+            return LineStretch(last=int(found[1]) - 1)
         if found[1] == "1" and found[2] != "$":
-            return Stretch(first=int(found[2] or 1) + 1)
-    return Stretch(unknown=True)
+            return LineStretch(first=int(found[2] or 1) + 1)
+    return LineStretch(unknown=True)
 
 
 def _awk(one: Invocation) -> _Shown:
     script, operands = _first_operand(one).strip(), _operands(one)[1:]
     if found := _AWK_FROM_TO.fullmatch(script):
         first = int(found[2]) + (found[1] == ">")
-        return (Stretch(first=first, last=int(found[4]) - (found[3] == "<")),), operands
+        return (LineStretch(first=first, last=int(found[4]) - (found[3] == "<")),), operands
     if found := _AWK_RANGE.fullmatch(script):
-        return (Stretch(first=int(found[1]), last=int(found[2] or found[1])),), operands
+        return (LineStretch(first=int(found[1]), last=int(found[2] or found[1])),), operands
     return (_ALL if _AWK_ALL.fullmatch(script) else _SOME), operands
 
 
@@ -175,7 +175,7 @@ def _bat(one: Invocation) -> _Shown:
     for at, text in enumerate(texts := _texts(one)):
         said = texts[at + 1] if text in ("-r", "--line-range") and at + 1 < len(texts) else text.partition("=")[2]
         if found := re.fullmatch(r"(\d*):(\d*)", said):
-            return (Stretch(first=int(found[1] or 1), last=int(found[2]) if found[2] else None),), _operands(one)
+            return (LineStretch(first=int(found[1] or 1), last=int(found[2]) if found[2] else None),), _operands(one)
     return _ALL, _operands(one)
 
 

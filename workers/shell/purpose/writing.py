@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from forgepool.workers.shell.interpret.known_programs import written_by
-from forgepool.workers.shell.parse.script import Word
-from forgepool.workers.shell.purpose.editors import changed
+from forgepool.workers.shell.interpret.known_programs import find_written
+from forgepool.workers.shell.parse.script import ShellWord
+from forgepool.workers.shell.purpose.editors import find_changed_files
 from forgepool.workers.shell.purpose.file_access import How, Write
-from forgepool.workers.shell.purpose.invocations import Invocation, joined
+from forgepool.workers.shell.purpose.invocations import Invocation, join_path
 from forgepool.workers.shell.purpose.programs import git_command, is_python
 from forgepool.workers.shell.purpose.snippets import patch_writes, python_writes
 
@@ -40,10 +40,10 @@ _FILE = re.compile(r"[^:]*\.(?!\d)\w{1,6}")
 
 def writes(one: Invocation) -> tuple[Write, ...]:
     """By the shell for it, and by itself."""
-    return tuple(dict.fromkeys([*_redirected(one), *_by_itself(one), *changed(one)]))
+    return tuple(dict.fromkeys([*_redirected(one), *_by_itself(one), *find_changed_files(one)]))
 
 
-def redirected(one: Invocation) -> bool:
+def is_redirected(one: Invocation) -> bool:
     """Whether it changes no more than the files that its output goes to: those of a compiler, too."""
     return not any(_formatted(one))
 
@@ -53,7 +53,7 @@ def changes(one: Invocation) -> bool:
     return one.program in ("mkdir", "rmdir") or (one.program == "find" and _finds_to_delete(one))
 
 
-def carried_out(one: Invocation) -> tuple[str, str] | None:
+def find_carried_out(one: Invocation) -> tuple[str, str] | None:
     """The kind and the path of a file whose text it carries out: `python fix.py`, `git apply fix.patch`."""
     operands = [word for word in one.arguments if not word.text.startswith("-")]
     read = next((name for file in one.opened if file.mode == "read" for name in file.names), None)
@@ -72,7 +72,7 @@ def carried_out(one: Invocation) -> tuple[str, str] | None:
     return None
 
 
-def _carried(kind: str, one: Invocation, word: Word) -> tuple[str, str] | None:
+def _carried(kind: str, one: Invocation, word: ShellWord) -> tuple[str, str] | None:
     names = one.names(word)
     return (kind, names[0]) if names else None
 
@@ -102,14 +102,14 @@ def _by_itself(one: Invocation) -> Iterator[Write]:
     elif program in _EDITORS:
         yield from _named(one, one.arguments[-1:], "shell")
     elif program in ("awk", "gawk"):
-        yield from (Write(path=joined(one.folder, path), how="shell") for path in _printed(one))
+        yield from (Write(path=join_path(one.folder, path), how="shell") for path in _printed(one))
     elif program not in _NO_TEXT:
         yield from _well_known(one)
 
 
 def _well_known(one: Invocation) -> Iterator[Write]:
     how = {**_HOW, **_HOW_ELSE}.get(one.program, "shell")
-    found = [each for each in written_by(one.program, one.arguments) if each.word.text != "-"]
+    found = [each for each in find_written(one.program, one.arguments) if each.word.text != "-"]
     for each in found:
         names = one.names(each.word)
         into = names and names[0].endswith("/") and each.beneath
@@ -127,13 +127,13 @@ def _adds(one: Invocation) -> bool:
     return any(word.text in ("-a", "--append", "-ai", "-ia") for word in one.arguments)
 
 
-def _folder_of(word: Word, one: Invocation) -> str:
+def _folder_of(word: ShellWord, one: Invocation) -> str:
     """All that a word may stand for which only the shell knows."""
     folder = posixpath.dirname(word.text)
-    return joined(one.folder, folder) if folder else one.folder or "."
+    return join_path(one.folder, folder) if folder else one.folder or "."
 
 
-def _named(one: Invocation, words: tuple[Word, ...], how: How) -> Iterator[Write]:
+def _named(one: Invocation, words: tuple[ShellWord, ...], how: How) -> Iterator[Write]:
     for word in words:
         yield from (Write(path=name, how=how) for name in one.names(word) or (_folder_of(word, one),))
 
@@ -147,7 +147,7 @@ def _of_python(one: Invocation) -> Iterator[Write]:
     elif not [text for text in texts if not text.startswith("-")]:
         script = one.text
     for write in python_writes(script or ""):
-        yield Write(path=joined(one.folder, write.path), how=write.how)
+        yield Write(path=join_path(one.folder, write.path), how=write.how)
 
 
 def _of_patch(one: Invocation) -> Iterator[Write]:
@@ -157,7 +157,7 @@ def _of_patch(one: Invocation) -> Iterator[Write]:
         word for word in one.arguments if word.static and not word.text.startswith("-") and "\n" not in word.text
     ]
     if found:
-        yield from (Write(path=joined(one.folder, each.path), how=each.how) for each in found)
+        yield from (Write(path=join_path(one.folder, each.path), how=each.how) for each in found)
     elif operands and one.program == "patch":
         yield from _named(one, (operands[0],), "shell")
     elif not any(word.text == "--dry-run" for word in one.arguments):
@@ -192,7 +192,7 @@ def _finds_to_delete(one: Invocation) -> bool:
 def _of_git(one: Invocation) -> Iterator[Write]:
     subcommand, rest = git_command(one)
     if len(one.words) > 2 and one.words[1].text == "-C":
-        one = replace(one, folder=joined(one.folder, one.words[2].text))
+        one = replace(one, folder=join_path(one.folder, one.words[2].text))
     match subcommand:
         case "rm" if "--cached" not in rest:
             yield from _paths(one, _plain(rest), "delete")
@@ -212,7 +212,7 @@ def _applied(one: Invocation, rest: list[str]) -> Iterator[Write]:
     if any(text in ("--check", "--stat", "--numstat") for text in rest):
         return
     found = patch_writes(one.text or "")
-    yield from (Write(path=joined(one.folder, each.path), how="shell") for each in found)
+    yield from (Write(path=join_path(one.folder, each.path), how="shell") for each in found)
     if not found:
         yield Write(path=one.folder or ".", how="shell")
 

@@ -4,21 +4,21 @@ import re
 from typing import Protocol
 
 from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import Body, Parts, Piece
+from forgepool.workers.shell.scan.tokens import HeredocBody, Parts, WordPiece
 
 _DELIMITER = re.compile(
     rb"""[ \t]*(?:'(?P<single>[\w.!-]+)'|"(?P<double>[\w.!-]+)"|\\?(?P<bare>[\w.!-]+))(?=[ \t\n;&|<>)]|$)"""
 )
 
 
-class Reader(Protocol):
+class HeredocReader(Protocol):
     source: bytes
     at: int
 
     def heredoc(self, end: int) -> Parts: ...
 
 
-def read_delimiter(reader: Reader, *, tabs_stripped: bool) -> Body:
+def read_delimiter(reader: HeredocReader, *, tabs_stripped: bool) -> HeredocBody:
     """Past the word after `<<`."""
     found = _DELIMITER.match(reader.source, reader.at)
     if found is None:
@@ -26,16 +26,16 @@ def read_delimiter(reader: Reader, *, tabs_stripped: bool) -> Body:
     word = found["single"] or found["double"] or found["bare"]
     quoted = found["bare"] is None or b"\\" in found[0]
     reader.at = found.end()
-    return Body(delimiter=word, quoted=quoted, tabs_stripped=tabs_stripped)
+    return HeredocBody(delimiter=word, quoted=quoted, tabs_stripped=tabs_stripped)
 
 
-def read_bodies(reader: Reader, bodies: list[Body]) -> None:
+def read_bodies(reader: HeredocReader, bodies: list[HeredocBody]) -> None:
     """Past the texts that begin here, one after the other."""
     for body in bodies:
         body.start = reader.at
         body.end, after = _find_end(reader.source, body)
         if body.quoted:
-            body.parts = (Piece(text=reader.source[body.start : body.end].decode(), quoted=True),)
+            body.parts = (WordPiece(text=reader.source[body.start : body.end].decode(), quoted=True),)
         else:
             body.parts = reader.heredoc(body.end)
         if body.tabs_stripped:
@@ -43,7 +43,7 @@ def read_bodies(reader: Reader, bodies: list[Body]) -> None:
         reader.at = after
 
 
-def _find_end(source: bytes, body: Body) -> tuple[int, int]:
+def _find_end(source: bytes, body: HeredocBody) -> tuple[int, int]:
     """Where its text ends and where the line after its delimiter begins."""
     tabs = rb"\t*" if body.tabs_stripped else b""
     line = re.compile(rb"^" + tabs + re.escape(body.delimiter) + rb"(?:\n|\Z)", re.MULTILINE)
@@ -58,6 +58,6 @@ def _find_end(source: bytes, body: Body) -> tuple[int, int]:
 
 def _strip_tabs(parts: Parts) -> Parts:
     """A static text without the tabs its lines begin with; one with holes is not known anyway."""
-    if len(parts) == 1 and isinstance(parts[0], Piece):
-        return (Piece(text=re.sub(r"^\t+", "", parts[0].text, flags=re.MULTILINE), quoted=True),)
+    if len(parts) == 1 and isinstance(parts[0], WordPiece):
+        return (WordPiece(text=re.sub(r"^\t+", "", parts[0].text, flags=re.MULTILINE), quoted=True),)
     return parts

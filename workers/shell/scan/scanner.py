@@ -11,7 +11,7 @@ from typing import Literal
 from forgepool.workers.shell.scan.heredocs import read_bodies, read_delimiter
 from forgepool.workers.shell.scan.refusal import refuse
 from forgepool.workers.shell.scan.spelling import Speller
-from forgepool.workers.shell.scan.tokens import REDIRECTING, Body, Parts, Region, Token
+from forgepool.workers.shell.scan.tokens import REDIRECTING, HeredocBody, Parts, Region, Token
 
 _OPERATOR = re.compile(rb";;&|&>>|<<<|<<-|&&|\|\||;;|;&|\|&|&>|>>|>\||[<>]&-|>&|<&|<>|<<|[;&|()<>]")
 _BLANKS = re.compile(rb"(?:[ \t]|\\\n)+")
@@ -31,7 +31,7 @@ class Scanner(Speller):
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._pending: list[Body] = []
+        self._pending: list[HeredocBody] = []
 
     def read(self) -> Region:
         """
@@ -49,7 +49,7 @@ class Scanner(Speller):
             found.end = self.at
             return found
 
-    def expect_line(self, body: Body) -> None:
+    def expect_line(self, body: HeredocBody) -> None:
         self._pending.append(body)
 
     def newline(self) -> None:

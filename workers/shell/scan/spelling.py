@@ -21,7 +21,7 @@ from forgepool.workers.shell.scan.refusal import (
     refuse_indirection,
     refuse_open_quote,
 )
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Part, Parts, Piece, Region
+from forgepool.workers.shell.scan.tokens import Elements, Hole, Part, Parts, WordPiece, Region
 
 _ENDS_WORD = b" \t\n;&|<>()"
 _PLAIN = re.compile(rb"[^ \t\n;&|<>()'\"\\$`]+")
@@ -124,21 +124,21 @@ class Speller(ABC):
                 refuse_backticks()
         return (self._run(plain, len(self.source), quoted=False),)
 
-    def _run(self, plain: re.Pattern[bytes], end: int, *, quoted: bool) -> Piece:
+    def _run(self, plain: re.Pattern[bytes], end: int, *, quoted: bool) -> WordPiece:
         run = plain.match(self.source, self.at, end)
         if run is None:
             refuse("a character stands where none was expected", "write plain commands")
         self.at = run.end()
-        return Piece(text=run[0].decode(), quoted=quoted)
+        return WordPiece(text=run[0].decode(), quoted=quoted)
 
-    def _single(self) -> Piece:
+    def _single(self) -> WordPiece:
         found = _SINGLE.match(self.source, self.at)
         if found is None:
             refuse_open_quote()
         self._pass(found.end())
-        return Piece(text=found[1].decode(), quoted=True)
+        return WordPiece(text=found[1].decode(), quoted=True)
 
-    def _escaped(self) -> Piece:
+    def _escaped(self) -> WordPiece:
         following = self.source[self.at + 1 : self.at + 2]
         if following in (b"\n", b""):
             refuse_continuation()
@@ -147,12 +147,12 @@ class Speller(ABC):
             end += 1
         text = self.source[self.at + 1 : end].decode()
         self.at = end
-        return Piece(text=text, quoted=True)
+        return WordPiece(text=text, quoted=True)
 
     # -- double quotes, heredocs
 
     def _double(self) -> tuple[Part, ...]:
-        parts: list[Part] = [Piece(text="", quoted=True)]
+        parts: list[Part] = [WordPiece(text="", quoted=True)]
         self.at += 1
         while (character := self.peek()) != b'"':
             if not character:
@@ -163,7 +163,7 @@ class Speller(ABC):
 
     def heredoc(self, end: int) -> Parts:
         """The text of an unquoted heredoc that ends at `end`."""
-        parts: list[Part] = [Piece(text="", quoted=True)]
+        parts: list[Part] = [WordPiece(text="", quoted=True)]
         while self.at < end:
             parts.extend(self._quoted(self.peek(), _PLAIN_HEREDOC, b"$`\\", end=end))
         if self.at != end:
@@ -182,7 +182,7 @@ class Speller(ABC):
                 refuse_backticks()
             case b"\n":
                 self._pass(self.at + 1)
-                return (Piece(text="\n", quoted=True),)
+                return (WordPiece(text="\n", quoted=True),)
         return (self._run(plain, len(self.source) if end is None else end, quoted=True),)
 
     def _escaped_in_quotes(self, escapable: bytes) -> tuple[Part, ...]:
@@ -196,9 +196,9 @@ class Speller(ABC):
             return ()
         if following and following in escapable:
             self.at += 2
-            return (Piece(text=following.decode(), quoted=True),)
+            return (WordPiece(text=following.decode(), quoted=True),)
         self.at += 1
-        return (Piece(text="\\", quoted=True),)
+        return (WordPiece(text="\\", quoted=True),)
 
     # -- dollars
 
@@ -224,7 +224,7 @@ class Speller(ABC):
         found = _NAME.match(self.source, start + 1) or _SPECIAL.match(self.source, start + 1)
         if found is None:
             self.at += 1
-            return Piece(text="$", quoted=True)
+            return WordPiece(text="$", quoted=True)
         self.at = found.end()
         name = found[0].decode()
         return Hole(
@@ -236,13 +236,13 @@ class Speller(ABC):
             every=name == "@",
         )
 
-    def _ansi(self) -> Piece:
+    def _ansi(self) -> WordPiece:
         self.bash_only = "$'...'"
         found = _ANSI.match(self.source, self.at + 1)
         if found is None:
             refuse_open_quote()
         self._pass(found.end())
-        return Piece(text=decode_ansi(found[1].decode()), quoted=True)
+        return WordPiece(text=decode_ansi(found[1].decode()), quoted=True)
 
     def _sum(self, *, quoted: bool) -> Hole:
         start = self.at
@@ -408,5 +408,5 @@ class Speller(ABC):
 
 
 def _is_array(parts: list[Part]) -> bool:
-    text = "".join(part.text if isinstance(part, Piece) and not part.quoted else "\0" for part in parts)
+    text = "".join(part.text if isinstance(part, WordPiece) and not part.quoted else "\0" for part in parts)
     return _ARRAY.fullmatch(text) is not None

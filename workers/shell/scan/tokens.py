@@ -16,7 +16,7 @@ RESERVED = frozenset(_RESERVED.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class WordPiece:
     """Literal text, escapes and quotes resolved."""
 
     text: str
@@ -45,12 +45,12 @@ class Elements:
     words: "tuple[Parts, ...]"
 
 
-Part: TypeAlias = Piece | Hole | Elements
+Part: TypeAlias = WordPiece | Hole | Elements
 Parts: TypeAlias = tuple[Part, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class Body:
+class HeredocBody:
     """A heredoc's lines, known once the scanner has come to them."""
 
     delimiter: bytes
@@ -75,7 +75,7 @@ class Token:
     raw: str
     parts: Parts = ()
     operands: "tuple[Token, ...]" = ()
-    body: Body | None = None
+    body: HeredocBody | None = None
 
 
 @dataclass(slots=True, kw_only=True)

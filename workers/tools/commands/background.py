@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from forgepool.workers.sandbox.run.background import Background, Guarded
+from forgepool.workers.sandbox.run.background import Background, BackgroundCommand
 from forgepool.workers.sandbox.run.output import live_bytes
 from forgepool.workers.sandbox.run.process import Command
 from forgepool.workers.tools.commands.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter, require_plain
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 _LOOK_S = 0.1
@@ -35,36 +35,36 @@ class StopBackground(Arguments):
 def background_tools(background: Background) -> tuple[Tool, Tool, Tool]:
     """The tools over one order's background commands."""
 
-    def begin(arguments: BashBackground, workplace: Workplace) -> Answer:
+    def begin(arguments: BashBackground, workplace: Workplace) -> ToolAnswer:
         running = background.running()
         if len(running) >= background.most:
             numbers = ", ".join(map(str, running))
-            raise Refused(f"{len(running)} commands run already ({numbers}), which is the most; stop one of them first")
+            raise ToolRefused(f"{len(running)} commands run already ({numbers}), which is the most; stop one of them first")
         require_plain(arguments.command)
         log, file = workplace.new_output(f"background-{len(background.commands) + 1}")
         with file:
             number = background.start(_command(arguments.command, log, file.fileno(), workplace))
-        return Answer(text=f"OK: command {number} runs in the background; its output goes to {log}")
+        return ToolAnswer(text=f"OK: command {number} runs in the background; its output goes to {log}")
 
-    def check(arguments: CheckBackground, workplace: Workplace) -> Answer:
+    def check(arguments: CheckBackground, workplace: Workplace) -> ToolAnswer:
         guarded = _found(background, arguments.id)
         new = _awaited(guarded, arguments, workplace)
-        ended = guarded.ended()
+        ended = guarded.find_end()
         if ended is None:
-            return Answer(text=f"[running, {guarded.seconds:.1f} s]\n{_printed(new, guarded)}")
-        return Answer(text=f"{how_it_ended(ended)}\n{_printed(new, guarded)}", is_error=not ended.succeeded)
+            return ToolAnswer(text=f"[running, {guarded.seconds:.1f} s]\n{_printed(new, guarded)}")
+        return ToolAnswer(text=f"{how_it_ended(ended)}\n{_printed(new, guarded)}", is_error=not ended.succeeded)
 
-    def stop(arguments: StopBackground, workplace: Workplace) -> Answer:
+    def stop(arguments: StopBackground, workplace: Workplace) -> ToolAnswer:
         guarded = _found(background, arguments.id)
-        if (ended := guarded.ended()) is not None:
-            return Answer(text=f"command {arguments.id} had ended by itself: {how_it_ended(ended)}")
+        if (ended := guarded.find_end()) is not None:
+            return ToolAnswer(text=f"command {arguments.id} had ended by itself: {how_it_ended(ended)}")
         ended = guarded.stop()
-        return Answer(text=f"[stopped after {ended.seconds:.1f} s]\n{_printed(_text(guarded.new_output()), guarded)}")
+        return ToolAnswer(text=f"[stopped after {ended.seconds:.1f} s]\n{_printed(_text(guarded.new_output()), guarded)}")
 
     return (
-        typed("bash_background", _BEGINS, BashBackground, begin, kind="run"),
-        typed("check_background", _CHECKS, CheckBackground, check, kind="run"),
-        typed("stop_background", _STOPS, StopBackground, stop, kind="run"),
+        make_typed_tool("bash_background", _BEGINS, BashBackground, begin, kind="run"),
+        make_typed_tool("check_background", _CHECKS, CheckBackground, check, kind="run"),
+        make_typed_tool("stop_background", _STOPS, StopBackground, stop, kind="run"),
     )
 
 
@@ -89,19 +89,19 @@ def _command(script: str, log: Path, log_file: int, workplace: Workplace) -> Com
     )
 
 
-def _found(background: Background, number: int) -> Guarded:
+def _found(background: Background, number: int) -> BackgroundCommand:
     if number not in background.commands:
         known = ", ".join(map(str, background.commands)) or "none was started"
-        raise Refused(f"no background command has the number {number}; there are: {known}")
+        raise ToolRefused(f"no background command has the number {number}; there are: {known}")
     return background.commands[number]
 
 
-def _awaited(guarded: Guarded, arguments: CheckBackground, workplace: Workplace) -> str:
+def _awaited(guarded: BackgroundCommand, arguments: CheckBackground, workplace: Workplace) -> str:
     """What it printed since the last check, once it has ended, the text has come, or there is no time left."""
     ends_at = time.monotonic() + min(arguments.wait_s, workplace.left_s())
     printed = b""
     while True:
-        over = guarded.ended() is not None or workplace.stop()
+        over = guarded.find_end() is not None or workplace.stop()
         printed += guarded.new_output()
         text = _text(printed)
         here = arguments.until is not None and arguments.until in text
@@ -114,9 +114,9 @@ def _text(printed: bytes) -> str:
     return printed.decode(errors="replace")
 
 
-def _printed(text: str, guarded: Guarded) -> str:
+def _printed(text: str, guarded: BackgroundCommand) -> str:
     log = guarded.command.log
-    full = guarded.ended() is None and guarded.told_bytes >= live_bytes(guarded.command.keep_bytes)
+    full = guarded.find_end() is None and guarded.told_bytes >= live_bytes(guarded.command.keep_bytes)
     note = [f"[{log} is full; what is printed from now on shows when the command has ended]"] if full else []
     if len(text) > SHOWN_CHARACTERS:
         left_out = len(text) - SHOWN_CHARACTERS

@@ -16,8 +16,8 @@ from pydantic import Field
 from forgepool.workers.sandbox.run.output import nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Ended, run
 from forgepool.workers.tools.commands.run import KEEP_BYTES, script_command
-from forgepool.workers.tools.commands.verdicts import failed_by, looks_broken, passed_by, plain, says_passed, why_broken
-from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.commands.verdicts import find_failed_runner, looks_broken, find_passed_runner, plain, says_passed, why_broken
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 CONFIRM = "confirm_red_phase"
@@ -62,22 +62,22 @@ class RedPhase:
 def confirm_red_phase_tool(seen: RedPhase) -> Tool:
     """The tool; what it confirms is recorded in `seen`."""
 
-    def confirm(arguments: ConfirmRedPhase, workplace: Workplace) -> Answer:
+    def confirm(arguments: ConfirmRedPhase, workplace: Workplace) -> ToolAnswer:
         ended, output = _run(arguments, workplace)
         tail = output[-_TAIL_CHARACTERS:].strip("\n")
         why = _why_not_ended(ended) or _why_not_red(arguments, ended.status or 0, output)
         if why is not None:
-            return Answer(text=f"not confirmed: {why}\n{tail}".rstrip(), is_error=True)
+            return ToolAnswer(text=f"not confirmed: {why}\n{tail}".rstrip(), is_error=True)
         seen.confirmed = Red(
             command=arguments.command, status=ended.status or 0, tail=tail, iteration=workplace.iteration
         )
-        return Answer(text=f"OK: confirmed, the test fails [exit status {ended.status}]\n{tail}")
+        return ToolAnswer(text=f"OK: confirmed, the test fails [exit status {ended.status}]\n{tail}")
 
     said = (
         "Runs a test that must fail before the code is written that makes it pass, and confirms that it does. "
         "A test that passes, or a run that breaks before a test can fail, is not confirmed."
     )
-    return typed(CONFIRM, said, ConfirmRedPhase, confirm, kind="run")
+    return make_typed_tool(CONFIRM, said, ConfirmRedPhase, confirm, kind="run")
 
 
 def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:
@@ -116,7 +116,7 @@ def _why_not_red(arguments: ConfirmRedPhase, status: int, output: str) -> str | 
         return f"the shell could not run the command (exit status {status}); give one that runs the test"
     if status in _PYTEST_STATUSES and _PYTEST.search(arguments.command):
         return f"no test failed: pytest {_PYTEST_STATUSES[status]} (exit status {status})"
-    if failed_by(output) is None:
+    if find_failed_runner(output) is None:
         return _why_no_failure(arguments.expect, status, output)
     return _why_unexpected(arguments.expect, output)
 
@@ -127,7 +127,7 @@ def _why_no_failure(expect: str | None, status: int, output: str) -> str | None:
         return f"no test failed: {why}; make the test run, so that it can fail"
     if looks_broken(output):
         return "the command broke before a test could fail; make the test run, so that it can fail"
-    if (runner := passed_by(output)) is not None:
+    if (runner := find_passed_runner(output)) is not None:
         return f"no test failed: {runner} says that its tests passed; the exit status {status} is not its own"
     if expect is None:
         return "its output does not say that a test ran and failed; give in `expect` what a failure of the test prints"

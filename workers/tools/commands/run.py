@@ -10,8 +10,8 @@ from pydantic import Field
 
 from forgepool.workers.sandbox.run.output import EXCERPT_BYTES, nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 KEEP_BYTES = 8 * 1024 * 1024
@@ -24,13 +24,13 @@ class Bash(Arguments):
     timeout_s: float = Field(default=120.0, gt=0, le=1800, description="seconds after which it is killed")
 
 
-def bash(arguments: Bash, workplace: Workplace) -> Answer:
+def bash(arguments: Bash, workplace: Workplace) -> ToolAnswer:
     with nameless_log() as log:
         ended = run(
             script_command(arguments.command, workplace, log, timeout_s=arguments.timeout_s), stop=workplace.stop
         )
         printed = _printed(ended, log, workplace)
-    return Answer(text=f"{how_it_ended(ended)}\n{printed}".rstrip(), is_error=not ended.succeeded)
+    return ToolAnswer(text=f"{how_it_ended(ended)}\n{printed}".rstrip(), is_error=not ended.succeeded)
 
 
 def script_command(script: str, workplace: Workplace, log: int, *options: str, timeout_s: float) -> Command:
@@ -55,7 +55,7 @@ def script_command(script: str, workplace: Workplace, log: int, *options: str, t
 
 def require_plain(script: str) -> None:
     if "\0" in script:
-        raise Refused("the command holds a NUL character, which no command line can; write it as \\0 where it is meant")
+        raise ToolRefused("the command holds a NUL character, which no command line can; write it as \\0 where it is meant")
 
 
 def interpreter(script: str, path: str | None, *options: str) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ def _kept(log: int, workplace: Workplace) -> str:
         whole, file = workplace.new_output("bash")
         with file:
             file.write(read_log(log, KEEP_BYTES))
-    except (OSError, Refused) as trouble:
+    except (OSError, ToolRefused) as trouble:
         return f"It could not be kept: {trouble}"
     return f"All of it: read_file or grep {whole}"
 
 
-BASH = typed(
+BASH = make_typed_tool(
     "bash",
     "Runs a shell command in the worktree, without input. Nothing it starts outlives it; for what is to run longer "
     "there is bash_background.",

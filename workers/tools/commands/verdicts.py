@@ -77,7 +77,7 @@ def plain(output: str) -> str:
     return _COLOUR.sub("", output).replace("\r\n", "\n")
 
 
-def failed_by(output: str) -> str | None:
+def find_failed_runner(output: str) -> str | None:
     """The runner that says that a test ran and failed; None when none does."""
     output = output[-_MOST_CHARACTERS:]
     named = _named(_FAILED, output)
@@ -86,7 +86,7 @@ def failed_by(output: str) -> str | None:
     return named
 
 
-def passed_by(output: str) -> str | None:
+def find_passed_runner(output: str) -> str | None:
     """The runner that says that its tests have passed; None when none does."""
     return _named(_PASSED, output[-_MOST_CHARACTERS:])
 

@@ -4,8 +4,8 @@
 
 from pydantic import Field
 
-from forgepool.workers.tools.files.text_file import read_text, shown
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.files.text_file import read_text, show_text
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 _PAGE_CHARACTERS = 48_000
@@ -18,23 +18,23 @@ class ReadFile(Arguments):
     lines: int = Field(default=2000, ge=1, description="how many lines")
 
 
-def read_file(arguments: ReadFile, workplace: Workplace) -> Answer:
+def read_file(arguments: ReadFile, workplace: Workplace) -> ToolAnswer:
     text = read_text(workplace.readable_path(arguments.path), arguments.path, workplace)
-    lines = shown(text).split("\n")
+    lines = show_text(text).split("\n")
     if lines[-1] == "":
         lines.pop()
     if not lines:
-        return Answer(text=f"{arguments.path} is empty")
+        return ToolAnswer(text=f"{arguments.path} is empty")
     if arguments.start > len(lines):
         message = f"{arguments.path}: has {len(lines)} lines; start at {len(lines)} or before"
-        return Answer(text=message, is_error=True)
+        return ToolAnswer(text=message, is_error=True)
     page = _page(lines[arguments.start - 1 : arguments.start - 1 + arguments.lines], arguments.start)
     after = arguments.start + len(page)
     note = f"[{arguments.path}: lines {arguments.start}-{after - 1} of {len(lines)}"
     note += f"; go on with start={after}]" if after <= len(lines) else "]"
     if "\r\n" in text:
         note += "\n[its lines end in CR LF; edit_file keeps that]"
-    return Answer(text="\n".join([*page, note]))
+    return ToolAnswer(text="\n".join([*page, note]))
 
 
 def _page(lines: list[str], first: int) -> list[str]:
@@ -53,7 +53,7 @@ def _page(lines: list[str], first: int) -> list[str]:
     return page
 
 
-READ_FILE = typed(
+READ_FILE = make_typed_tool(
     "read_file",
     "Reads a text file, a page of lines at a time. Every line comes with its number and a tab before it.",
     ReadFile,

@@ -14,7 +14,7 @@ import stat
 from io import FileIO
 from pathlib import Path
 
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.beneath import LISTED
 
@@ -35,22 +35,22 @@ def read_text(path: Path, asked: str, workplace: Workplace) -> str:
         with workplace.reading(path) as file:
             return _decoded(file, asked)
     except IsADirectoryError as trouble:
-        raise Refused(f"{asked}: is a folder; use glob to see what is in it") from trouble
+        raise ToolRefused(f"{asked}: is a folder; use glob to see what is in it") from trouble
     except (FileNotFoundError, NotADirectoryError) as trouble:
-        raise Refused(f"{asked}: no such file{_near(path, workplace)}") from trouble
+        raise ToolRefused(f"{asked}: no such file{_near(path, workplace)}") from trouble
 
 
 def _decoded(file: FileIO, asked: str) -> str:
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"{asked}: is not a file (a pipe, socket or device); only files can be read")
+        raise ToolRefused(f"{asked}: is not a file (a pipe, socket or device); only files can be read")
     if found.st_size > MAX_BYTES:
-        raise Refused(f"{asked}: {found.st_size:,} bytes are too many; use grep on it, or bash with head or sed -n")
+        raise ToolRefused(f"{asked}: {found.st_size:,} bytes are too many; use grep on it, or bash with head or sed -n")
     data = file.read(MAX_BYTES) or b""
     if b"\0" in data[:_LOOK_BYTES]:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise Refused(f"{asked}: is UTF-16 text, which tools do not edit; use bash with iconv")
-        raise Refused(f"{asked}: is binary ({len(data):,} bytes); use bash with a program that knows its form")
+            raise ToolRefused(f"{asked}: is UTF-16 text, which tools do not edit; use bash with iconv")
+        raise ToolRefused(f"{asked}: is binary ({len(data):,} bytes); use bash with a program that knows its form")
     return data.decode(errors="surrogateescape")
 
 
@@ -63,17 +63,17 @@ def write_text(path: Path, text: str, workplace: Workplace, *, mode: int | None 
     try:
         data = text.encode(errors="surrogateescape")
     except UnicodeEncodeError as trouble:
-        raise Refused(f"{workplace.name(path)}: the text holds half a character; send it as UTF-8") from trouble
+        raise ToolRefused(f"{workplace.name(path)}: the text holds half a character; send it as UTF-8") from trouble
     write_bytes(path, data, workplace, mode=mode)
     return len(data)
 
 
 def write_bytes(path: Path, data: bytes, workplace: Workplace, *, mode: int | None = None) -> None:
     """As `write_text`."""
-    folder, below = workplace.held(path)
+    folder, below = workplace.open_parent(path)
     was = folder.state(below)
     if was is not None and not stat.S_ISREG(was.st_mode):
-        raise Refused(f"{workplace.name(path)}: is a folder or a device; give the path of a file")
+        raise ToolRefused(f"{workplace.name(path)}: is a folder or a device; give the path of a file")
     if mode is None and was is not None:
         mode = stat.S_IMODE(was.st_mode)
     with folder.folder(below.parent, make=True) as target:
@@ -88,13 +88,13 @@ def require_encodable(new: str, text: str, asked: str) -> None:
         Refused: the text holds bytes that are no UTF-8, and the piece what only an encoding could say how to write.
     """
     if not new.isascii() and any("\udc80" <= each <= "\udcff" for each in text):
-        raise Refused(
+        raise ToolRefused(
             f"{asked}: is not UTF-8, and the new text is not ASCII: which bytes it would be is not known; "
             "use bash with a program that is told the encoding, such as python"
         )
 
 
-def shown(text: str) -> str:
+def show_text(text: str) -> str:
     """The text as a model may see it: every character can be sent, line ends are plain."""
     plain = text.replace("\r\n", "\n").removeprefix("\ufeff")
     return plain.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -145,7 +145,7 @@ def _copy(source: FileIO, name: str, target: int) -> None:
 
 def _near(path: Path, workplace: Workplace) -> str:
     """Where else the model may look: a name like it in the folder, or the first folder that is missing."""
-    above, below = workplace.held(path.parent)
+    above, below = workplace.open_parent(path.parent)
     try:
         with above.folder(below, flags=LISTED) as folder:
             names = [name for name in os.listdir(folder) if name != ".git"]  # noqa: PTH208 (a descriptor has no path)

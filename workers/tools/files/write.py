@@ -5,7 +5,7 @@
 from pydantic import Field
 
 from forgepool.workers.tools.files.text_file import write_text
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -14,10 +14,10 @@ class WriteFile(Arguments):
     content: str = Field(description="all of the file's new content")
 
 
-def write_file(arguments: WriteFile, workplace: Workplace) -> Answer:
+def write_file(arguments: WriteFile, workplace: Workplace) -> ToolAnswer:
     path = workplace.path(arguments.path)
     size = write_text(path, arguments.content, workplace)
-    return Answer(text=receipt(size, workplace.name(path), workplace.iteration))
+    return ToolAnswer(text=receipt(size, workplace.name(path), workplace.iteration))
 
 
 def receipt(size: int, name: str, iteration: int) -> str:
@@ -25,7 +25,7 @@ def receipt(size: int, name: str, iteration: int) -> str:
     return f"OK: wrote {size:,} bytes to {name} (iter {iteration})"
 
 
-WRITE_FILE = typed(
+WRITE_FILE = make_typed_tool(
     "write_file",
     "Creates a file or replaces all of its content. Folders are made as needed.",
     WriteFile,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.tools.lsp.places import Change
+from forgepool.workers.tools.lsp.places import TextChange
 
 
 class NoAnswer(Exception):
@@ -34,7 +34,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnostic:
     """An error or a warning."""
 
     path: Path
@@ -44,5 +44,5 @@ class Finding:
     message: str
 
 
-Edits = Mapping[Path, tuple[Change, ...]]
+Edits = Mapping[Path, tuple[TextChange, ...]]
 """What is to be changed in which file."""

@@ -21,9 +21,9 @@ from pygls.lsp.client import LanguageClient
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.tools.config import LanguageServer
 from forgepool.workers.tools.lsp import wire
-from forgepool.workers.tools.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
+from forgepool.workers.tools.lsp.answers import Edits, Diagnostic, NoAnswer, Reference, Symbol
 from forgepool.workers.tools.lsp.disk import Fate
-from forgepool.workers.tools.lsp.opened import Opened, text_of
+from forgepool.workers.tools.lsp.opened import OpenedFile, text_of
 from forgepool.worktrees.git.beneath import Beneath
 
 T = TypeVar("T")
@@ -48,14 +48,14 @@ class Gone(Exception):
     """The server's process has ended, or has stopped to speak the protocol."""
 
 
-class Conversation:
+class ServerConversation:
     def __init__(self, server: LanguageServer, dialogue: Dialogue, root: Path) -> None:
         self._server = server
         self._dialogue = dialogue
         self._root = Beneath(root)
         self._client = _client(server)
-        self._opened: dict[Path, Opened] = {}
-        self._published: dict[Path, tuple[int, tuple[Finding, ...]]] = {}
+        self._opened: dict[Path, OpenedFile] = {}
+        self._published: dict[Path, tuple[int, tuple[Diagnostic, ...]]] = {}
         """What was said of a file without being asked, and how often something was."""
         self._news = asyncio.Event()
         self._busy: set[str | int] = set()
@@ -94,7 +94,7 @@ class Conversation:
             self._client.exit(None)
         await self._dialogue.hang_up()
 
-    def told(self, fates: dict[Path, Fate]) -> None:
+    def tell_changes(self, fates: dict[Path, Fate]) -> None:
         """What changed on the disk; files that are open are told anew with their text."""
         for path, opened in list(self._opened.items()):
             self._tell_again(path, opened)
@@ -115,11 +115,11 @@ class Conversation:
                 raise NoAnswer(f"{path.name}: no such file")
             language = self._server.files.get(path.suffix, "")
             document = types.TextDocumentItem(uri=path.as_uri(), language_id=language, version=1, text=text)
-            self._opened[path] = Opened(1, text, self._heard(path))
+            self._opened[path] = OpenedFile(1, text, self._heard(path))
             self._client.text_document_did_open(types.DidOpenTextDocumentParams(text_document=document))
         return self._opened[path].text
 
-    async def settled(self) -> None:
+    async def settle(self) -> None:
         """Waits until the server has nothing more in hand that it told of, such as reading the whole project."""
         await self._until(lambda: not self._busy)
 
@@ -151,7 +151,7 @@ class Conversation:
         )
         return wire.edits(await self._answered(self._client.text_document_rename_async(params)))
 
-    async def findings(self, path: Path) -> tuple[Finding, ...]:
+    async def findings(self, path: Path) -> tuple[Diagnostic, ...]:
         """What is wrong with a file, as it is now."""
         self.show(path)
         if not self._pulls:
@@ -161,7 +161,7 @@ class Conversation:
         found = report.items if isinstance(report, types.RelatedFullDocumentDiagnosticReport) else ()
         return wire.findings(found, path)
 
-    async def _said_of(self, path: Path) -> tuple[Finding, ...]:
+    async def _said_of(self, path: Path) -> tuple[Diagnostic, ...]:
         """What the server says by itself, once it has spoken since the file was told, and then fallen silent."""
         told = self._opened[path]
         await self._until(lambda: self._heard(path) > told.heard)
@@ -174,7 +174,7 @@ class Conversation:
     def _heard(self, path: Path) -> int:
         return self._published.get(path, (0, ()))[0]
 
-    def _tell_again(self, path: Path, opened: Opened) -> None:
+    def _tell_again(self, path: Path, opened: OpenedFile) -> None:
         try:
             text = text_of(path, self._root)
         except NoAnswer:
@@ -183,7 +183,7 @@ class Conversation:
             self._client.text_document_did_close(types.DidCloseTextDocumentParams(text_document=_document(path)))
             del self._opened[path]
         elif text != opened.text:
-            self._opened[path] = Opened(opened.version + 1, text, self._heard(path))
+            self._opened[path] = OpenedFile(opened.version + 1, text, self._heard(path))
             params = types.DidChangeTextDocumentParams(
                 text_document=types.VersionedTextDocumentIdentifier(uri=path.as_uri(), version=opened.version + 1),
                 content_changes=[types.TextDocumentContentChangeWholeDocument(text=text)],

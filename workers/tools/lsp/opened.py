@@ -15,7 +15,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """A file's text at a version; versions count up with each change that is told."""
 
     version: int

@@ -20,7 +20,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TextChange:
     """What is between two spots becomes another text."""
 
     start: Spot
@@ -48,7 +48,7 @@ def plain_name(symbol: str) -> str:
     return re.split(r"\.|::|#", symbol.removesuffix("()"))[-1]
 
 
-def changed(text: str, changes: Iterable[Change]) -> str:
+def apply_changes(text: str, changes: Iterable[TextChange]) -> str:
     """
     The text after all changes, whose spots are those of the text before.
 

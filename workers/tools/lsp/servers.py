@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.settings import programs_folder
-from forgepool.workers.tools.asyncio_thread import Aside
+from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import LanguageServer
 from forgepool.workers.tools.lsp.answers import NoAnswer
 from forgepool.workers.tools.lsp.disk import Stamps, differences, stamps
 from forgepool.workers.tools.lsp.table import KNOWN
 
 if TYPE_CHECKING:
-    from forgepool.workers.tools.lsp.conversation import Conversation
+    from forgepool.workers.tools.lsp.conversation import ServerConversation
 
 T = TypeVar("T")
 FindProgram = Callable[[str], str | None]
@@ -45,7 +45,7 @@ class RunningServer:
         root: Path,
         env: Mapping[str, str],
         confined: Confinement,
-        aside: Aside,
+        aside: AsyncioThread,
     ) -> None:
         self.server = server
         self.root = root
@@ -54,7 +54,7 @@ class RunningServer:
         self._confined = confined
         self._aside = aside
         self._dialogue: Dialogue | None = None
-        self._conversation: Conversation | None = None
+        self._conversation: ServerConversation | None = None
         self._starts = 0
         self._slow = 0
         self._last_words = ""
@@ -73,7 +73,7 @@ class RunningServer:
         """The worktree's files in its languages, as they are now."""
         return tuple(Path(each) for each in sorted(stamps(self.root, self.server.files)))
 
-    def changed_files(self) -> tuple[Path, ...]:
+    def list_changed_files(self) -> tuple[Path, ...]:
         """Of these, the ones that came or changed since the order began."""
         now = stamps(self.root, self.server.files)
         fates = differences(self._began, now)
@@ -81,7 +81,7 @@ class RunningServer:
 
     def ask(
         self,
-        question: "Callable[[Conversation], Awaitable[T]]",
+        question: "Callable[[ServerConversation], Awaitable[T]]",
         *,
         within_s: float = ANSWER_S,
         stop: Callable[[], bool] = lambda: False,
@@ -121,12 +121,12 @@ class RunningServer:
             dialogue.end()
             self._last_words = dialogue.last_words()
 
-    async def _asked(self, conversation: "Conversation", question: "Callable[[Conversation], Awaitable[T]]") -> T:
+    async def _asked(self, conversation: "ServerConversation", question: "Callable[[ServerConversation], Awaitable[T]]") -> T:
         now = stamps(self.root, self.server.files)
         fates = differences(self._seen, now)
         self._seen = now
-        conversation.told({Path(path): fate for path, fate in fates.items()})
-        await conversation.settled()
+        conversation.tell_changes({Path(path): fate for path, fate in fates.items()})
+        await conversation.settle()
         first = self._unasked
         self._unasked = False
         begun = conversation.works_begun
@@ -134,11 +134,11 @@ class RunningServer:
         if not first or conversation.works_begun == begun:
             return answer
         # It began to read the project while it answered, and may have answered of what it had read so far.
-        await conversation.settled()
+        await conversation.settle()
         return await question(conversation)
 
-    def _start(self, *, within_s: float, stop: Callable[[], bool]) -> "Conversation":
-        from forgepool.workers.tools.lsp.conversation import Conversation, Gone
+    def _start(self, *, within_s: float, stop: Callable[[], bool]) -> "ServerConversation":
+        from forgepool.workers.tools.lsp.conversation import ServerConversation, Gone
 
         while self._starts < _STARTS:
             self._starts += 1
@@ -146,7 +146,7 @@ class RunningServer:
                 self._dialogue = Dialogue(self._argv, cwd=self.root, env=self._env, confined=self._confined)
                 self._seen = stamps(self.root, self.server.files)
                 self._unasked = True
-                self._conversation = Conversation(self.server, self._dialogue, self.root)
+                self._conversation = ServerConversation(self.server, self._dialogue, self.root)
                 self._aside.answer(self._conversation.begin(), within_s=max(within_s, _START_S), stop=stop)
                 return self._conversation
             except (Gone, OSError, ValueError, TimeoutError):
@@ -181,7 +181,7 @@ class LanguageServers:
     ) -> None:
         """`root` is a real path; `env` is the complete environment of commands, which servers are held as."""
         find = find_program or program_finder(env)
-        self._aside = Aside()
+        self._aside = AsyncioThread()
         self.running: tuple[RunningServer, ...] = tuple(
             each
             for server, program in _present(configured, find)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import Field
 
-from forgepool.workers.tools.files.search.listing import shown_name
+from forgepool.workers.tools.files.search.listing import show_name
 from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, write_text
 from forgepool.workers.tools.files.write import receipt
-from forgepool.workers.tools.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.places import Change, changed, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.lsp.answers import Edits, Diagnostic, NoAnswer, Reference, Symbol
+from forgepool.workers.tools.lsp.places import TextChange, apply_changes, columns_of, lines_of, plain_name, units
 from forgepool.workers.tools.lsp.servers import ANSWER_S, LanguageServers, RunningServer
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 if TYPE_CHECKING:
-    from forgepool.workers.tools.lsp.conversation import Conversation
+    from forgepool.workers.tools.lsp.conversation import ServerConversation
 
 T = TypeVar("T")
 
@@ -66,28 +66,28 @@ def symbol_tools(servers: LanguageServers) -> tuple[Tool, ...]:
         return ()
     known = ", ".join(sorted({suffix for each in servers.running for suffix in each.server.files}))
     return (
-        typed(
+        make_typed_tool(
             "find_symbol",
             f"Tells where a name is defined (files: {known}).",
             FindSymbol,
             lambda arguments, workplace: _find_symbol(servers, arguments, workplace),
             kind="read",
         ),
-        typed(
+        make_typed_tool(
             "find_references",
             f"Tells every place that uses what a name on a line means, its definition too (files: {known}).",
             FindReferences,
             lambda arguments, workplace: _find_references(servers, arguments, workplace),
             kind="read",
         ),
-        typed(
+        make_typed_tool(
             "rename_symbol",
             f"Gives what a name on a line means another name, in all files that use it (files: {known}).",
             RenameSymbol,
             lambda arguments, workplace: _rename_symbol(servers, arguments, workplace),
             kind="write",
         ),
-        typed(
+        make_typed_tool(
             "diagnostics",
             f"Tells errors and warnings, such as wrong types and unknown names, without running anything ({known}).",
             Diagnostics,
@@ -97,23 +97,23 @@ def symbol_tools(servers: LanguageServers) -> tuple[Tool, ...]:
     )
 
 
-def _find_symbol(servers: LanguageServers, arguments: FindSymbol, workplace: Workplace) -> Answer:
+def _find_symbol(servers: LanguageServers, arguments: FindSymbol, workplace: Workplace) -> ToolAnswer:
     where = workplace.root if arguments.path is None else workplace.path(arguments.path)
     if where.is_file():
         asked: tuple[RunningServer, ...] = (_server_of(servers, where, arguments.path or ""),)
     elif where.is_dir():
         asked = servers.running
     else:
-        raise Refused(f"{arguments.path}: no such file or folder; leave it out to look everywhere")
+        raise ToolRefused(f"{arguments.path}: no such file or folder; leave it out to look everywhere")
     found = {symbol for each in asked for symbol in _definitions(each, arguments.name, where, workplace)}
     if not found:
-        return Answer(text=f"no definition of {arguments.name} was found; grep may find the text")
+        return ToolAnswer(text=f"no definition of {arguments.name} was found; grep may find the text")
     lines = [
         f"{_place(each.path, each.line, workplace)} {each.kind} {each.name}"
         + (f" (in {each.container})" if each.container else "")
         for each in sorted(found, key=lambda symbol: (symbol.path, symbol.line))
     ]
-    return Answer(text=_listed(lines, "definitions"))
+    return ToolAnswer(text=_listed(lines, "definitions"))
 
 
 def _definitions(server: RunningServer, name: str, where: Path, workplace: Workplace) -> list[Symbol]:
@@ -124,18 +124,18 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
     """
     plain = plain_name(name)
 
-    def meant(symbols: Iterable[Symbol]) -> list[Symbol]:
+    def find_meant(symbols: Iterable[Symbol]) -> list[Symbol]:
         below = [each for each in symbols if _bare(each.name) == plain and each.path.is_relative_to(where)]
         return [each for each in below if _owned(each, name)] or below
 
     if where.is_file():
-        return meant(_ask(server, partial(_symbols_in, where), workplace))
-    found = meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
+        return find_meant(_ask(server, partial(_symbols_in, where), workplace))
+    found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     holding = () if found else _holding(server, plain, where, workplace)
     for path in holding:
-        found += meant(_ask(server, partial(_symbols_in, path), workplace))
+        found += find_meant(_ask(server, partial(_symbols_in, path), workplace))
     if holding and not found:
-        found = meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
+        found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     return found
 
 
@@ -163,14 +163,14 @@ def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace
 def _bytes_of(path: Path, workplace: Workplace) -> bytes:
     """Of a path that was not judged: a server may tell of any, and a link may lie at it."""
     try:
-        folder, below = workplace.held(path)
+        folder, below = workplace.open_parent(path)
         return folder.read(below, most_bytes=MAX_BYTES)
-    except (OSError, Refused, ValueError):
+    except (OSError, ToolRefused, ValueError):
         return b""
 
 
-def _find_references(servers: LanguageServers, arguments: FindReferences, workplace: Workplace) -> Answer:
-    def ask(talk: "Conversation", path: Path, line: int, column: int) -> Awaitable[tuple[Reference, ...]]:
+def _find_references(servers: LanguageServers, arguments: FindReferences, workplace: Workplace) -> ToolAnswer:
+    def ask(talk: "ServerConversation", path: Path, line: int, column: int) -> Awaitable[tuple[Reference, ...]]:
         return talk.references(path, line, column)
 
     found = _of_symbol(servers, arguments, workplace, ask)
@@ -182,17 +182,17 @@ def _find_references(servers: LanguageServers, arguments: FindReferences, workpl
     outside = len(found) - len(inside)
     more = f"\n[and {outside} outside the worktree]" if outside else ""
     if not found:
-        return Answer(text=f"nothing is known to use {arguments.symbol} of line {arguments.line}; grep finds its text")
-    return Answer(text=_listed(list(lines), "lines") + more)
+        return ToolAnswer(text=f"nothing is known to use {arguments.symbol} of line {arguments.line}; grep finds its text")
+    return ToolAnswer(text=_listed(list(lines), "lines") + more)
 
 
-def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace: Workplace) -> Answer:
-    def ask(talk: "Conversation", path: Path, line: int, column: int) -> Awaitable[Edits]:
+def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace: Workplace) -> ToolAnswer:
+    def ask(talk: "ServerConversation", path: Path, line: int, column: int) -> Awaitable[Edits]:
         return talk.rename(path, line, column, arguments.new_name)
 
     edits = _of_symbol(servers, arguments, workplace, ask)
     if not edits:
-        raise Refused(f"{arguments.symbol} of line {arguments.line} cannot be renamed; edit its uses by hand")
+        raise ToolRefused(f"{arguments.symbol} of line {arguments.line} cannot be renamed; edit its uses by hand")
     contents = {}
     for path, changes in sorted(edits.items()):
         inside = workplace.path(str(path))
@@ -204,14 +204,14 @@ def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace:
     said = (
         f"{arguments.symbol} is {arguments.new_name} now: {_counted(places, 'place')} in {_counted(len(sizes), 'file')}"
     )
-    return Answer(text="\n".join([said, *receipts]))
+    return ToolAnswer(text="\n".join([said, *receipts]))
 
 
-def _changed(text: str, changes: Iterable[Change], name: str) -> str:
+def _changed(text: str, changes: Iterable[TextChange], name: str) -> str:
     try:
-        return changed(text, changes)
+        return apply_changes(text, changes)
     except ValueError as wrong:
-        raise Refused(f"{name}: {wrong}; nothing was renamed, edit by hand") from wrong
+        raise ToolRefused(f"{name}: {wrong}; nothing was renamed, edit by hand") from wrong
 
 
 def _write_all(contents: dict[Path, tuple[str, str]], workplace: Workplace) -> dict[Path, int]:
@@ -220,45 +220,45 @@ def _write_all(contents: dict[Path, tuple[str, str]], workplace: Workplace) -> d
     try:
         for path, (_, after) in contents.items():
             sizes[path] = write_text(path, after, workplace)
-    except (OSError, Refused):
+    except (OSError, ToolRefused):
         for path in sizes:
             write_text(path, contents[path][0], workplace)
         raise
     return sizes
 
 
-def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Workplace) -> Answer:
+def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Workplace) -> ToolAnswer:
     if arguments.path is not None:
         path = _file(arguments.path, workplace)
         asked = [(_server_of(servers, path, arguments.path), path)]
         whole = workplace.name(path)
     else:
-        asked = [(each, path) for each in servers.running for path in each.changed_files()]
+        asked = [(each, path) for each in servers.running for path in each.list_changed_files()]
         whole = f"the {_counted(len(asked), 'file')} changed since the work began"
     if not asked:
-        return Answer(text="no file in a known language has changed since the work began; name one to check it")
-    found: list[Finding] = []
+        return ToolAnswer(text="no file in a known language has changed since the work began; name one to check it")
+    found: list[Diagnostic] = []
     for server, path in asked[:_CHECKED]:
         found += _ask(server, partial(_findings, path), workplace)
     more = f"\n[only the first {_CHECKED} of {len(asked)} files were checked]" if len(asked) > _CHECKED else ""
     if not found:
-        return Answer(text=f"no errors or warnings in {whole}{more}")
+        return ToolAnswer(text=f"no errors or warnings in {whole}{more}")
     found.sort(key=lambda each: (each.severity, each.path, each.line, each.column))
     lines = [_finding(each, workplace) for each in found]
-    return Answer(text=_listed(lines, "errors and warnings") + more)
+    return ToolAnswer(text=_listed(lines, "errors and warnings") + more)
 
 
-def _symbols_in(path: Path, talk: "Conversation") -> Awaitable[tuple[Symbol, ...]]:
+def _symbols_in(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Symbol, ...]]:
     return talk.symbols_in(path)
 
 
-def _findings(path: Path, talk: "Conversation") -> Awaitable[tuple[Finding, ...]]:
+def _findings(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Diagnostic, ...]]:
     return talk.findings(path)
 
 
-def _finding(found: Finding, workplace: Workplace) -> str:
+def _finding(found: Diagnostic, workplace: Workplace) -> str:
     message = " ".join(found.message.split())
-    place = f"{shown_name(workplace.name(found.path))}:{found.line + 1}:{found.column + 1}"
+    place = f"{show_name(workplace.name(found.path))}:{found.line + 1}:{found.column + 1}"
     return f"{place} {found.severity} {message[: 2 * _LINE_CHARACTERS]}"
 
 
@@ -275,7 +275,7 @@ def _of_symbol(
     servers: LanguageServers,
     arguments: _OnALine,
     workplace: Workplace,
-    ask: "Callable[[Conversation, Path, int, int], Awaitable[T]]",
+    ask: "Callable[[ServerConversation, Path, int, int], Awaitable[T]]",
 ) -> T:
     """
     What is told of a name on a line, wherever on it that stands.
@@ -288,7 +288,7 @@ def _of_symbol(
     name = plain_name(arguments.symbol)
     line = arguments.line - 1
 
-    async def everywhere(talk: "Conversation") -> list[T]:
+    async def everywhere(talk: "ServerConversation") -> list[T]:
         lines = lines_of(talk.show(path))
         columns = _columns(lines[line], arguments.symbol) if line < len(lines) else []
         if not columns:
@@ -298,7 +298,7 @@ def _of_symbol(
     answers = _ask(server, everywhere, workplace)
     telling = [each for each in answers if each] or answers
     if any(each != telling[0] for each in telling):
-        raise Refused(
+        raise ToolRefused(
             f"{arguments.path}:{arguments.line}: {name} means several things on this line; give a line where it "
             "stands once"
         )
@@ -333,16 +333,16 @@ def _server_of(servers: LanguageServers, path: Path, asked: str) -> RunningServe
     server = servers.of(path)
     if server is None:
         known = ", ".join(sorted({suffix for each in servers.running for suffix in each.server.files}))
-        raise Refused(f"{asked}: its language is not known here, only {known}; use grep")
+        raise ToolRefused(f"{asked}: its language is not known here, only {known}; use grep")
     return server
 
 
-def _ask(server: RunningServer, question: "Callable[[Conversation], Awaitable[T]]", workplace: Workplace) -> T:
+def _ask(server: RunningServer, question: "Callable[[ServerConversation], Awaitable[T]]", workplace: Workplace) -> T:
     try:
         within_s = max(0.1, min(ANSWER_S, workplace.left_s()))
         return server.ask(question, within_s=within_s, stop=workplace.stop)
     except NoAnswer as none:
-        raise Refused(str(none)) from none
+        raise ToolRefused(str(none)) from none
 
 
 def _text_of(path: Path, workplace: Workplace) -> str:
@@ -355,7 +355,7 @@ def _excerpt(lines: list[str], line: int) -> str:
 
 
 def _place(path: Path, line: int, workplace: Workplace) -> str:
-    return f"{shown_name(workplace.name(path))}:{line + 1}:"
+    return f"{show_name(workplace.name(path))}:{line + 1}:"
 
 
 def _listed(lines: list[str], what: str) -> str:

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types
 
 from forgepool.workers.tools.config import LanguageServer
-from forgepool.workers.tools.lsp.answers import Edits, Finding, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.places import Change, Spot
+from forgepool.workers.tools.lsp.answers import Edits, Diagnostic, NoAnswer, Reference, Symbol
+from forgepool.workers.tools.lsp.places import TextChange, Spot
 
 _TextEdit = types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit
 
@@ -96,7 +96,7 @@ def references(found: Sequence[types.Location] | None) -> tuple[Reference, ...]:
     return tuple(sorted(places))
 
 
-def findings(found: Sequence[types.Diagnostic], path: Path) -> tuple[Finding, ...]:
+def findings(found: Sequence[types.Diagnostic], path: Path) -> tuple[Diagnostic, ...]:
     """Errors and warnings; hints and remarks are left out. Of unknown severity is an error."""
     severities: dict[types.DiagnosticSeverity | None, Literal["error", "warning"]] = {
         None: "error",
@@ -104,7 +104,7 @@ def findings(found: Sequence[types.Diagnostic], path: Path) -> tuple[Finding, ..
         types.DiagnosticSeverity.Warning: "warning",
     }
     return tuple(
-        Finding(
+        Diagnostic(
             path=path,
             line=each.range.start.line,
             column=each.range.start.character,
@@ -121,7 +121,7 @@ def edits(found: types.WorkspaceEdit | None) -> Edits:
     Raises:
         NoAnswer: files would have to be made, moved or removed, or something else than a file changed.
     """
-    by_path: dict[Path, tuple[Change, ...]] = {}
+    by_path: dict[Path, tuple[TextChange, ...]] = {}
     for uri, changes in _edited(found):
         path = path_of(uri)
         if path is None:
@@ -142,8 +142,8 @@ def _edited(found: types.WorkspaceEdit | None) -> Iterator[tuple[str, Sequence[_
         yield each.text_document.uri, each.edits
 
 
-def _change(edit: _TextEdit) -> Change:
+def _change(edit: _TextEdit) -> TextChange:
     if isinstance(edit, types.SnippetTextEdit):
         raise NoAnswer("it would put in a snippet, which needs a person; edit by hand")
     start, end = edit.range.start, edit.range.end
-    return Change(Spot(start.line, start.character), Spot(end.line, end.character), edit.new_text)
+    return TextChange(Spot(start.line, start.character), Spot(end.line, end.character), edit.new_text)

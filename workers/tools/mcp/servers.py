@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.tools.asyncio_thread import Aside
+from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import McpServer
 from forgepool.workers.tools.mcp.session import ServerAnswer, ServerAway, ServerTool, Session
 from forgepool.workers.tools.mcp.stdio import over
@@ -49,7 +49,7 @@ class McpServers:
         self._root = root
         self._env = env
         self._lend = lend
-        self._aside = Aside()
+        self._aside = AsyncioThread()
         self._dialogues: dict[str, Dialogue] = {}
         self._sessions: list[Session] = []
         self.tools: tuple[OfferedTool, ...] = ()
@@ -100,7 +100,7 @@ class McpServers:
             return session
         name = session.server.name
         try:
-            found = self._aside.answer(session.listed(), within_s=_START_S)
+            found = self._aside.answer(session.find_wanted_tools(), within_s=_START_S)
         except TimeoutError:
             return f"MCP server {name} is left out: it told of no tools in {_START_S:.0f} s{self._last_words(name)}"
         except ServerAway as away:

@@ -70,7 +70,7 @@ class Session:
         """On the loop: `live` comes to its end."""
         self._done.set()
 
-    async def listed(self) -> tuple[ServerTool, ...]:
+    async def find_wanted_tools(self) -> tuple[ServerTool, ...]:
         """
         The tools that are wanted of it.
 

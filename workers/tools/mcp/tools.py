@@ -12,8 +12,8 @@ from forgepool.workers.llm.provider import ToolOffer
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
 from forgepool.workers.tools.mcp.session import ServerAway
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Tool
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Tool
 from forgepool.workers.tools.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def mcp_tools(servers: McpServers, phase: PhaseName) -> tuple[Tool, ...]:
 
 
 def _tool(servers: McpServers, offered: OfferedTool) -> Tool:
-    def call(arguments: Mapping[str, JsonValue], workplace: Workplace) -> Answer:
+    def call(arguments: Mapping[str, JsonValue], workplace: Workplace) -> ToolAnswer:
         _require_fitting(offered, arguments)
         within_s = max(0.1, min(_CALL_S, workplace.left_s()))
         try:
             said = servers.call(offered, arguments, within_s=within_s, stop=workplace.stop)
         except TimeoutError as late:
-            raise Refused(f"{name}: no answer in {within_s:.0f} s; ask for less, or go on without it") from late
+            raise ToolRefused(f"{name}: no answer in {within_s:.0f} s; ask for less, or go on without it") from late
         except ServerAway as away:
-            raise Refused(f"{name}: {away}") from away
-        return Answer(text=_capped(said.text or "[no output]"), is_error=said.is_error)
+            raise ToolRefused(f"{name}: {away}") from away
+        return ToolAnswer(text=_capped(said.text or "[no output]"), is_error=said.is_error)
 
     name = _name(offered)
     description = offered.tool.description[:_DESCRIPTION_CHARACTERS]
@@ -67,11 +67,11 @@ def _require_fitting(offered: OfferedTool, arguments: Mapping[str, JsonValue]) -
     try:
         wrong = best_match(_validator(offered.tool.schema).iter_errors(dict(arguments)))
     except (SchemaError, Unresolvable, RecursionError) as broken:
-        raise Refused(f"{_name(offered)}: its own schema cannot be used; go on without it") from broken
+        raise ToolRefused(f"{_name(offered)}: its own schema cannot be used; go on without it") from broken
     if wrong is not None:
         where = ".".join(map(str, wrong.absolute_path))
         known = ", ".join(offered.tool.schema.get("properties") or ()) or "none"  # type: ignore[arg-type]
-        raise Refused(
+        raise ToolRefused(
             f"{_name(offered)}: {f'{where}: ' if where else ''}{wrong.message[:300]}. Its arguments are: {known}"
         )
 

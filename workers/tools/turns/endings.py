@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.tools.tool import Answer, Arguments, Asked, Finish, Planned, Queued, Tool, typed
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, PersonAsked, Finish, Planned, Queued, Tool, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -61,34 +61,34 @@ def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False)
     `injected`: the agent cannot look anything up, and has to say what it lacked; its summary then says it.
     """
 
-    def finish(arguments: FinishArguments, workplace: Workplace) -> Answer:
+    def finish(arguments: FinishArguments, workplace: Workplace) -> ToolAnswer:
         why = unfinished()
         if why is not None:
-            return Answer(text=f"not finished: {why}", is_error=True)
-        return Answer(text="OK: finished", ends=Finish(summary=_with_missing(arguments.summary, arguments)))
+            return ToolAnswer(text=f"not finished: {why}", is_error=True)
+        return ToolAnswer(text="OK: finished", ends=Finish(summary=_with_missing(arguments.summary, arguments)))
 
     said = "Ends the work. Call it once, alone, when everything that was asked is done."
-    return typed(FINISH, said, InjectedFinishArguments if injected else FinishArguments, finish, kind="end")
+    return make_typed_tool(FINISH, said, InjectedFinishArguments if injected else FinishArguments, finish, kind="end")
 
 
 def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
     """`injected` as of `finish_tool`; the plan then says what was missing."""
 
-    def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> Answer:
+    def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> ToolAnswer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
         said = may_touch(files)
         match said.verdict:
             case "granted":
                 plan = _with_missing(arguments.plan, arguments)
-                return Answer(text="OK: committed", ends=Planned(plan=plan, files=files))
+                return ToolAnswer(text="OK: committed", ends=Planned(plan=plan, files=files))
             case "queued":
                 text = f"the plan has to wait: {said.why}; the task begins again when it need not"
-                return Answer(text=text, is_error=True, ends=Queued(why=said.why))
+                return ToolAnswer(text=text, is_error=True, ends=Queued(why=said.why))
             case "refused":
-                return Answer(text=f"the plan is not committed: {said.why}", is_error=True)
+                return ToolAnswer(text=f"the plan is not committed: {said.why}", is_error=True)
 
     said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
-    return typed(
+    return make_typed_tool(
         "commit_plan", said, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
     )
 
@@ -100,11 +100,11 @@ def _with_missing(text: str, arguments: Arguments) -> str:
     return f"{text.rstrip()}\n\nMissing from what the agent was given, as it says:{lines}"
 
 
-def _ask(arguments: AskArguments, workplace: Workplace) -> Answer:
-    return Answer(text="OK: asked; the work rests until a person has answered", ends=Asked(question=arguments.question))
+def _ask(arguments: AskArguments, workplace: Workplace) -> ToolAnswer:
+    return ToolAnswer(text="OK: asked; the work rests until a person has answered", ends=PersonAsked(question=arguments.question))
 
 
-ASK = typed(
+ASK = make_typed_tool(
     "ask",
     "Asks a person, and lets the work rest until the answer is there. Only where the task cannot be done without it.",
     AskArguments,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from forgepool.workers.tools.tool import Answer, Arguments, Finish, Tool, typed
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Finish, Tool, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 VERDICT = "verdict"
@@ -30,14 +30,14 @@ F = TypeVar("F", bound=Arguments)
 def verdict_tool(form: type[F], take: Callable[[F], Taken]) -> Tool:
     """`take` is called with every form that is filled in as its schema wants it."""
 
-    def verdict(filled: F, workplace: Workplace) -> Answer:
+    def verdict(filled: F, workplace: Workplace) -> ToolAnswer:
         taken = take(filled)
         ends = None if taken.goes_on else Finish(summary=taken.summary)
         if taken.void:
-            return Answer(text=f"the verdict does not count: {taken.void}", is_error=True, ends=ends)
-        return Answer(text="OK: the verdict counts", ends=ends)
+            return ToolAnswer(text=f"the verdict does not count: {taken.void}", is_error=True, ends=ends)
+        return ToolAnswer(text="OK: the verdict counts", ends=ends)
 
-    tool = typed(VERDICT, _SAID, form, verdict, kind="end")
+    tool = make_typed_tool(VERDICT, _SAID, form, verdict, kind="end")
     return replace(tool, offer=replace(tool.offer, schema=_whole(tool.offer.schema)))
 
 

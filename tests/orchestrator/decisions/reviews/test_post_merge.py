@@ -17,8 +17,8 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -30,18 +30,18 @@ from forgepool.orchestrator.journal.events import (
     RunResumed,
     WaveSent,
 )
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.run.dispatch import wave_request
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.messages import CheckResult
 
 
-def of(every: int | None, *names: str) -> Course:
-    return course(*(task(name) for name in names), gate=Gate(wave=Wave(every=every)))
+def of(every: int | None, *names: str) -> PlanIndex:
+    return course(*(task(name) for name in names), gate=GateOptions(wave=Wave(every=every)))
 
 
-def land(state: State, *names: str) -> State:
+def land(state: RunState, *names: str) -> RunState:
     for name in names:
         events = (sent(name), answered(name), queued(name), check_sent(name))
         follow(state, *events, CheckAnswered(task=name, result=verdict(name)), intended(name))
@@ -49,11 +49,11 @@ def land(state: State, *names: str) -> State:
     return state
 
 
-def next_events(of: Course, state: State, now: float = 1e6) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState, now: float = 1e6) -> list[Event]:
     return decide(of, state, now=now, order_slots=0, draining=False)
 
 
-def said(state: State, kind: str, **more: str) -> CheckResult:
+def said(state: RunState, kind: str, **more: str) -> CheckResult:
     message = state.wave.message
     assert message is not None
     where = {"request_id": message.message_id, "token": message.token}
@@ -72,7 +72,7 @@ def test_a_wave_comes_after_so_many_landings_and_nothing_is_let_in_meanwhile() -
     request = wave_request(plan, state, state.outstanding()[wave.message_id], now=1.0)
     assert request.whole and request.entries == () and request.base == "m-b-1"
     assert next_events(plan, state) == [], "the gate is taken"
-    follow(state, *received(plan, state, said(state, "green")))
+    follow(state, *receive_answer(plan, state, said(state, "green")))
     assert [one.kind for one in next_events(plan, state)] == ["check.sent"]
 
 
@@ -85,7 +85,7 @@ def test_a_run_does_not_end_before_its_target_was_found_green_as_a_whole(every: 
     assert next_events(plan, state) == []
     with pytest.raises(IllegalStep, match="while its target is checked"):
         follow(state, RunEnded(landed=2, not_landed=0))
-    follow(state, *received(plan, state, said(state, "green")))
+    follow(state, *receive_answer(plan, state, said(state, "green")))
     assert next_events(plan, state) == [RunEnded(landed=2, not_landed=0)]
 
 
@@ -105,10 +105,10 @@ def test_a_red_target_shuts_the_gate_and_names_who_landed_since_it_was_green(ver
     plan = of(None, "a", "b")
     state = land(begun(plan), "a", "b")
     follow(state, *next_events(plan, state))
-    _, halted = received(plan, state, said(state, verdict, detail="check 'test' is red"))
+    _, halted = receive_answer(plan, state, said(state, verdict, detail="check 'test' is red"))
     assert isinstance(halted, GateHalted)
     assert halted.why == "all checks on m-b-1, after the landings of 'a', 'b' since c0: check 'test' is red"
-    follow(state, *received(plan, state, said(state, verdict)))
+    follow(state, *receive_answer(plan, state, said(state, verdict)))
     assert next_events(plan, state) == [], "it has not ended: all landed is not all well"
     follow(state, RunResumed(tip="person-1"))
     (again,) = next_events(plan, state)
@@ -119,7 +119,7 @@ def test_what_landed_before_a_green_wave_is_in_no_later_one() -> None:
     plan = of(1, "a", "b")
     state = land(begun(plan), "a")
     follow(state, *next_events(plan, state))
-    follow(state, *received(plan, state, said(state, "green")))
+    follow(state, *receive_answer(plan, state, said(state, "green")))
     (wave,) = next_events(plan, land(state, "b"))
     assert isinstance(wave, WaveSent) and (wave.since, wave.tasks) == ("m-a-1", ("b",))
 
@@ -142,7 +142,7 @@ def test_trouble_with_a_wave_is_waited_out_and_is_not_green() -> None:
     plan = of(None, "a")
     state = land(begun(plan), "a")
     follow(state, *next_events(plan, state))
-    follow(state, *received(plan, state, said(state, "infrastructure", detail="the disk is full")))
+    follow(state, *receive_answer(plan, state, said(state, "infrastructure", detail="the disk is full")))
     assert next_events(plan, state, now=100.5) == [] and next_events(plan, state)[0].kind == "wave.sent"
 
 
@@ -150,4 +150,4 @@ def test_an_answer_to_a_wave_changes_nothing_without_its_token() -> None:
     plan = of(None, "a")
     state = land(begun(plan), "a")
     follow(state, *next_events(plan, state))
-    assert received(plan, state, said(state, "green").model_copy(update={"token": "other"})) == []
+    assert receive_answer(plan, state, said(state, "green").model_copy(update={"token": "other"})) == []

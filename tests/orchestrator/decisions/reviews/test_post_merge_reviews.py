@@ -7,9 +7,9 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import answered_by, received
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted, overtaken
+from forgepool.orchestrator.decisions.orders.results import answered_message, receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal.events import (
     EVENT,
@@ -28,17 +28,17 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import wave_review_request
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import CheckResult, Review, ReviewPolicy
@@ -49,13 +49,13 @@ BUG = ReviewFinding(severity="high", category="bug", file="b.py", line=3, claim=
 NO_VERDICT = ("unreachable", "not_configured", "void", "limits")
 
 
-def of(when: str, *names: str, every: int | None = 2, **said: Any) -> Course:
-    gate = Gate.model_validate({"wave": Wave(every=every), "integration_review": when})
+def of(when: str, *names: str, every: int | None = 2, **said: Any) -> PlanIndex:
+    gate = GateOptions.model_validate({"wave": Wave(every=every), "integration_review": when})
     tasks = [task(name, title=f"Do {name}") for name in names]
     return course(*tasks, gate=gate, **{"review": SCRIPT, **said})
 
 
-def land(state: State, *names: str, **made: Any) -> State:
+def land(state: RunState, *names: str, **made: Any) -> RunState:
     for name in names:
         events = (sent(name), answered(name, **made), queued(name), check_sent(name, base=state.tip))
         follow(state, *events, CheckAnswered(task=name, result=verdict(name)))
@@ -64,27 +64,27 @@ def land(state: State, *names: str, **made: Any) -> State:
     return state
 
 
-def next_events(of: Course, state: State, now: float = 1e6) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState, now: float = 1e6) -> list[Event]:
     return decide(of, state, now=now, order_slots=0, review_slots=0, draining=False)
 
 
-def green(of: Course, state: State) -> State:
+def green(of: PlanIndex, state: RunState) -> RunState:
     """After the wave that is due has found the target green."""
     (wave,) = next_events(of, state)
     assert isinstance(wave, WaveSent), wave
     follow(state, wave)
     result = CheckResult(request_id=wave.message_id, token=wave.token, verdict="green")
-    return follow(state, *received(of, state, result))
+    return follow(state, *receive_answer(of, state, result))
 
 
-def told(of: Course, *events: Event) -> list[str]:
+def told(of: PlanIndex, *events: Event) -> list[str]:
     """The lines of the report of a run with these events."""
-    options = Options(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(events, start=1)]
     return list(report_lines(KeptRun(Path(), options, of.plan, of), begun(of, *events), recorded))
 
 
-def asked(of: Course, state: State) -> WaveReviewSent:
+def asked(of: PlanIndex, state: RunState) -> WaveReviewSent:
     """The request for a review that is due, on its way."""
     (event,) = next_events(of, state)
     assert isinstance(event, WaveReviewSent), event
@@ -92,18 +92,18 @@ def asked(of: Course, state: State) -> WaveReviewSent:
     return event
 
 
-def said(state: State, outcome: str, **more: Any) -> Review:
+def said(state: RunState, outcome: str, **more: Any) -> Review:
     message = state.wave_review.review.message
     assert message is not None
     where = {"request_id": message.message_id, "token": message.token, "outcome": outcome}
     return Review.model_validate({**where, "patch_id": "p", "families": ("gpt",), **more})
 
 
-def answer(of: Course, state: State, outcome: str, **more: Any) -> State:
-    return follow(state, *received(of, state, said(state, outcome, **more)))
+def answer(of: PlanIndex, state: RunState, outcome: str, **more: Any) -> RunState:
+    return follow(state, *receive_answer(of, state, said(state, outcome, **more)))
 
 
-def halted(of: Course, state: State) -> GateHalted:
+def halted(of: PlanIndex, state: RunState) -> GateHalted:
     """That the gate is shut, as it is now."""
     (event,) = next_events(of, state)
     assert isinstance(event, GateHalted) and event.reviewed, event
@@ -111,8 +111,8 @@ def halted(of: Course, state: State) -> GateHalted:
     return event
 
 
-def approve(of: Course, state: State, tip: str = "") -> list[Event]:
-    return granted(of, state, Request(do="approve", wave=True, by="Ada", candidate=tip or state.tip))
+def approve(of: PlanIndex, state: RunState, tip: str = "") -> list[Event]:
+    return grant_request(of, state, PersonRequest(do="approve", wave=True, by="Ada", candidate=tip or state.tip))
 
 
 def test_each_green_wave_is_reviewed_as_a_whole_and_nothing_is_let_in_meanwhile() -> None:
@@ -176,7 +176,7 @@ def test_the_request_names_every_author_what_each_was_asked_and_what_the_checks_
     assert isinstance(wave, WaveSent)
     found = verdict("a").model_copy(update={"request_id": wave.message_id, "token": wave.token})
     follow(state, wave)
-    follow(state, *received(plan, state, found))
+    follow(state, *receive_answer(plan, state, found))
     event = asked(plan, state)
     request = wave_review_request(plan, state, state.outstanding()[event.message_id], now=1.0)
     assert request.wave is not None and request.entries == () and (request.base, request.wave.tip) == ("c0", "m-c-1")
@@ -276,11 +276,11 @@ def test_an_answer_is_taken_once_and_never_without_its_token() -> None:
     state = green(plan, land(begun(plan), "a"))
     asked(plan, state)
     passed = said(state, "passed")
-    assert received(plan, state, passed.model_copy(update={"token": "other"})) == []
-    (event,) = received(plan, state, passed)
-    assert answered_by(event) == passed.request_id
+    assert receive_answer(plan, state, passed.model_copy(update={"token": "other"})) == []
+    (event,) = receive_answer(plan, state, passed)
+    assert answered_message(event) == passed.request_id
     follow(state, event)
-    assert received(plan, state, passed) == []
+    assert receive_answer(plan, state, passed) == []
     with pytest.raises(IllegalStep, match="no review of what has landed is waited for"):
         follow(state, event)
 
@@ -291,7 +291,7 @@ def test_a_persons_word_opens_the_gate_that_a_review_has_shut() -> None:
     asked(plan, state)
     halted(plan, answer(plan, state, "failed", findings=(BUG,)))
     assert approve(plan, state, tip="another") == []
-    assert "is at m-b-1 now" in (overtaken(state, Request(do="approve", wave=True, candidate="another")) or "")
+    assert "is at m-b-1 now" in (overtaken(state, PersonRequest(do="approve", wave=True, candidate="another")) or "")
     follow(state, *approve(plan, state))
     assert not state.halted and post_merge_reviews.unseen(state) == ()
     land(state, "c")
@@ -307,7 +307,7 @@ def test_a_persons_word_makes_a_review_under_way_needless() -> None:
     before = state.messages_about(word)
     follow(state, word)
     assert [one.message_id for one in before] == [event.message_id] and state.messages_about(word) == ()
-    assert received(plan, state, late) == []
+    assert receive_answer(plan, state, late) == []
     assert next_events(plan, state) == [RunEnded(landed=1, not_landed=0)]
 
 

@@ -20,7 +20,7 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -35,19 +35,19 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import review_request
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, Spent
 
 CAP = Budget(usd=10.0)
 
 
-def of(*tasks: Any, budget: Budget = CAP, **policy: Any) -> Course:
+def of(*tasks: Any, budget: Budget = CAP, **policy: Any) -> PlanIndex:
     tasks = tasks or (task("a", agent=ScriptedAgent(script="x")),)
     return course(*tasks, budget=budget, review=PlanReview(policy=ReviewPolicy(**policy)))
 
 
-def reviewing(of: Course, *names: str, spent: Spent | None = None) -> State:
+def reviewing(of: PlanIndex, *names: str, spent: Spent | None = None) -> RunState:
     state = begun(of)
     for name in names or ("a",):
         follow(state, sent(name), answered(name, spent=spent or Spent()), queued(name, reviewed=True))
@@ -55,11 +55,11 @@ def reviewing(of: Course, *names: str, spent: Spent | None = None) -> State:
     return state
 
 
-def next_events(of: Course, state: State, *, orders: int = 0, reviews: int = 4) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState, *, orders: int = 0, reviews: int = 4) -> list[Event]:
     return decide(of, state, now=1e6, order_slots=orders, review_slots=reviews, draining=False)
 
 
-def asked(of: Course, state: State, **said: Any) -> list[ReviewSent]:
+def asked(of: PlanIndex, state: RunState, **said: Any) -> list[ReviewSent]:
     return [one for one in next_events(of, state, **said) if isinstance(one, ReviewSent)]
 
 

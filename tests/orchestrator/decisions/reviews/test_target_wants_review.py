@@ -21,15 +21,15 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, LandingIntended, TaskParked
-from forgepool.orchestrator.journal.inbox import Request
-from forgepool.orchestrator.plan.entries import Gate
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.entries import GateOptions
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import check_request, land_request
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import PersonApproval, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent
@@ -39,22 +39,22 @@ WAIVED = course(task("a", agent=BuiltinAgent()), task("b"), review="none")
 GREEN = CheckAnswered(task="a", result=verdict("a", reviewed=True))
 
 
-def next_events(of: Course, state: State) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState) -> list[Event]:
     return decide(of, state, now=1e6, order_slots=0, review_slots=1, draining=False)
 
 
-def judged(of: Course) -> State:
+def judged(of: PlanIndex) -> RunState:
     return begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"), GREEN)
 
 
-def approve(of: Course, state: State) -> list[Event]:
-    said = granted(of, state, Request(do="approve", task="a", by="Ada"))
+def approve(of: PlanIndex, state: RunState) -> list[Event]:
+    said = grant_request(of, state, PersonRequest(do="approve", task="a", by="Ada"))
     follow(state, *said)
     return said
 
 
 @pytest.mark.parametrize("of", [COMMANDS, WAIVED], ids=["commands", "review-none"])
-def test_it_is_reviewed_and_lands_on_that(of: Course) -> None:
+def test_it_is_reviewed_and_lands_on_that(of: PlanIndex) -> None:
     assert not of.reviewed
     state = judged(of)
     assert next_events(of, state) == [awaited("a")]
@@ -69,7 +69,7 @@ def test_it_is_reviewed_and_lands_on_that(of: Course) -> None:
 
 
 @pytest.mark.parametrize("of", [COMMANDS, WAIVED], ids=["commands", "review-none"])
-def test_where_nobody_can_review_it_a_person_is_asked_and_may_approve(of: Course) -> None:
+def test_where_nobody_can_review_it_a_person_is_asked_and_may_approve(of: PlanIndex) -> None:
     state = follow(judged(of), awaited("a"), review_sent("a"), review_answered("a", "unreachable"))
     (parked,) = next_events(of, state)
     assert isinstance(parked, TaskParked) and parked.why == "review"
@@ -89,7 +89,7 @@ def test_nothing_of_it_lands_without() -> None:
 
 
 def test_what_is_known_of_the_target_holds_for_the_next_check_and_for_no_other_attempt() -> None:
-    of = course(task("a"), gate=Gate(order="side_by_side"))
+    of = course(task("a"), gate=GateOptions(order="side_by_side"))
     state = follow(judged(of), awaited("a"), review_sent("a"), review_answered("a"), check_sent("a", 2, base="c1"))
     asked = check_request(of, state, state.outstanding()["r-1.a.1.check-2"], now=1.0)
     assert asked.reviewed
@@ -102,8 +102,8 @@ def test_status_says_that_somebody_is_to_look_at_it() -> None:
     assert line.review is not None and line.review.outcome == ""
 
 
-def refused(of: Course, state: State, **said: Any) -> list[Event]:
-    return received(of, state, landing("a", "refused", detail="nobody has approved it").model_copy(update=said))
+def refused(of: PlanIndex, state: RunState, **said: Any) -> list[Event]:
+    return receive_answer(of, state, landing("a", "refused", detail="nobody has approved it").model_copy(update=said))
 
 
 def test_an_approval_that_a_lander_finds_wanting_stops_that_task_alone() -> None:

@@ -23,9 +23,9 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import answered_by, received
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.orders.results import answered_message, receive_answer
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -40,12 +40,12 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskReturned,
 )
-from forgepool.orchestrator.journal.inbox import Request
-from forgepool.orchestrator.plan.entries import Gate
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.entries import GateOptions
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
 from forgepool.orchestrator.state.review import MOST_REVIEWS
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
@@ -59,19 +59,19 @@ BUG = ReviewFinding(
 STYLE = ReviewFinding(severity="low", category="style", file="src/a.py", claim="a longer name", evidence="x")
 
 
-def of(order: str = "cheap_first", *tasks: Any, **said: Any) -> Course:
-    return course(*(tasks or (task("a", **REVIEWED),)), gate=Gate.model_validate({"order": order}), **said)
+def of(order: str = "cheap_first", *tasks: Any, **said: Any) -> PlanIndex:
+    return course(*(tasks or (task("a", **REVIEWED),)), gate=GateOptions.model_validate({"order": order}), **said)
 
 
-def next_events(of: Course, state: State, *, now: float = 100.0, reviews: int = 2) -> list[Event]:
+def next_events(of: PlanIndex, state: RunState, *, now: float = 100.0, reviews: int = 2) -> list[Event]:
     return decide(of, state, now=now, order_slots=9, review_slots=reviews, draining=False)
 
 
-def kinds(of: Course, state: State, **said: Any) -> list[str]:
+def kinds(of: PlanIndex, state: RunState, **said: Any) -> list[str]:
     return [event.kind for event in next_events(of, state, **said)]
 
 
-def in_train(of: Course, *events: Event, name: str = "a") -> State:
+def in_train(of: PlanIndex, *events: Event, name: str = "a") -> RunState:
     return begun(of, sent(name), answered(name), queued(name, reviewed=True), *events)
 
 
@@ -79,7 +79,7 @@ def green(name: str = "a", number: int = 1, **said: Any) -> CheckAnswered:
     return CheckAnswered(task=name, result=verdict(name, "green", number, **said))
 
 
-def reviewing(of: Course) -> State:
+def reviewing(of: PlanIndex) -> RunState:
     return in_train(of, check_sent("a"), green(), awaited("a"))
 
 
@@ -184,7 +184,7 @@ def test_another_diff_than_was_reviewed_is_reviewed_again_a_bounded_number_of_ti
     assert isinstance(parked, TaskParked) and parked.why == "review" and "4 times" in parked.question
 
 
-def approval_of(state: State) -> Approval | None:
+def approval_of(state: RunState) -> Approval | None:
     """Of what was found green last."""
     found = state.tasks["a"].verdict
     return state.tasks["a"].approval(found) if found is not None else None
@@ -248,7 +248,7 @@ def test_a_red_check_cancels_the_review_and_what_that_may_have_used_stays_counte
     (returned,) = next_events(plan, state)
     assert isinstance(returned, TaskReturned)
     follow(state, returned)
-    assert state.outstanding() == {} and received(plan, state, review("a")) == []
+    assert state.outstanding() == {} and receive_answer(plan, state, review("a")) == []
     assert plan.ledger(state).usd == 2.0
 
 
@@ -263,7 +263,7 @@ def test_a_review_that_nobody_had_begun_costs_nothing_when_it_is_cancelled() -> 
 def test_a_review_that_fails_cancels_the_check() -> None:
     plan = of("side_by_side")
     state = begun(plan, *_both(), review_answered("a", "failed", findings=(BUG,)))
-    assert state.outstanding() == {} and received(plan, state, verdict("a")) == []
+    assert state.outstanding() == {} and receive_answer(plan, state, verdict("a")) == []
     (returned,) = next_events(plan, state)
     assert isinstance(returned, TaskReturned) and returned.reason.kind == "review_failed"
 
@@ -450,15 +450,15 @@ def test_a_landing_that_was_refused_is_not_tried_again_with_the_certificates_it_
 def test_an_answer_to_a_review_changes_nothing_without_its_token() -> None:
     plan = of()
     state = follow(reviewing(plan), review_sent("a"))
-    assert received(plan, state, review("a").model_copy(update={"token": "other"})) == []
-    (event,) = received(plan, state, review("a"))
-    assert answered_by(event) == f"{RUN}.a.1.review-1"
+    assert receive_answer(plan, state, review("a").model_copy(update={"token": "other"})) == []
+    (event,) = receive_answer(plan, state, review("a"))
+    assert answered_message(event) == f"{RUN}.a.1.review-1"
 
 
 def test_a_task_that_is_cancelled_under_review_owes_nothing_more() -> None:
     plan = of()
     state = follow(reviewing(plan), review_sent("a", reserved_usd=1.0))
-    follow(state, *granted(plan, state, Request(do="cancel", task="a")))
+    follow(state, *grant_request(plan, state, PersonRequest(do="cancel", task="a")))
     assert state.outstanding() == {} and state.tasks["a"].phase == "cancelled"
 
 

@@ -10,13 +10,13 @@ import pytest
 from gate_world import after, decided, green
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_card, written
-from forgepool.orchestrator.decisions.queue.delegable import held_up, why_not_through
-from forgepool.orchestrator.decisions.queue.intake import asked, taken_in
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_card, write_card_lines
+from forgepool.orchestrator.decisions.queue.delegable import why_held_up, why_not_through
+from forgepool.orchestrator.decisions.queue.intake import apply_request, take_in
 from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
-from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, submitted, tag_text
-from forgepool.orchestrator.decisions.requests import granted
+from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, read_submissions, tag_text
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -35,19 +35,19 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
     TaskParked,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.merge_queue.publish import Notices
-from forgepool.orchestrator.plan.document import Need, Plan, Task
+from forgepool.orchestrator.plan.document import TaskNeed, Plan, Task
 from forgepool.orchestrator.reports.queue_board import BEAT_S
-from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, Exchange
+from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange
 from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
 from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import PERSON, Author, CheckResult, Landing
 from forgepool.workers.schema.orders import CommandAgent, WorkResult
-from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submissions_of, told_ref
+from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submissions_of, reply_ref
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.push import RefUpdate
@@ -60,19 +60,19 @@ ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHO
 class Run:
     """A run's journal, and what its process knows besides."""
 
-    course: Course
+    course: PlanIndex
     mirror: Mirror
     journal: list[Event]
-    state: State = field(init=False)
-    exchange: Exchange = field(init=False)
+    state: RunState = field(init=False)
+    exchange: HubExchange = field(init=False)
 
     def __post_init__(self) -> None:
         self.reborn()
 
     def reborn(self) -> None:
         """What a process finds that goes on where another has died."""
-        self.state = after(State.blank(self.course.tasks), *self.journal)
-        self.exchange = Exchange(self.mirror, heard=0.0)
+        self.state = after(RunState.blank(self.course.tasks), *self.journal)
+        self.exchange = HubExchange(self.mirror, heard=0.0)
 
     def record(self, *events: Event) -> None:
         after(self.state, *events)
@@ -107,13 +107,13 @@ class Gate:
 
     mirror: Mirror
     journal: list[Event]
-    state: State = field(init=False)
+    state: RunState = field(init=False)
 
     def __post_init__(self) -> None:
         self.reborn()
 
     def reborn(self) -> None:
-        self.state = after(State.blank(()), *self.journal)
+        self.state = after(RunState.blank(()), *self.journal)
 
     def record(self, *events: Event) -> None:
         after(self.state, *events)
@@ -122,8 +122,8 @@ class Gate:
     def takes_in(self, *, drops: bool = True) -> None:
         """As the daemon does; who dies before it drops what was submitted finds it there again."""
         there = self.mirror.hub_refs(submissions_of("main"))
-        for one in in_order(submitted(self.mirror, "main", there)):
-            self.record(*taken_in(self.state, one, contained=False))
+        for one in in_order(read_submissions(self.mirror, "main", there)):
+            self.record(*take_in(self.state, one, contained=False))
             if drops:
                 self.mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
 
@@ -192,7 +192,7 @@ def plan(*tasks: Task) -> Plan:
 
 def task(name: str, *needs: str, **said: object) -> Task:
     given = {"agent": CommandAgent(run="true"), "files": (name,), "attempts": 2, **said}
-    return Task.model_validate({"id": name, "needs": tuple(Need(id=one) for one in needs), **given})
+    return Task.model_validate({"id": name, "needs": tuple(TaskNeed(id=one) for one in needs), **given})
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def pair(tmp_path: Path) -> Pair:
     for one in mirrors:
         one.ensure(tip)
     began = {"plan_digest": "", "hub": "/hub", "target": "main", "tip": tip}
-    course = Course(plan(task("a"), task("b", "a"), task("c")), {})
+    course = PlanIndex(plan(task("a"), task("b", "a"), task("c")), {})
     run = Run(course, mirrors[0], [RunStarted.model_validate({**began, "run": RUN, "gate": GATE})])
     return Pair(hub, run, Gate(mirrors[1], [RunStarted.model_validate({**began, "run": GATE})]))
 
@@ -234,7 +234,7 @@ def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: P
     for count, _ in enumerate(_steps(pair, chance)):
         assert count < 600, "it does not come to an end"
         if count == 25 and seed % 3 == 2:
-            run.record(*granted(run.course, run.state, Request(do="cancel", task="c")))
+            run.record(*grant_request(run.course, run.state, PersonRequest(do="cancel", task="c")))
     assert len(gate.landed()) == len({*gate.landed()})
     assert {f"{RUN}--{one.id}" for one in run.state.in_phase("landed")} == {*gate.landed()}
     assert len(run.given()) == len({*run.given()})
@@ -250,7 +250,7 @@ def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: P
 def _said(pair: Pair, name: str = "a", **said: object) -> str:
     """An answer that anybody could have put there; the ref."""
     told = GateAnswer.model_validate({"gate": GATE, "entry": f"{RUN}--{name}", "number": 1, "word": "landed", **said})
-    blob, ref = pair.hub.text("hash-object", "-w", "--stdin", stdin=told.encode().encode()), told_ref(RUN, name, 1)
+    blob, ref = pair.hub.text("hash-object", "-w", "--stdin", stdin=told.encode().encode()), reply_ref(RUN, name, 1)
     pair.hub.run("update-ref", ref, blob)
     return ref
 
@@ -267,7 +267,7 @@ def _pushed_on(pair: Pair, word: str, *parents: str) -> CommitId:
 def _carded(pair: Pair, card: Card, commit: str) -> None:
     """Anybody may push such a tag, and write into it what they like."""
     entry = f"{RUN}--{card.asks.task}"
-    tag = pair.hub.text("mktag", stdin=tag_text(commit, entry, written(card), by="x", at=1).encode())
+    tag = pair.hub.text("mktag", stdin=tag_text(commit, entry, write_card_lines(card), by="x", at=1).encode())
     pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", tag)
 
 
@@ -283,7 +283,7 @@ def _at_gate(pair: Pair, name: str = "a") -> str:
 def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair: Pair) -> None:
     """The run has died, and does not know that it was returned: the same number is the same giving."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
-    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=entry)) or []))
     run.reborn()
     run.looks()
     run.exchange.put(run.course, run.state)
@@ -367,7 +367,7 @@ def test_a_sign_that_nobody_can_read_is_no_beat_and_stops_no_answer(pair: Pair, 
 
 def test_an_answer_that_nobody_can_read_keeps_no_other_from_being_read(pair: Pair) -> None:
     _at_gate(pair)
-    pair.hub.run("update-ref", told_ref(RUN, "a", 1), pair.run.state.tip)
+    pair.hub.run("update-ref", reply_ref(RUN, "a", 1), pair.run.state.tip)
     _said(pair, "c", word="returned", why="red")
     pair.run.looks()
     assert [pair.run.state.tasks[one].given for one in ("a", "c")] == [1, 2]
@@ -378,7 +378,7 @@ def test_answers_that_the_hub_does_not_take_keep_no_others_back(pair: Pair) -> N
     _at_gate(pair)
     gate = pair.gate
     for name in ("a", "c"):
-        gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}--{name}")) or []))
+        gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=f"{RUN}--{name}")) or []))
     hook = Path(pair.hub.git_dir) / "hooks" / "update"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text('#!/bin/sh\ncase "$1" in */told/a/*) exit 1 ;; esac\n')
@@ -444,10 +444,10 @@ def test_a_number_that_does_not_follow_keeps_no_giving_from_its_answer(pair: Pai
         assert "a later giving of it was taken in: number 999999" in run.state.tasks["a"].reasons[-1].summary
         return
     gate.answers()
-    assert not gate.state.out_of_turn and told_ref(RUN, "a", 999_999) in pair.refs()
+    assert not gate.state.out_of_turn and reply_ref(RUN, "a", 999_999) in pair.refs()
     mine = gate.state.submitted[entry].card
     assert mine is not None and mine.asks.number == 1, "the run's own stands in line still"
-    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=entry)) or []))
     gate.answers()
     run.looks()
     assert run.state.tasks["a"].phase == "failed"
@@ -459,7 +459,7 @@ def test_what_the_gate_does_not_have_any_more_is_answered_as_withdrawn(pair: Pai
     _at_gate(pair)
     _carded(pair, Card(asks=Asks(run=RUN, task="a", number=2), attempt=1), run.state.tasks["a"].candidate)
     gate.takes_in()
-    run.record(*granted(run.course, run.state, Request(do="cancel", task="a")))
+    run.record(*grant_request(run.course, run.state, PersonRequest(do="cancel", task="a")))
     run.looks()
     run.exchange.put(run.course, run.state)
     gate.takes_in()
@@ -476,7 +476,7 @@ def test_who_mends_a_runs_candidate_in_its_place_has_the_run_told(pair: Pair) ->
     pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", theirs)
     gate.takes_in()
     assert gate.state.submitted[entry].commit == theirs and gate.state.submitted[entry].author.agent == "person"
-    gate.record(*(asked(gate.state, Request(do="cancel", task=entry)) or []))
+    gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=entry)) or []))
     gate.answers()
     run.looks()
     failed = run.state.tasks["a"]
@@ -519,7 +519,7 @@ def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> No
 def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pair: Pair) -> None:
     run, gate = pair.run, pair.gate
     run.works()
-    run.record(*granted(run.course, run.state, Request(do="cancel")))
+    run.record(*grant_request(run.course, run.state, PersonRequest(do="cancel")))
     run.looks()
     run.exchange.put(run.course, run.state)
     gate.takes_in()
@@ -533,13 +533,13 @@ def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair)
     """The run has stopped for them, and is asked to drop it: it is nobody's to approve any more."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.record(TaskParked(task=entry, question="somebody must look at it", why="review"))
-    gate.record(*(asked(gate.state, Request(do="cancel", task=f"{RUN}--c")) or []))
+    gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=f"{RUN}--c")) or []))
     gate.answers()
     run.looks()
     assert run.state.tasks["a"].phase == "given"
-    assert held_up(run.state, patient=True) == f"'a': a person is wanted at {GATE}: somebody must look at it"
-    run.record(*granted(run.course, run.state, Request(do="cancel", task="a")))
-    assert held_up(run.state, patient=True) == "", "the gate's answer is waited for"
+    assert why_held_up(run.state, patient=True) == f"'a': a person is wanted at {GATE}: somebody must look at it"
+    run.record(*grant_request(run.course, run.state, PersonRequest(do="cancel", task="a")))
+    assert why_held_up(run.state, patient=True) == "", "the gate's answer is waited for"
     run.looks()
     run.exchange.put(run.course, run.state)
     gate.takes_in()
@@ -558,10 +558,10 @@ def test_a_card_says_nothing_that_a_history_is_read_by(pair: Pair) -> None:
     one = Submission(
         ref="r", at=CommitId(mine.commit), name=entry, commit=CommitId(mine.commit), title="t", said={}, card=forged
     )
-    (taken,) = taken_in(after(State.blank(()), pair.gate.journal[0]), one, contained=False)
+    (taken,) = take_in(after(RunState.blank(()), pair.gate.journal[0]), one, contained=False)
     assert isinstance(taken, EntrySubmitted)
     assert taken.author.families == ("unknown",), "of which nobody says it may be anybody's"
-    state = after(State.blank(()), pair.gate.journal[0], taken)
+    state = after(RunState.blank(()), pair.gate.journal[0], taken)
     (sent,) = [e for e in decided(state) if isinstance(e, CheckSent)]
     after(state, sent)
     course = gate_course(gate_plan(GATE, "main"), state)
@@ -577,7 +577,7 @@ def test_a_card_makes_no_person_of_its_author(pair: Pair) -> None:
     one = Submission(
         ref="r", at=CommitId(mine.commit), name=entry, commit=CommitId(mine.commit), title="t", said={}, card=said
     )
-    (taken,) = taken_in(after(State.blank(()), pair.gate.journal[0]), one, contained=False)
+    (taken,) = take_in(after(RunState.blank(()), pair.gate.journal[0]), one, contained=False)
     assert isinstance(taken, EntrySubmitted) and not taken.author.is_person
 
 
@@ -587,7 +587,7 @@ def test_a_card_names_work_by_a_digest_and_by_nothing_else(pair: Pair) -> None:
     assert mine.card is not None and len(mine.card.work) == 32
     text = mine.card.model_copy(update={"work": "x\nForgepool-Run: another"})
     with pytest.raises(CardUnreadable):
-        read_card("\n".join(f"{key}: {value}" for key, value in written(text)))
+        read_card("\n".join(f"{key}: {value}" for key, value in write_card_lines(text)))
 
 
 def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(pair: Pair) -> None:
@@ -602,7 +602,7 @@ def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(
         "unsaid": mine.model_copy(update={"card": None}),
     }
     for one, entry_event in by.items():
-        state = after(State.blank(()), pair.gate.journal[0], entry_event)
+        state = after(RunState.blank(()), pair.gate.journal[0], entry_event)
         course = gate_course(gate_plan(GATE, "main"), state)
         assert (entry in course.reviewed) == (one != "command"), one
     planned = gate_course(gate_plan(GATE, "main"), pair.gate.state).tasks[entry]
@@ -621,8 +621,8 @@ def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pai
         now += 10.0
     (noticed,) = [one for one in run.journal if isinstance(one, GateNoticed)]
     assert f"nothing is heard of {GATE}" in noticed.away and "forgepool queue serve --repo /hub" in noticed.away
-    assert not held_up(run.state, patient=run.exchange.patient(now))
-    assert noticed.away in held_up(run.state, patient=run.exchange.patient(now + PATIENCE_S))
+    assert not why_held_up(run.state, patient=run.exchange.patient(now))
+    assert noticed.away in why_held_up(run.state, patient=run.exchange.patient(now + PATIENCE_S))
     Notices(host="h", clock=lambda: time.time() + BEAT_S).stand(gate.mirror, gate.state)
     run.looks(now)
     assert run.state.gate_away == ""

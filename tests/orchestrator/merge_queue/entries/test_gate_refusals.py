@@ -9,7 +9,7 @@ from forgepool.orchestrator.cli.queue.serve import serve
 from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name, posts
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import Options, keep
+from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.schema.settings import Settings
 
 _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -56,7 +56,7 @@ def _keep(settings: Settings, hub: Path, *targets: str) -> None:
     for one in targets:
         name = gate_name(str(hub / ".git"), one)
         told = {"run": name, "hub": str(hub), "target": one, "workers": 0, "plan_file": "", "plan_file_digest": ""}
-        keep(settings, Options.model_validate({**told, "gate": True}), gate_plan(name, one))
+        keep(settings, RunOptions.model_validate({**told, "gate": True}), gate_plan(name, one))
 
 
 def _broken(hub: Path, branch: str) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.decisions.queue.intake import asked
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.queue.intake import apply_request
 from forgepool.orchestrator.decisions.queue.queue_index import GateCourse, gate_course, gate_plan
 from forgepool.orchestrator.journal.events import (
     CheckSent,
@@ -18,16 +18,16 @@ from forgepool.orchestrator.journal.events import (
     LandingIntended,
     TipMoved,
 )
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.queue_status import standing_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckResult, Landing
 
 WORDS = "the hub refused refs/heads/main: pre-receive hook declined (no secrets here)"
 _MOST_TURNS = 400
 
 
-def _course(state: State) -> GateCourse:
+def _course(state: RunState) -> GateCourse:
     return gate_course(gate_plan(state.run, "main"), state)
 
 
@@ -46,7 +46,7 @@ class Hub:
         return Landing.model_validate({"request_id": sent.message_id, "token": sent.token, "commit": at, **told})
 
 
-def _checked(state: State, sent: CheckSent, red: set[str]) -> list[Event]:
+def _checked(state: RunState, sent: CheckSent, red: set[str]) -> list[Event]:
     spec = (*sent.ahead, *(sent.car or (sent.task,)))
     commits = tuple(commit(f"{sent.base[:8]} {' '.join(spec[: at + 1])}"[-20:]) for at in range(len(spec)))
     result = CheckResult(
@@ -57,10 +57,10 @@ def _checked(state: State, sent: CheckSent, red: set[str]) -> list[Event]:
         commits=commits,
         tree=commit("tree"),
     )
-    return received(_course(state), state, result)
+    return receive_answer(_course(state), state, result)
 
 
-def _settle(state: State, hub: Hub, *, slots: int = 3, red: set[str] | None = None, last_first: bool = False) -> None:
+def _settle(state: RunState, hub: Hub, *, slots: int = 3, red: set[str] | None = None, last_first: bool = False) -> None:
     """Until there is nothing more to do: one answer at a time, of checks in either order."""
     open_: list[CheckSent] = []
     for _ in range(_MOST_TURNS):
@@ -71,7 +71,7 @@ def _settle(state: State, hub: Hub, *, slots: int = 3, red: set[str] | None = No
         open_ = [one for one in open_ if one.message_id in state.outstanding()]
         landing = next((one for one in events if isinstance(one, LandingIntended)), None)
         if landing is not None:
-            after(state, *received(course, state, hub.says(landing)))
+            after(state, *receive_answer(course, state, hub.says(landing)))
         elif open_:
             after(state, *_checked(state, open_.pop(-1 if last_first else 0), red or set()))
         elif not events:
@@ -79,7 +79,7 @@ def _settle(state: State, hub: Hub, *, slots: int = 3, red: set[str] | None = No
     raise AssertionError("it spins")
 
 
-def _phases(state: State) -> dict[str, str]:
+def _phases(state: RunState) -> dict[str, str]:
     return {one.id: one.phase for one in state.tasks.values()}
 
 
@@ -97,8 +97,8 @@ def test_a_person_has_it_tried_again_and_another_revision_is_another_matter() ->
     state, hub = opened(submitted("a")), Hub("a")
     _settle(state, hub)
     assert hub.asked == [("a",)] and not state.halted
-    assert asked(state, Request(do="go")) == []
-    again = asked(state, Request(do="retry", task="a", by="Ann"))
+    assert apply_request(state, PersonRequest(do="go")) == []
+    again = apply_request(state, PersonRequest(do="retry", task="a", by="Ann"))
     assert again == [EntryHeld(task="a", by="Ann", held=False)]
     after(state, *again)
     _settle(state, hub)
@@ -150,7 +150,7 @@ def test_a_landing_without_the_evidence_still_shuts_the_gate_at_once() -> None:
     assert isinstance(landing, LandingIntended)
     after(state, landing)
     said = Landing(request_id=landing.message_id, token=landing.token, outcome="refused", detail="no certificate")
-    answered = received(_course(state), state, said)
+    answered = receive_answer(_course(state), state, said)
     assert [type(one) for one in answered] == [LandingAnswered, GateHalted]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forgepool.orchestrator.decisions.queue.submissions import submitted
+from forgepool.orchestrator.decisions.queue.submissions import read_submissions
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import open_mirror
@@ -26,7 +26,7 @@ def test_a_name_within_a_name_that_was_there_before_is_read(tmp_path: Path) -> N
     for name in ("feature", "feature/x"):
         ref = submission_ref("main", name)
         hub.run("update-ref", ref, commit)
-        (found,) = submitted(mirror, "main", {ref: commit})
+        (found,) = read_submissions(mirror, "main", {ref: commit})
         assert (found.commit, found.wrong) == (commit, "")
         hub.run("update-ref", "-d", ref)
 
@@ -38,7 +38,7 @@ def test_what_names_no_commit_is_refused_and_hinders_nobody(tmp_path: Path) -> N
     at = {submission_ref("main", "blob"): blob, submission_ref("main", "good"): commit}
     for ref, one in at.items():
         hub.run("update-ref", ref, one)
-    found = {one.name: one.wrong for one in submitted(mirror, "main", at)}
+    found = {one.name: one.wrong for one in read_submissions(mirror, "main", at)}
     assert found["good"] == "" and "push a commit" in found["blob"]
 
 
@@ -50,6 +50,6 @@ def test_of_what_a_tag_says_no_more_is_heard_than_makes_sense(tmp_path: Path) ->
     tag = CommitId(hub.text("mktag", stdin=text.encode()))
     ref = submission_ref("main", "x")
     hub.run("update-ref", ref, tag)
-    (found,) = submitted(mirror, "main", {ref: tag})
+    (found,) = read_submissions(mirror, "main", {ref: tag})
     assert found.commit == commit and found.said["class"] == ("hotfix",)
     assert len(found.said["needs"]) == 20 and found.said["needs"][:2] == ("a", "n0")

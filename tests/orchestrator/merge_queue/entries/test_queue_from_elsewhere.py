@@ -12,15 +12,15 @@ from tiny_hub import TinyHub, make_hub
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue.remote import waiting
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, _silent_s, explained_by, shown_by
-from forgepool.orchestrator.merge_queue.remote.waiting import Progress, progress_of
+from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, _silent_s, explain_entry, show_board
+from forgepool.orchestrator.merge_queue.remote.waiting import EntryProgress, progress_of
 from forgepool.orchestrator.merge_queue.submit import Submitted, Wish, hand_in
 from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckRequest
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
@@ -74,7 +74,7 @@ class Place:
 
     def ask(self, do: str, entry: str = BRANCH, **more: str) -> str:
         """Pushes a request, lets the queue look, and returns what the board then says of it."""
-        request = Request.model_validate({"do": do, "task": entry, "by": "Grace", **more})
+        request = PersonRequest.model_validate({"do": do, "task": entry, "by": "Grace", **more})
         assert self.queue.ask(request, wait_s=0.0) is None
         self.turn()
         self.turn()
@@ -89,7 +89,7 @@ class Place:
     def events(self, kind: type[Event]) -> list[Event]:
         return [one.event for one in read(self.loop.folder) if isinstance(one.event, kind)]
 
-    def progress(self, mine: Submitted) -> Progress:
+    def progress(self, mine: Submitted) -> EntryProgress:
         return progress_of(self.queue, self.queue.look(), mine)
 
 
@@ -108,18 +108,18 @@ def place(tmp_path: Path) -> Iterator[Place]:
     loop.journal.close()
 
 
-def _unheard(state: State, recorded: object) -> None:
+def _unheard(state: RunState, recorded: object) -> None:
     assert isinstance(recorded, list | tuple) and all(isinstance(one, Recorded) for one in recorded)
 
 
 def test_the_board_shows_each_entry_by_its_branchs_own_name(place: Place) -> None:
     place.submit(BRANCH)
     place.turn()
-    board, silence = shown_by(place.queue)
+    board, silence = show_board(place.queue)
     assert silence == ""
     assert [(one.stand.entry, one.stand.by) for one in board.entries] == [(BRANCH, "Ada")]
     assert "feature--base" not in board.model_dump_json()
-    assert explained_by(place.queue, BRANCH).explained.startswith(f"'{BRANCH}' (")
+    assert explain_entry(place.queue, BRANCH).explained.startswith(f"'{BRANCH}' (")
     (taken,) = place.events(EntrySubmitted)
     assert isinstance(taken, EntrySubmitted) and (taken.task, taken.branch) == ("feature--base", BRANCH)
 
@@ -131,7 +131,7 @@ def test_a_plain_push_is_known_by_the_branchs_own_name_and_a_name_that_leads_els
     tag = place.hub.tag(commit, {"Branch": "another/branch"})
     place.hub.set({submission_ref("main", "team/plain"): commit, submission_ref("main", "mine"): tag})
     place.turn()
-    board, _ = shown_by(place.queue)
+    board, _ = show_board(place.queue)
     assert sorted(one.stand.entry for one in board.entries) == ["mine", "team/plain"]
 
 
@@ -169,7 +169,7 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
     ended = place.progress(mine)
     assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line
     with pytest.raises(CannotRun, match=r"'team/needy' .* was not taken in: it needs 'nobody'"):
-        explained_by(place.queue, "team/needy")
+        explain_entry(place.queue, "team/needy")
 
 
 def test_a_board_that_says_landed_is_believed_of_nothing_that_the_target_does_not_have(place: Place) -> None:
@@ -200,7 +200,7 @@ def test_a_request_from_a_clone_holds_releases_reorders_and_withdraws(place: Pla
     place.submit(BRANCH)
     place.turn()
     assert place.ask("hold") == f"{BRANCH}: held by Grace"
-    assert explained_by(place.queue, BRANCH).stand.code == "held"
+    assert explain_entry(place.queue, BRANCH).stand.code == "held"
     assert place.ask("hold") == f"there is nothing to hold: '{BRANCH}' is testing"
     assert place.ask("reclass", text="low") == f"{BRANCH}: priority is now low"
     assert place.ask("release") == f"{BRANCH}: released by Grace"
@@ -215,7 +215,7 @@ def test_a_request_about_no_entry_is_refused_where_it_is_typed(place: Place) -> 
     place.submit(BRANCH)
     place.turn()
     with pytest.raises(CannotRun, match=f"the queue of main has no entry 'nobody'; the latest are: {BRANCH}"):
-        place.queue.ask(Request(do="cancel", task="nobody"))
+        place.queue.ask(PersonRequest(do="cancel", task="nobody"))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_request_for_another_commit_than_the_entrys_changes_nothing(place: Pla
 def test_a_request_left_for_a_sleeping_queue_is_not_about_what_was_submitted_after_it(place: Place, do: str) -> None:
     place.submit(BRANCH)
     place.turn()
-    assert place.queue.ask(Request.model_validate({"do": do, "task": BRANCH}), wait_s=0.0) is None
+    assert place.queue.ask(PersonRequest.model_validate({"do": do, "task": BRANCH}), wait_s=0.0) is None
     mended = place.submit(BRANCH, "mended")
     place.turn()
     place.turn()
@@ -278,11 +278,11 @@ def test_a_request_about_what_is_not_taken_in_yet_is_about_that_commit(place: Pl
 
 def test_with_no_queue_at_work_a_withdrawal_takes_the_submission_away_and_other_requests_wait(place: Place) -> None:
     mine = place.submit(BRANCH)
-    board, silence = shown_by(place.queue)
+    board, silence = show_board(place.queue)
     assert silence == "no queue is serving main now"
     assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted")]
-    assert place.queue.ask(Request(do="hold", task=BRANCH)) is None
-    reply = place.queue.ask(Request(do="cancel", task=BRANCH))
+    assert place.queue.ask(PersonRequest(do="hold", task=BRANCH)) is None
+    reply = place.queue.ask(PersonRequest(do="cancel", task=BRANCH))
     assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue took it in")
     assert place.hub.git("for-each-ref", mine.ref) == ""
     place.turn()
@@ -298,7 +298,7 @@ def test_who_waits_is_told_when_somebody_withdraws_what_no_queue_has_taken_in(pl
     mine = place.submit(BRANCH)
     elsewhere = HubQueue(place.mirror, "main")
     assert progress_of(elsewhere, elsewhere.look(), mine).outcome is None
-    reply = HubQueue(place.mirror, "main").ask(Request(do="cancel", task=BRANCH))
+    reply = HubQueue(place.mirror, "main").ask(PersonRequest(do="cancel", task=BRANCH))
     assert reply is not None and reply.done
     ended = progress_of(elsewhere, elsewhere.look(), mine)
     assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue took it in")
@@ -323,7 +323,7 @@ def test_a_board_that_is_late_is_no_withdrawal(place: Place, monkeypatch: pytest
     late = replace(now, board=now.board.model_copy(update={"entries": (), "in_line": 0}))
     looks = iter([late] * (waiting.LOOKS_GONE - 1) + [now] + [late] * waiting.LOOKS_GONE)
     monkeypatch.setattr(HubQueue, "look", lambda _: next(looks))
-    told = [one.outcome for one in waiting.followed(place.queue, mine)]
+    told = [one.outcome for one in waiting.follow_entry(place.queue, mine)]
     assert told == [None, "returned"]
 
 

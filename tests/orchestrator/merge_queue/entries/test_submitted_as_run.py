@@ -11,10 +11,10 @@ from forgepool.orchestrator.cli.queue import requests
 from forgepool.orchestrator.cli.run import requesting
 from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
-from forgepool.orchestrator.journal.inbox import Request, waiting
+from forgepool.orchestrator.journal.inbox import PersonRequest, waiting
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import KeptRun, Options, keep
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
 from forgepool.workers.schema.settings import Settings
 
 
@@ -23,7 +23,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
     """With an entry `a` in line; nobody keeps it."""
     monkeypatch.setenv("FORGEPOOL_HOME", str(tmp_path))
     told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
-    kept = keep(Settings(), Options.model_validate({**told, "gate": True}), gate_plan(RUN, "main"))
+    kept = keep(Settings(), RunOptions.model_validate({**told, "gate": True}), gate_plan(RUN, "main"))
     journal, start = Journal(kept.folder), opened()
     begun = RunStarted(run=RUN, plan_digest="", hub=start.hub, target="main", tip=start.tip)
     journal.append([begun, submitted("a")], at=100.0)
@@ -61,7 +61,7 @@ def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
     gate: KeptRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(Journal(gate.folder)):
-        requesting.ask(RUN, Request(do="reject", task="a", text="no", by="Ada"))
+        requesting.ask(RUN, PersonRequest(do="reject", task="a", text="no", by="Ada"))
     said = capsys.readouterr().out
     assert "if it ends before it hears: forgepool queue serve --repo /hub --target main" in said
 

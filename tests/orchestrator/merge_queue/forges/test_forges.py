@@ -12,7 +12,7 @@ from forgepool.orchestrator.merge_queue.forges.codeowners import read_codeowners
 from forgepool.orchestrator.merge_queue.forges.consent import wanting
 from forgepool.orchestrator.merge_queue.forges.github import GitHub, github_api
 from forgepool.orchestrator.merge_queue.forges.gitlab import GitLab, gitlab_api
-from forgepool.orchestrator.merge_queue.forges.protocol import Change, Forge, ForgeAway, ForgeRefused, dependencies
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeAway, ForgeRefused, dependencies
 from forgepool.workers.schema.settings import Settings
 
 HEAD, OTHER = "a" * 40, "c" * 40
@@ -281,7 +281,7 @@ def test_tokens_are_in_no_text_of_the_settings() -> None:
     assert TOKEN not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
 
 
-def change_of(forge: Forge) -> Change:
+def change_of(forge: Forge) -> PullRequest:
     (change,) = forge.changes_ready()
     return change
 
@@ -298,7 +298,7 @@ def approve(
 def test_who_approves_is_told_without_the_author(server: ForgeServer, forge: Forge) -> None:
     put(server, 1, author="ada")
     approve(server, "bob", "ada", "eve")
-    assert forge.approved_by(change_of(forge)) == ("bob", "eve")
+    assert forge.find_approvers(change_of(forge)) == ("bob", "eve")
 
 
 def test_an_approval_of_an_older_commit_or_taken_back_is_none(server: ForgeServer, github: Forge) -> None:
@@ -309,7 +309,7 @@ def test_an_approval_of_an_older_commit_or_taken_back_is_none(server: ForgeServe
     approve(server, "eve", state="DISMISSED")
     approve(server, "kim", state="COMMENTED")
     approve(server, "passer-by", association="NONE")
-    assert github.approved_by(change_of(github)) == ("kim",)
+    assert github.find_approvers(change_of(github)) == ("kim",)
 
 
 def test_nobody_approves_of_a_commit_that_is_the_changes_no_more(server: ForgeServer, gitlab: Forge) -> None:
@@ -317,7 +317,7 @@ def test_nobody_approves_of_a_commit_that_is_the_changes_no_more(server: ForgeSe
     approve(server, "bob")
     change = change_of(gitlab)
     put(server, 1, OTHER)
-    assert gitlab.approved_by(change) == () and gitlab.head_of(1) == OTHER
+    assert gitlab.find_approvers(change) == () and gitlab.head_of(1) == OTHER
 
 
 def test_a_merge_request_without_a_commit_is_not_ready(server: ForgeServer, gitlab: Forge) -> None:

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.merge_queue.forges.intake import (
-    Entry,
+    KnownEntry,
     Explain,
     NoteLanded,
-    Report,
+    StatusReport,
     Step,
     Submit,
     Withdraw,
     steps,
 )
-from forgepool.orchestrator.merge_queue.forges.protocol import Change
+from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest
 
 A, B = "a" * 40, "b" * 40
 
 
-def change(number: int = 1, head: str = A, **parts: Any) -> Change:
+def change(number: int = 1, head: str = A, **parts: Any) -> PullRequest:
     known: dict[str, Any] = {
         "target": "main",
         "author": "ada",
@@ -29,20 +29,20 @@ def change(number: int = 1, head: str = A, **parts: Any) -> Change:
         "url": "u",
         "ref": f"refs/pull/{number}/head",
     }
-    return Change(number=number, head=head, **known | parts)
+    return PullRequest(number=number, head=head, **known | parts)
 
 
-def entry(standing: Any = "waiting", head: str = A, **parts: Any) -> Entry:
-    return Entry(number=1, head=head, standing=standing, said="waits behind 2", **parts)
+def entry(standing: Any = "waiting", head: str = A, **parts: Any) -> KnownEntry:
+    return KnownEntry(number=1, head=head, standing=standing, said="waits behind 2", **parts)
 
 
-def follow(changes: list[Change], *entries: Entry, told: tuple[Report, ...] = ()) -> list[Step]:
+def follow(changes: list[PullRequest], *entries: KnownEntry, told: tuple[StatusReport, ...] = ()) -> list[Step]:
     known = {one.number: one for one in entries}
     return list(steps(changes, known, {one.commit: one for one in told}, ["main"]))
 
 
 def test_a_ready_change_enters_and_the_forge_shows_it() -> None:
-    assert follow([change()]) == [Submit(change()), Report(A, "pending", "taken in by the gate")]
+    assert follow([change()]) == [Submit(change()), StatusReport(A, "pending", "taken in by the gate")]
 
 
 def test_a_change_of_a_target_without_a_gate_is_left_alone() -> None:
@@ -50,7 +50,7 @@ def test_a_change_of_a_target_without_a_gate_is_left_alone() -> None:
 
 
 def test_what_waits_is_reported_when_it_has_changed_and_not_submitted_again() -> None:
-    waits = Report(A, "pending", "waits behind 2")
+    waits = StatusReport(A, "pending", "waits behind 2")
     assert follow([change()], entry()) == [waits]
     assert follow([change()], entry(), told=(waits,)) == []
 
@@ -58,7 +58,7 @@ def test_what_waits_is_reported_when_it_has_changed_and_not_submitted_again() ->
 def test_another_commit_is_another_entry() -> None:
     withdrawn, submitted, reported = follow([change(head=B)], entry())
     assert isinstance(withdrawn, Withdraw) and submitted == Submit(change(head=B))
-    assert reported == Report(B, "pending", "taken in by the gate")
+    assert reported == StatusReport(B, "pending", "taken in by the gate")
     assert Submit(change(head=B)) in follow([change(head=B)], entry("returned"))
 
 
@@ -70,14 +70,14 @@ def test_what_is_ready_no_more_leaves_the_gate() -> None:
 
 
 def test_what_was_returned_is_explained_once_and_waits_for_another_commit() -> None:
-    failed = Report(A, "failure", "waits behind 2")
+    failed = StatusReport(A, "failure", "waits behind 2")
     assert follow([change()], entry("returned")) == [failed, Explain(1, "waits behind 2")]
     assert follow([change()], entry("returned"), told=(failed,)) == []
 
 
 def test_what_landed_is_told_once_also_where_the_forge_has_closed_it() -> None:
     done = entry("landed", commit=B, contained=False)
-    told = Report(A, "success", f"landed as {B[:12]}")
+    told = StatusReport(A, "success", f"landed as {B[:12]}")
     for changes in ([], [change()]):
         assert follow(changes, done) == [told, NoteLanded(1, B, False)]
         assert follow(changes, done, told=(told,)) == []
@@ -85,7 +85,7 @@ def test_what_landed_is_told_once_also_where_the_forge_has_closed_it() -> None:
 
 def test_a_change_that_cannot_be_read_does_not_enter_and_does_not_stay() -> None:
     unclear = change(unclear="its Depends-On names 'x'")
-    failed = Report(A, "failure", "its Depends-On names 'x'")
+    failed = StatusReport(A, "failure", "its Depends-On names 'x'")
     assert follow([unclear]) == [failed]
     assert follow([unclear], entry()) == [Withdraw(1, unclear.unclear), failed]
     assert follow([unclear], told=(failed,)) == []
@@ -103,10 +103,10 @@ CHANGES = st.builds(
 
 
 @given(st.lists(CHANGES, max_size=1), st.lists(ENTRIES, max_size=1))
-def test_once_its_steps_are_done_nothing_is_left_to_do(changes: list[Change], entries: list[Entry]) -> None:
+def test_once_its_steps_are_done_nothing_is_left_to_do(changes: list[PullRequest], entries: list[KnownEntry]) -> None:
     """Whatever the forge and the gate say: after two rounds that are carried out the third is empty."""
     known = {one.number: one for one in entries}
-    told: dict[str, Report] = {}
+    told: dict[str, StatusReport] = {}
     for _ in range(2):
         for step in steps(changes, known, told, ["main"]):
             match step:
@@ -116,7 +116,7 @@ def test_once_its_steps_are_done_nothing_is_left_to_do(changes: list[Change], en
                 case Withdraw(number=number):
                     assert known[number].standing == "waiting"
                     known[number] = replace(known[number], standing="withdrawn")
-                case Report():
+                case StatusReport():
                     told[step.commit] = step
     left = steps(changes, known, told, ["main"])
     assert left == (), left

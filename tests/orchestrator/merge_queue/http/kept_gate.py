@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepool.orchestrator.decisions.queue.intake import asked, taken_in
-from forgepool.orchestrator.decisions.queue.submissions import pattern, submitted
+from forgepool.orchestrator.decisions.queue.intake import apply_request, take_in
+from forgepool.orchestrator.decisions.queue.submissions import pattern, read_submissions
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, LandingAnswered, RunStarted, TaskFailed, TipMoved
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.merge_queue.serve.serve import Post, posted
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.merge_queue.serve.serve import QueuePost, take_post
+from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Landing
 from forgepool.workers.schema.orders import ReasonPack
 from forgepool.workers.schema.settings import Settings
@@ -70,9 +70,9 @@ class KeptGate:
     folder: Path
     """The gate's own."""
     hub: Path
-    post: Post
+    post: QueuePost
     journal: Journal
-    state: State
+    state: RunState
 
     @classmethod
     @contextmanager
@@ -80,9 +80,9 @@ class KeptGate:
         hub, folder = place / "hub.git", place / "g"
         shutil.copytree(template, hub)
         settings = Settings(home=place / "home", cache=place / "c")
-        post = posted(str(hub), "main", settings)
+        post = take_post(str(hub), "main", settings)
         journal = Journal(folder)
-        gate = cls(folder, hub, post, journal, State.blank(()))
+        gate = cls(folder, hub, post, journal, RunState.blank(()))
         tip = post.hub.heads["main"]
         gate.say(RunStarted(run="gate-main", plan_digest="", hub=str(hub), target="main", tip=tip, gate_file=True))
         try:
@@ -90,8 +90,8 @@ class KeptGate:
         finally:
             journal.close()
 
-    def view(self) -> View:
-        return View(self.folder)
+    def view(self) -> QueueView:
+        return QueueView(self.folder)
 
     def head(self, ref: str) -> str:
         return git(self.hub, "rev-parse", ref)
@@ -107,13 +107,13 @@ class KeptGate:
     def turn(self) -> None:
         """As the loop does it: what was submitted, then what was asked."""
         mirror = self.post.hub.mirror
-        for one in submitted(mirror, "main", self.refs()):
+        for one in read_submissions(mirror, "main", self.refs()):
             found = ("merge-base", "--is-ancestor", one.commit, self.state.tip)
             contained = mirror.git.run(*found, ok=(0, 1, 128)).status == 0
-            self.say(*taken_in(self.state, one, contained=contained))
+            self.say(*take_in(self.state, one, contained=contained))
             mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
         for path, request in inbox.waiting(self.folder):
-            self.say(*(asked(self.state, request) or []))
+            self.say(*(apply_request(self.state, request) or []))
             path.unlink()
 
     def land(self, name: str) -> None:

@@ -15,15 +15,15 @@ from kept_gate import Caller, KeptGate, git
 
 from forgepool.orchestrator.journal.events import GatePaused, GateResumed
 from forgepool.orchestrator.journal.store import JournalUnreadable
-from forgepool.orchestrator.launch.child_processes import Aside, mirror_aside
-from forgepool.orchestrator.merge_queue.view import View
+from forgepool.orchestrator.launch.child_processes import ChildProcesses, mirror_aside
+from forgepool.orchestrator.merge_queue.view import QueueView
 
 API_TOKEN = "a-token-of-this-gate"
 
 
 def test_orphans_are_not_sought_while_git_runs_in_another_thread(gate: KeptGate, tmp_path: Path) -> None:
     """From before it starts until it is reaped: a dead child that nobody has asked for is told from no orphan."""
-    aside, fifo = Aside(), tmp_path / "fifo"
+    aside, fifo = ChildProcesses(), tmp_path / "fifo"
     os.mkfifo(fifo)
     mirror = mirror_aside(gate.post.hub.mirror, aside)
     with aside.alone() as alone:
@@ -45,7 +45,7 @@ def test_a_view_goes_on_where_it_was_and_says_where_there_is_nothing(gate: KeptG
     gate.say(GateResumed())
     assert view.look(lambda state: (state.paused, state.number)) == ("", 3)
     try:
-        View(tmp_path).look(lambda state: state.tip)
+        QueueView(tmp_path).look(lambda state: state.tip)
     except JournalUnreadable as unread:
         assert "holds no journal" in str(unread)
     else:

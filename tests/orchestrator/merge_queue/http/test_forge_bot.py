@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.merge_queue.bot.rounds import Bot
-from forgepool.orchestrator.merge_queue.bot.service import Connected, Connection, News, bot_of, connected, working
+from forgepool.orchestrator.merge_queue.bot.service import Connected, Connection, News, bot_of, connect_forge, working
 from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
@@ -36,7 +36,7 @@ class Watched:
         wanted = Connection(forge=f"{self.kind}:{name}", url=self.server.url + path, commits=self.commits)
         stop = threading.Event()
         stop.set()  # Nothing is waited for.
-        self.found.append(connected(wanted, SETTINGS, stop))
+        self.found.append(connect_forge(wanted, SETTINGS, stop))
         return self.found[-1]
 
     def bot(self) -> Bot:
@@ -140,7 +140,7 @@ def test_what_a_person_withdrew_does_not_come_back_by_itself(watched: Watched) -
     watched.open(7, "one")
     watched.bot().round()
     gate.turn()
-    inbox.leave(gate.folder, inbox.Request(do="cancel", task="pr-7"))
+    inbox.leave(gate.folder, inbox.PersonRequest(do="cancel", task="pr-7"))
     gate.turn()
     watched.bot().round()
     assert gate.refs() == {} and watched.statuses()[-1][0] == "failure"
@@ -265,6 +265,6 @@ def test_gitlab_is_told_in_its_own_words(watched: Watched) -> None:
 )
 def test_what_is_no_forge_is_refused_before_the_gate_begins(forge: str, why: str) -> None:
     with pytest.raises(CannotRun, match=why):
-        connected(Connection(forge=forge), SETTINGS, threading.Event())
+        connect_forge(Connection(forge=forge), SETTINGS, threading.Event())
     with pytest.raises(CannotRun, match="FORGEPOOL_GITHUB_TOKEN"):
-        connected(Connection(forge="github:octo/shop"), Settings(github_token=None), threading.Event())
+        connect_forge(Connection(forge="github:octo/shop"), Settings(github_token=None), threading.Event())

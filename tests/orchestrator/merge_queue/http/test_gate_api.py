@@ -12,17 +12,17 @@ from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.merge_queue.http.app import MOST_BYTES
 from forgepool.orchestrator.merge_queue.http.desk import Desk
-from forgepool.orchestrator.merge_queue.http.service import Address, address, api_beside, api_token, bound, serving
+from forgepool.orchestrator.merge_queue.http.service import Address, address, api_beside, api_token, bind_socket, serving
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId
 
 
 @pytest.fixture
 def api(gate: KeptGate) -> Iterator[Caller]:
-    listening = bound(Address(host="127.0.0.1", port=0))
+    listening = bind_socket(Address(host="127.0.0.1", port=0))
     desk = Desk(view=gate.view(), mirror=gate.post.hub.mirror, target="main")
     with serving(desk, TOKEN, listening):
         yield Caller(f"http://127.0.0.1:{listening.getsockname()[1]}")
@@ -216,14 +216,14 @@ def test_an_address_says_its_host_and_is_free() -> None:
             address(text)
     assert address("[::1]:80") == Address(host="::1", port=80) and address("[::1]:80").is_loopback
     assert not address("0.0.0.0:80").is_loopback and not address("gate.example:80").is_loopback
-    with bound(Address(host="127.0.0.1", port=0)) as taken, pytest.raises(CannotRun, match="cannot listen at"):
-        bound(Address(host="127.0.0.1", port=taken.getsockname()[1]))
+    with bind_socket(Address(host="127.0.0.1", port=0)) as taken, pytest.raises(CannotRun, match="cannot listen at"):
+        bind_socket(Address(host="127.0.0.1", port=taken.getsockname()[1]))
 
 
 def test_an_address_that_others_can_reach_is_told(gate: KeptGate, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(TOKEN)
-    options = Options(run="g", hub="h", target="main", workers=0, plan_file="", plan_file_digest="", gate=True)
+    options = RunOptions(run="g", hub="h", target="main", workers=0, plan_file="", plan_file_digest="", gate=True)
     plan = gate_plan("g", "main")
     kept = KeptRun(gate.folder, options, plan, gate_course(plan, gate.state))
     for host, warned in (("0.0.0.0", 1), ("127.0.0.1", 0)):

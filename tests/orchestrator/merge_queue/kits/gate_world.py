@@ -14,19 +14,19 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
 )
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckResult, Landing
 
 RUN = "gate-main-test"
 
 
-def opened(*events: Event) -> State:
+def opened(*events: Event) -> RunState:
     """A gate's state after these."""
-    state = State.blank(())
+    state = RunState.blank(())
     return after(state, RunStarted(run=RUN, plan_digest="", hub="/hub", target="main", tip=commit("tip")), *events)
 
 
-def after(state: State, *events: Event, at: float = 100.0) -> State:
+def after(state: RunState, *events: Event, at: float = 100.0) -> RunState:
     for event in events:
         apply(state, event, number=state.number + 1, at=at)
     return state
@@ -36,7 +36,7 @@ def submitted(name: str, *needs: str, revision: int = 1) -> EntrySubmitted:
     return EntrySubmitted(task=name, revision=revision, commit=commit(name), title=name, needs=needs)
 
 
-def decided(state: State, *, now: float = 100.0, slots: int = 3) -> list[Event]:
+def decided(state: RunState, *, now: float = 100.0, slots: int = 3) -> list[Event]:
     course = gate_course(gate_plan(RUN, "main"), state)
     return decide(course, state, now=now, order_slots=0, check_slots=slots, draining=False)
 

@@ -24,7 +24,7 @@ from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.checks.certificates import Inputs, certify
 from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by
 from forgepool.supervisor.gate.land import land
@@ -42,7 +42,7 @@ from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 RUN = "gate-main-test"
 Request = CheckRequest | LandRequest
 Word = Literal["true", "flake", "timeout", "infrastructure"]
-Listener = Callable[[State, Sequence[Recorded]], None]
+Listener = Callable[[RunState, Sequence[Recorded]], None]
 
 
 class Died(BaseException):
@@ -202,7 +202,7 @@ class KeptHere(GateLoop):
         else:
             assert sent.kind == "landing", sent
             self.hands.take(land_request(self.course, self.state, sent, now=self.clock()))
-        self.watch.sent(sent.message_id)
+        self.watch.note_sent(sent.message_id)
 
     def _pin(self, event: EntrySubmitted) -> None:
         GateLoop._pin(self, event)
@@ -216,7 +216,7 @@ class KeptHere(GateLoop):
 def keep(folder: Path, hands: Hands, listener: Listener) -> KeptHere:
     """The gate, begun or gone on with: its journal is all it knows, and the hub is asked for the rest."""
     hub = str(hands.hub.path)
-    journal, state, earlier = Journal(folder), State.blank(()), False
+    journal, state, earlier = Journal(folder), RunState.blank(()), False
     for one in read(folder):
         apply(state, one.event, number=one.number, at=one.at)
         earlier = True
@@ -237,5 +237,5 @@ def keep(folder: Path, hands: Hands, listener: Listener) -> KeptHere:
     )
     loop.record([RunResumed(tip=tip) if earlier else fresh])
     if earlier:
-        loop.record(recovery.recovered(state, loop.mirror))
+        loop.record(recovery.recover_events(state, loop.mirror))
     return loop

@@ -12,7 +12,7 @@ from tiny_hub import Move, Step, TinyHub
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, MOST_TROUBLES, TERMINAL, Phase
 from forgepool.workers.workspace.refs import candidate_ref, submission_ref
 
@@ -61,13 +61,13 @@ class Promises:
         self.seen = len(self.hub.moves())
         self.chain = [(self.hub.tip, "")]
 
-    def hear(self, state: State, recorded: Sequence[Recorded]) -> None:
+    def hear(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         """What the gate has journaled, with the state that it has come to by it."""
         for one in recorded:
             self._heard_of(state, one.event)
         self._ends_stay(state, recorded)
 
-    def _heard_of(self, state: State, event: e.Event) -> None:
+    def _heard_of(self, state: RunState, event: e.Event) -> None:
         match event:
             case e.EntrySubmitted(task=name, commit=commit):
                 self.heard.add((name, commit))
@@ -92,24 +92,24 @@ class Promises:
             case _:
                 pass
 
-    def _standing(self, state: State, name: str) -> Standing:
+    def _standing(self, state: RunState, name: str) -> Standing:
         task, entry = state.tasks[name], state.submitted[name]
         assert task.candidate == entry.commit and task.attempt == entry.revision, f"I5: {name} is of two revisions"
         return Standing(name=name, revision=task.attempt, commit=task.candidate, needs=entry.needs)
 
-    def _slots_hold(self, state: State, sent: e.CheckSent) -> None:
+    def _slots_hold(self, state: RunState, sent: e.CheckSent) -> None:
         running = [one for one in state.train.line.trials.values() if one.state == "running"]
         assert len(running) <= self.hands.slots, f"I8: {len(running)} checks are out, of {self.hands.slots}"
         where = [(state.train.out[one.id].base, one.spec) for one in running]
         assert len(where) == len(set(where)), f"I8: {sent.car} is tried twice at once"
         self.trials[sent.message_id] = sent
 
-    def _times_out(self, state: State, answered: e.CheckAnswered) -> None:
+    def _times_out(self, state: RunState, answered: e.CheckAnswered) -> None:
         result = answered.result
         if result.verdict == "red" and all(one.how == "timeout" for one in result.failures):
             self.slow |= {(one, state.tasks[one].candidate) for one in answered.car}
 
-    def _is_to_blame(self, state: State, name: str) -> None:
+    def _is_to_blame(self, state: RunState, name: str) -> None:
         """By itself, on the target as the gate knew it, which is green: git is asked, and not the gate."""
         commit = state.submitted[name].commit
         if (name, commit) in self.slow:
@@ -118,7 +118,7 @@ class Promises:
         assert tree is None or self.hub.is_red(tree), f"I7: {name} was returned, and is green on {state.tip[:12]}"
         assert tree is None or not self.hub.is_red(state.tip), f"I7: {name} was returned for a target that is red"
 
-    def _ends_stay(self, state: State, recorded: Sequence[Recorded]) -> None:
+    def _ends_stay(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         anew = {one.event.task for one in recorded if isinstance(one.event, e.EntrySubmitted)}
         for name, was in self.phases.items():
             now = state.tasks[name].phase
@@ -126,7 +126,7 @@ class Promises:
                 assert name in anew and was != "landed", f"I9: {name} was {was}, and is {now}"
         self.phases = {task.id: task.phase for task in state.tasks.values()}
 
-    def hold(self, state: State) -> None:
+    def hold(self, state: RunState) -> None:
         """All that can be seen between two steps."""
         moves = self.hub.moves()
         for before, move in zip(moves[self.seen - 1 :], moves[self.seen :], strict=False):
@@ -181,7 +181,7 @@ class Promises:
         assert step.parents[0] == step.before, f"I3: {entry.name} does not stand on what was there"
         assert step.parents[1:] in ((), (entry.commit,)), f"I5: {entry.name} landed as another commit"
 
-    def _says_landed_what_has(self, state: State) -> None:
+    def _says_landed_what_has(self, state: RunState) -> None:
         for task in state.in_phase("landed"):
             at = self.landed.get(task.id)
             assert at == task.commit or self._brought_by_others(task.commit, task.candidate), f"I4: {task.id} is not in"
@@ -190,7 +190,7 @@ class Promises:
         """Be it by what was taken out again since."""
         return tip in [move.new for move in self.hub.moves()] and self.hub.has(tip, commit)
 
-    def _loses_nobody(self, state: State) -> None:
+    def _loses_nobody(self, state: RunState) -> None:
         """Whatever was submitted lies where it was pushed, or the journal tells of it; and its commit is kept."""
         for name, commits in self.pushed.items():
             lies = self.hub.ref(submission_ref("main", name))

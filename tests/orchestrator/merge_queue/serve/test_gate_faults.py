@@ -13,7 +13,7 @@ def _status_at(*points: str) -> int:
     """How a process ends that comes by these points."""
     pid = os.fork()
     if pid == 0:
-        crash_points.reached(*points)
+        crash_points.crash_here(*points)
         os._exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

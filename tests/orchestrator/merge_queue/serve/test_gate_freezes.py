@@ -12,7 +12,7 @@ from forgepool.orchestrator.journal.events import CheckSent, EntryReclassed, Eve
 from forgepool.orchestrator.journal.freeze_windows import BadFreeze, freezes, refuse_endless
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.reports.queue_status import frozen_words, standing_of
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 BERLIN = "Europe/Berlin"
 WEEKEND = "fri 16:00 - mon 08:00"
@@ -141,11 +141,11 @@ def test_a_zone_that_nobody_knows_is_told() -> None:
 NOW, LATER = _at("2026-11-21 12:00", "UTC"), _at("2026-11-23 08:00", "UTC")
 
 
-def _ruled(*events: Event) -> State:
+def _ruled(*events: Event) -> RunState:
     return opened(GateRuled(rules=GateRules(freezes=(WEEKEND,), zone="UTC")), *events)
 
 
-def _answered(state: State, *, now: float) -> list[CheckSent]:
+def _answered(state: RunState, *, now: float) -> list[CheckSent]:
     """All that is tried now, and found green."""
     tried = list[CheckSent]()
     while sent := [one for one in decided(state, now=now) if isinstance(one, CheckSent)]:

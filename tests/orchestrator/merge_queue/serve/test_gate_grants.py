@@ -4,15 +4,15 @@ import pytest
 from gate_world import after, opened, submitted
 
 from forgepool.orchestrator.cli.queue.granting import granting
-from forgepool.orchestrator.decisions.queue.intake import asked
+from forgepool.orchestrator.decisions.queue.intake import apply_request
 from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
 from forgepool.orchestrator.journal.events import EntrySubmitted, TaskCancelled
-from forgepool.orchestrator.journal.inbox import Request
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.run.hub import CannotRun
 
 
-def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> Request:
+def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> PersonRequest:
     return granting(globs, waive, "Ada").model_copy(update={"task": entry})
 
 
@@ -34,25 +34,25 @@ def test_what_cannot_be_granted_is_said(globs: tuple[str, ...], rules: tuple[str
 def test_a_grant_is_a_revision_of_the_same_commit_and_adds_to_earlier_ones() -> None:
     state = opened(submitted("a"))
     for request in (grant("ci/**"), grant("docs", waive=("placeholder",))):
-        after(state, *(asked(state, request) or ()))
+        after(state, *(apply_request(state, request) or ()))
     entry = gate_course(gate_plan("g", "main"), state).tasks["a"]
     assert (entry.grants, entry.waive) == (("ci/**", "docs"), ("placeholder",))
     assert (state.submitted["a"].commit, state.submitted["a"].revision) == (submitted("a").commit, 3)
-    assert asked(state, grant("docs")) == [], "what it has already is no news"
+    assert apply_request(state, grant("docs")) == [], "what it has already is no news"
 
 
 def test_another_commit_has_no_leave() -> None:
     state = opened(submitted("a"))
-    after(state, *(asked(state, grant("ci/**")) or ()))
+    after(state, *(apply_request(state, grant("ci/**")) or ()))
     after(state, submitted("a", revision=3))
     assert gate_course(gate_plan("g", "main"), state).tasks["a"].grants == ()
 
 
 def test_who_is_unknown_is_granted_nothing_and_who_was_withdrawn_stands_in_line_again() -> None:
     state = opened(submitted("a"))
-    assert asked(state, grant("ci/**", entry="b")) == []
+    assert apply_request(state, grant("ci/**", entry="b")) == []
     after(state, TaskCancelled(task="a"))
-    after(state, *(asked(state, grant("ci/**")) or ()))
+    after(state, *(apply_request(state, grant("ci/**")) or ()))
     assert state.tasks["a"].phase == "queued"
 
 
@@ -69,9 +69,9 @@ def test_a_leave_is_of_the_commit_that_the_person_has_seen() -> None:
     state = opened(submitted("a"))
     after(state, submitted("a", revision=2).model_copy(update={"commit": "f" * 40}))
     seen = grant("ci/**").model_copy(update={"candidate": submitted("a").commit})
-    assert asked(state, seen) == []
-    assert asked(state, seen.model_copy(update={"candidate": "f" * 40}))
+    assert apply_request(state, seen) == []
+    assert apply_request(state, seen.model_copy(update={"candidate": "f" * 40}))
     after(state, TaskCancelled(task="a"))
-    again = Request(do="retry", task="a", candidate=submitted("a").commit)
-    assert asked(state, again) == []
-    assert asked(state, again.model_copy(update={"candidate": "f" * 40}))
+    again = PersonRequest(do="retry", task="a", candidate=submitted("a").commit)
+    assert apply_request(state, again) == []
+    assert apply_request(state, again.model_copy(update={"candidate": "f" * 40}))

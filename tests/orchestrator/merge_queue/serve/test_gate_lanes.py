@@ -16,7 +16,7 @@ from forgepool.orchestrator.journal.events import (
     MessageLost,
 )
 from forgepool.orchestrator.run.dispatch import check_request
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.gate_file.document import read_gate_file
@@ -30,11 +30,11 @@ checks: [{name: web, run: make web, scope: web}, {name: api, run: make api, scop
 LANES = Lanes(read_gate_file(FILE).checks)
 
 
-def course(state: State, lanes: Lanes) -> GateCourse:
+def course(state: RunState, lanes: Lanes) -> GateCourse:
     return replace(gate_course(gate_plan(RUN, "main"), state), lanes=lanes)
 
 
-def next_of(state: State, lanes: Lanes = LANES, slots: int = 2) -> list[Event]:
+def next_of(state: RunState, lanes: Lanes = LANES, slots: int = 2) -> list[Event]:
     return decide(course(state, lanes), state, now=100.0, order_slots=0, check_slots=slots, draining=False)
 
 
@@ -42,7 +42,7 @@ def entry(name: str, path: str) -> Event:
     return submitted(name).model_copy(update={"paths": (path,)})
 
 
-def on_trial(lanes: Lanes) -> tuple[State, dict[str, CheckSent]]:
+def on_trial(lanes: Lanes) -> tuple[RunState, dict[str, CheckSent]]:
     """Two entries, each with a trial of its own under way."""
     state, sent = opened(entry("a", "web/a.js"), entry("b", "api/b.py")), dict[str, CheckSent]()
     while len(sent) < 2:
@@ -53,7 +53,7 @@ def on_trial(lanes: Lanes) -> tuple[State, dict[str, CheckSent]]:
     return state, sent
 
 
-def landed(state: State, intent: Event) -> None:
+def landed(state: RunState, intent: Event) -> None:
     assert isinstance(intent, LandingIntended)
     result = Landing(request_id=intent.message_id, token=intent.token, outcome="landed", commit=intent.commit)
     after(state, intent, LandingAnswered(task=intent.task, result=result, entries=intent.entries))

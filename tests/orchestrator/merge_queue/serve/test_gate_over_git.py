@@ -14,12 +14,12 @@ from kept_here import RUN, Died, Hands, Request, Word, keep
 from promises import Promises
 from tiny_hub import Move, make_hub
 
-from forgepool.orchestrator.decisions.orders.results import received
-from forgepool.orchestrator.journal.inbox import Request as Wish
+from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.inbox import leave
 from forgepool.orchestrator.journal.store import read
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
 from forgepool.workers.schema.settings import Settings
@@ -57,7 +57,7 @@ class Gate(RuleBasedStateMachine):
         self.turn()
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         return self.loop.state
 
     @rule(seed=SEEDS, count=st.integers(1, 3))
@@ -202,7 +202,7 @@ class Gate(RuleBasedStateMachine):
                 answer: Landing | CheckResult = Landing(outcome="landed", **said)
             else:
                 answer = CheckResult(verdict="green", tree=self.hub.tip, **said)
-            assert received(self.loop.course, self.state, answer) == []
+            assert receive_answer(self.loop.course, self.state, answer) == []
 
     @rule(points=st.integers(0, 12), redis_lives=st.booleans(), seed=SEEDS)
     def die(self, points: int, redis_lives: bool, seed: int) -> None:
@@ -221,7 +221,7 @@ class Gate(RuleBasedStateMachine):
         self.hands.dies_after = None
         known = self.loop.state
         self.loop.journal.close()
-        replayed = State.blank(())
+        replayed = RunState.blank(())
         for one in read(self.run):
             apply(replayed, one.event, number=one.number, at=one.at)
         assert replayed == known, "the journal does not lead to the state that wrote it"

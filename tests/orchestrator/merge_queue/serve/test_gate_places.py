@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.journal.events import CheckSent
-from forgepool.orchestrator.merge_queue.serve.multi import keep_together, shared
-from forgepool.orchestrator.merge_queue.serve.slots import Claim, Places, places_for
+from forgepool.orchestrator.merge_queue.serve.multi import keep_together, make_shared
+from forgepool.orchestrator.merge_queue.serve.slots import Claim, SharedSlots, places_for
 from forgepool.orchestrator.run.loop import Ending
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 
 CLAIM = st.builds(Claim, running=st.integers(0, 5), wants=st.integers(0, 5), served=st.integers(0, 9))
 
@@ -48,7 +48,7 @@ def test_all_together_never_have_more_than_there_are(total: int, claims: dict[st
 
 def test_what_a_gate_wants_is_forgotten_once_it_says_so_or_is_gone() -> None:
     """Trouble that keeps it from saying so must not keep places from others."""
-    places = Places(states={"a": opened(), "b": opened()})
+    places = SharedSlots(states={"a": opened(), "b": opened()})
     places.want("b", 1)
     places.serve("a")
     assert (places.of("a", 1), places.of("b", 1)) == (0, 1)
@@ -63,7 +63,7 @@ def test_trials_that_run_are_counted() -> None:
     state = opened(submitted("one"))
     (sent,) = decided(state)
     assert isinstance(sent, CheckSent)
-    places = Places(states={"a": after(state, sent), "b": opened()})
+    places = SharedSlots(states={"a": after(state, sent), "b": opened()})
     assert (places.of("b", 3), places.of("a", 3)) == (2, 3)
 
 
@@ -78,7 +78,7 @@ class _Dying:
 
 
 def test_each_gate_hears_of_all_that_was_started_again() -> None:
-    first, second = shared(_Dying(), 2)
+    first, second = make_shared(_Dying(), 2)
     assert first is not None and second is not None
     heard: list[Callable[[], list[str]]] = [first.mend, second.mend, first.mend, second.mend]
     assert [hear() for hear in heard] == [["gate"], ["gate"], ["redis"], ["redis"]]
@@ -106,7 +106,7 @@ class _Gate:
 def test_what_nobody_foresaw_ends_one_gate_and_is_told_and_raised_after_the_others() -> None:
     """Nor does it keep them from going on that it cannot take its leave."""
     fallen, others = _Gate(2, OSError("no disk")), [_Gate(5), _Gate(0)]
-    told: list[tuple[State, str, int]] = []
+    told: list[tuple[RunState, str, int]] = []
     troubles = keep_together(
         [others[0], fallen, others[1]],
         lambda state, trouble: told.append((state, str(trouble), others[0].turns)),

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from gate_world import after, commit, decided, green, landing, opened, submitted
 
 from forgepool.orchestrator.journal.events import CheckSent, Event, LandingIntended
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES
 
 
-def _landing() -> tuple[State, LandingIntended]:
+def _landing() -> tuple[RunState, LandingIntended]:
     state = opened(submitted("a"))
     (sent,) = decided(state)
     assert isinstance(sent, CheckSent)

@@ -29,7 +29,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import gate_name
 from forgepool.orchestrator.reports import queue_status as explaining
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
-from forgepool.orchestrator.run.run_folder import KeptRun, Options
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.orders import ReasonPack
 from forgepool.workers.schema.settings import Settings
@@ -148,7 +148,7 @@ def test_a_clock_that_jumps_makes_nobody_wait_for_longer_than_a_pause(jump: floa
 def test_a_gate_is_kept_and_not_resumed(tmp_path: Path) -> None:
     plan = gate_plan(RUN, "main")
     told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
-    kept = KeptRun(tmp_path, Options.model_validate({**told, "gate": True}), plan, gate_course(plan, opened()))
+    kept = KeptRun(tmp_path, RunOptions.model_validate({**told, "gate": True}), plan, gate_course(plan, opened()))
     with pytest.raises(CannotRun, match="forgepool queue serve --repo /hub --target main"):
         resume_run(kept, Settings(), workers=None, wishes=Wishes(), listener=lambda state, recorded: None)
 

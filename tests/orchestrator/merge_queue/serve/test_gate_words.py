@@ -3,7 +3,7 @@
 import pytest
 from gate_world import after, commit, decided, opened, submitted
 
-from forgepool.orchestrator.decisions.queue.intake import taken_in
+from forgepool.orchestrator.decisions.queue.intake import take_in
 from forgepool.orchestrator.decisions.queue.submissions import Submission
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -13,8 +13,8 @@ from forgepool.orchestrator.journal.events import (
     LandingIntended,
     TaskFailed,
 )
-from forgepool.orchestrator.reports.queue_status import explained, standing_of, standings
-from forgepool.orchestrator.state.run import State
+from forgepool.orchestrator.reports.queue_status import explain_task, standing_of, standings
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.messages import CheckResult
 from forgepool.worktrees.git.git import CommitId
@@ -24,7 +24,7 @@ def finding(entry: str, path: str, weight: Weight) -> ScanFinding:
     return ScanFinding(rule="protected-path", path=path, weight=weight, said="this is CI", entry=entry)
 
 
-def sent(state: State) -> CheckSent:
+def sent(state: RunState) -> CheckSent:
     return next(one for one in decided(state, slots=1) if isinstance(one, CheckSent))
 
 
@@ -38,7 +38,7 @@ def hotfix(name: str) -> Event:
     return submitted(name).model_copy(update={"klass": "hotfix"})
 
 
-def order(state: State) -> list[tuple[str, int | None]]:
+def order(state: RunState) -> list[tuple[str, int | None]]:
     return [(one.entry, one.place) for one in standings(state, 100.0)]
 
 
@@ -59,7 +59,7 @@ def test_a_hotfix_stands_behind_what_is_being_tested_as_soon_as_that_is_green() 
     assert [name for name, _ in order(state)] == ["a", "fire", "b"]
 
 
-def returned(state: State) -> State:
+def returned(state: RunState) -> RunState:
     """`a` and `b` in one car, of which `a` is kept out."""
     check = sent(state)
     assert check.car == ("a", "b")
@@ -75,7 +75,7 @@ def test_advice_names_the_paths_of_its_own_entry_alone() -> None:
     state = returned(opened(submitted("a"), submitted("b")))
     stand = standing_of(state, state.tasks["a"], 100.0)
     assert stand.next.endswith("or, where it is meant so: forgepool queue grant a a/ci.yml")
-    assert "secret-plans" not in explained(state, state.tasks["a"], 100.0)
+    assert "secret-plans" not in explain_task(state, state.tasks["a"], 100.0)
     assert state.tasks["a"].reasons[-1].findings == ("a/ci.yml: protected-path: this is CI",)
 
 
@@ -85,7 +85,7 @@ def test_what_scans_report_is_one_block_below_the_result() -> None:
     findings = (finding("a", "ci.yml", "note"), finding("other", "b.yml", "note"))
     after(state, check, answer(check, verdict="green", commits=(commit("c"),), findings=findings))
     after(state, next(one for one in decided(state, slots=1) if isinstance(one, LandingIntended)))
-    _, *block = explained(state, state.tasks["a"], 100.0).split("\n")
+    _, *block = explain_task(state, state.tasks["a"], 100.0).split("\n")
     assert block == ["scans report, and hold nothing up:", "  ci.yml: protected-path: this is CI"]
 
 
@@ -96,6 +96,6 @@ def test_what_scans_report_is_one_block_below_the_result() -> None:
 def test_who_names_an_agent_or_a_family_is_no_person(said: dict[str, tuple[str, ...]], is_person: bool) -> None:
     at = CommitId(commit("a"))
     one = Submission(ref="", at=at, name="a", commit=at, said=said)
-    event = taken_in(opened(), one, contained=False)[0]
+    event = take_in(opened(), one, contained=False)[0]
     assert isinstance(event, EntrySubmitted)
     assert event.author.is_person is is_person

@@ -6,10 +6,10 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.plan.entries import Gate, Wave
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
-from forgepool.orchestrator.simulate.plan.bounds import Bounds, LockWait, Look, bounds
+from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, LockWait, BoundsWatch, bounds
 from forgepool.orchestrator.simulate.plan.forecast import forecast
 from forgepool.orchestrator.simulate.plan.forecast_text import lock_words, path_words
 from forgepool.orchestrator.simulate.plan.run import play
@@ -21,9 +21,9 @@ APART = course(*(task(f"t{one}", files=(f"src/{one}",)) for one in range(8)))
 MANY = course(*(task(f"t{one}", files=(f"src/{one}",)) for one in range(16)))
 
 
-def bound(of: Course, seed: int = 1, **said: Any) -> Bounds:
+def bound(of: PlanIndex, seed: int = 1, **said: Any) -> PlanBounds:
     told = terms(of, **said)
-    look = Look(course=of, terms=told)
+    look = BoundsWatch(course=of, terms=told)
     return bounds(of, look, play(of, told, seed, watch=look))
 
 
@@ -73,13 +73,13 @@ def test_with_enough_of_everything_something_else_than_the_path_binds() -> None:
 
 def test_the_target_s_own_checks_are_left_out_of_the_path() -> None:
     """All checks once more on the target, at the end of the run."""
-    plan = course(task("a"), gate=Gate(wave=Wave()))
+    plan = course(task("a"), gate=GateOptions(wave=Wave()))
     found = bound(plan)
     assert found.seconds == {"path": 100 + 60 + 1 + 60} and found.path_at["wave"] == 60
 
 
 def test_a_review_of_what_has_landed_comes_behind_these_checks() -> None:
-    gate = Gate(wave=Wave(), integration_review="end")
+    gate = GateOptions(wave=Wave(), integration_review="end")
     plan = course(task("a"), task("b"), gate=gate, review=PlanReview(policy=ReviewPolicy(script="x")))
     found = bound(plan, review_s=(30.0,))
     assert found.path_at["wave"] == 60 + 30

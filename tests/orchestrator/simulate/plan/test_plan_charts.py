@@ -8,7 +8,7 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.simulate.plan.bounds import Look
+from forgepool.orchestrator.simulate.plan.bounds import BoundsWatch
 from forgepool.orchestrator.simulate.plan.gantt import gantt
 from forgepool.orchestrator.simulate.plan.run import play
 
@@ -27,7 +27,7 @@ PLAN = course(
 
 def drawn(seed: int, **said: float) -> ET.Element:
     told = terms(PLAN, 900.0, **said)
-    look = Look(course=PLAN, terms=told)
+    look = BoundsWatch(course=PLAN, terms=told)
     return ET.fromstring(gantt(play(PLAN, told, seed, watch=look), look, title="night <1> & more"))
 
 

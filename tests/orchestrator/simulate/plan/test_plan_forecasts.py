@@ -8,11 +8,11 @@ from plans import check_sent, course, result, review, review_sent, sent, task, v
 from virtual import terms
 
 from forgepool.orchestrator.decisions.orders.retries import reason_of_check
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.run.run_folder import Options, keep, runs_folder
+from forgepool.orchestrator.run.run_folder import RunOptions, keep, runs_folder
 from forgepool.orchestrator.simulate.plan.fitted import Fit, fit
 from forgepool.orchestrator.simulate.plan.forecast import Spread, Wanted, forecast, grounds
 from forgepool.orchestrator.simulate.plan.forecast_text import cost_words
@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def ran(settings: Settings, run: str, events: Sequence[tuple[float, Event]], plan: Plan = PLAN.plan) -> Path:
     """Keeps a run with these events, each at its time."""
-    options = Options(run=run, hub="/h", target="t", workers=2, plan_file="/p", plan_file_digest="")
+    options = RunOptions(run=run, hub="/h", target="t", workers=2, plan_file="/p", plan_file_digest="")
     journal = Journal(keep(settings, options, plan).folder)
     for at, event in events:
         journal.append([event], at=at)
@@ -118,7 +118,7 @@ def test_the_range_is_not_of_the_runs_played() -> None:
     assert found.makespan_s.p5 < found.makespan_s.p95
 
 
-def priced(**said: object) -> Course:
+def priced(**said: object) -> PlanIndex:
     return course(*(task(one, agent=BuiltinAgent(), **said) for one in "ab"), review="none")
 
 

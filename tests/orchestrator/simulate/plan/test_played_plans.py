@@ -9,9 +9,9 @@ import pytest
 from plans import course, task
 from virtual import terms
 
-from forgepool.orchestrator.decisions.plan_index import Course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.review_options import PlanReview
-from forgepool.orchestrator.simulate.plan.run import Played, Span, play
+from forgepool.orchestrator.simulate.plan.run import Played, SimulatedSpan, play
 from forgepool.orchestrator.simulate.plan.world import PlanWorld
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import ReviewPolicy
@@ -23,7 +23,7 @@ ONE_FILE = course(task("a", files=("x",)), task("b", files=("x",)))
 APART = course(task("a", files=("x",)), task("b", files=("y",)))
 
 
-def makespan(of: Course, work_s: Mapping[str, float] | float = 100.0, **said: Any) -> float:
+def makespan(of: PlanIndex, work_s: Mapping[str, float] | float = 100.0, **said: Any) -> float:
     return play(of, terms(of, work_s, **said), 1).makespan_s
 
 
@@ -109,7 +109,7 @@ def test_a_simulated_run_breaks_the_promises_of_a_real_one(seed: int) -> None:
 
 def _held(played: Played, name: str) -> tuple[float, float]:
     """From the start of the attempt that landed to the landing's end."""
-    mine: list[Span] = [span for span in played.spans if name in span.tasks]
+    mine: list[SimulatedSpan] = [span for span in played.spans if name in span.tasks]
     landing = next(span for span in mine if span.place == "landing")
     return max(span.begins_s for span in mine if span.place == "worker"), landing.ends_s
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forgepool.orchestrator.decisions.plan_index import Course
-from forgepool.orchestrator.simulate.plan.world import Terms
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.simulate.plan.world import PlanTerms
 
 
-def terms(of: Course, work_s: Mapping[str, float] | float = 100.0, **said: Any) -> Terms:
+def terms(of: PlanIndex, work_s: Mapping[str, float] | float = 100.0, **said: Any) -> PlanTerms:
     """Checks take a minute, a landing a second, and nothing is red, unless it is said otherwise."""
     each = work_s if isinstance(work_s, Mapping) else dict.fromkeys(of.tasks, work_s)
-    return Terms(**{"workers": 2, "work_s": {one: (s,) for one, s in each.items()}, "bad": 0.0, **said})
+    return PlanTerms(**{"workers": 2, "work_s": {one: (s,) for one, s in each.items()}, "bad": 0.0, **said})

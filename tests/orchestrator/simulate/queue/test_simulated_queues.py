@@ -6,12 +6,12 @@ from statistics import fmean, median
 
 import pytest
 
-from forgepool.orchestrator.simulate.queue.numbers import exactness_violations, numbers, play, red_moves
+from forgepool.orchestrator.simulate.queue.numbers import exactness_violations, numbers, play, count_moves_to_red
 from forgepool.orchestrator.simulate.queue.policies import POLICIES
-from forgepool.orchestrator.simulate.queue.world import Terms, World
-from forgepool.orchestrator.simulate.queue.yard import Numbers, Policy, Run, Yard
+from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
+from forgepool.orchestrator.simulate.queue.yard import Numbers, QueuePolicy, Run, Yard
 
-SMALL = Terms(workers=3, rate_h=14, bad=0.15, flake=0.02, retries=1, changes=60, real=0.3)
+SMALL = QueueTerms(workers=3, rate_h=14, bad=0.15, flake=0.02, retries=1, changes=60, real=0.3)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +41,7 @@ SCOPED = replace(SMALL, scopes=True, real=0.1)
 UNSCOPED = replace(SCOPED, scopes=False)
 
 
-def played(policy: str, terms: Terms = SMALL, seed: int = 1) -> Yard:
+def played(policy: str, terms: QueueTerms = SMALL, seed: int = 1) -> Yard:
     yard = Yard(world=World(terms=terms, seed=seed))
     yard.play(POLICIES[policy](yard))
     return yard
@@ -51,7 +51,7 @@ def played(policy: str, terms: Terms = SMALL, seed: int = 1) -> Yard:
 def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
     """No policy moves the target to what is red, nor to what was not tested as it is; and each decides all."""
     yard = played(policy)
-    assert (red_moves(yard), exactness_violations(yard)) == (0, 0)
+    assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
     assert sorted(yard.landed | yard.returned) == list(range(60))
     assert not yard.landed.keys() & yard.returned.keys()
     assert sorted(yard.target) == sorted(yard.landed)
@@ -61,14 +61,14 @@ def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
 def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
     """With scopes, too: each move of the target is green, and was tested as exactly that, on that tip."""
     yard = played("forgepool", SCOPED)
-    assert (red_moves(yard), exactness_violations(yard)) == (0, 0)
+    assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
     assert sorted(yard.landed | yard.returned) == list(range(60))
     assert any(run.times == 0 and run.state == "green" for run in yard.runs)
 
 
 def test_what_is_known_to_be_green_costs_a_run() -> None:
     """Where all that its checks look at has been green, the same is composed on another tip, and nothing is run."""
-    world = World(terms=Terms(changes=200, bad=0.0, real=0.0, scopes=True), seed=1)
+    world = World(terms=QueueTerms(changes=200, bad=0.0, real=0.0, scopes=True), seed=1)
     apart = next(one for one in world.changes[1:] if not one.modules & world.changes[0].modules)
     together = next(one for one in world.changes[1:] if one.modules & world.changes[0].modules)
     yard = Yard(world=world)
@@ -103,7 +103,7 @@ def test_a_first_red_is_known_before_it_is_there() -> None:
             self.run = self.run or yard.start((0,), (0,))
             self.seen.append((yard.now, self.run.failing, self.run.state))
 
-    yard = Yard(world=World(terms=Terms(changes=1, bad=1.0, retries=1), seed=1))
+    yard = Yard(world=World(terms=QueueTerms(changes=1, bad=1.0, retries=1), seed=1))
     watching = Watching()
     yard.play(watching)
     assert [told for _, *told in watching.seen] == [[False, "running"], [True, "running"], [True, "red"]]
@@ -123,7 +123,7 @@ def test_a_cheat_is_not_found_out() -> None:
 
 def test_a_landing_before_its_test_ended_counts_as_tested() -> None:
     """What was green only after it had landed was not tested; a cancelled run has tested nothing."""
-    yard = Yard(world=World(terms=Terms(changes=2, bad=0.0, real=0.0), seed=1))
+    yard = Yard(world=World(terms=QueueTerms(changes=2, bad=0.0, real=0.0), seed=1))
     run = yard.start((0,), (0,))
     yard.land((0,))
     assert exactness_violations(yard) == 1
@@ -146,7 +146,7 @@ def test_one_seed_gives_two_answers() -> None:
 def test_the_world_follows_the_policy() -> None:
     """Every policy meets the same changes; outcomes are the world's, not a policy's luck."""
     assert World(terms=SMALL, seed=5).changes == World(terms=SMALL, seed=5).changes
-    slow = Terms(workers=1, rate_h=SMALL.rate_h, bad=SMALL.bad, flake=0.0, changes=60)
+    slow = QueueTerms(workers=1, rate_h=SMALL.rate_h, bad=SMALL.bad, flake=0.0, changes=60)
     assert [one.bad for one in World(terms=slow, seed=5).changes] == [
         one.bad for one in World(terms=SMALL, seed=5).changes
     ]
@@ -154,20 +154,20 @@ def test_the_world_follows_the_policy() -> None:
 
 def test_the_world_is_another_than_described() -> None:
     """Checks take 8 minutes in the middle, every twentieth pair has a module in common, labels are mostly right."""
-    world = World(terms=Terms(changes=1500), seed=3)
+    world = World(terms=QueueTerms(changes=1500), seed=3)
     assert 7.3 < median(one.takes for one in world.changes) < 8.7
     assert 0.05 < fmean(one.bad for one in world.changes) < 0.11
     pairs = list(combinations(world.changes[:300], 2))
     assert 0.03 < fmean(bool(one.modules & other.modules) for one, other in pairs) < 0.07
     risky = [one for one in world.changes if one.risk > 0.2]
     assert fmean(one.bad for one in risky) == pytest.approx(risky[0].risk, abs=0.1)
-    heavy = World(terms=Terms(changes=400, spread=1.0, cap_min=90.0), seed=3)
+    heavy = World(terms=QueueTerms(changes=400, spread=1.0, cap_min=90.0), seed=3)
     assert max(one.takes for one in heavy.changes) == 90.0
 
 
 def test_a_burst_trickles_in() -> None:
     """A burst is there at the beginning, and the rest comes at the rate."""
-    arrivals = [one.arrived for one in World(terms=Terms(changes=6, burst=4), seed=1).changes]
+    arrivals = [one.arrived for one in World(terms=QueueTerms(changes=6, burst=4), seed=1).changes]
     assert arrivals[:4] == [0.0] * 4
     assert 0 < arrivals[4] < arrivals[5]
 
@@ -175,8 +175,8 @@ def test_a_burst_trickles_in() -> None:
 def test_a_flake_is_retried_for_nothing() -> None:
     """One retry spares the good: what is returned falsely without it is not with it; every run of a retry counts."""
     flaky = {"workers": 2, "rate_h": 6.0, "bad": 0.0, "real": 0.0, "changes": 100, "flake": 0.1}
-    without = play("serial", POLICIES["serial"], Terms(**flaky), [1])
-    once = play("serial", POLICIES["serial"], Terms(**flaky, retries=1), [1])
+    without = play("serial", POLICIES["serial"], QueueTerms(**flaky), [1])
+    once = play("serial", POLICIES["serial"], QueueTerms(**flaky, retries=1), [1])
     assert without.false_reject_pct > 5 > once.false_reject_pct
     assert without.runs_per_change == 1 < once.runs_per_change
 
@@ -191,7 +191,7 @@ def test_runs_exceed_the_workers() -> None:
 
     for name in set(POLICIES) - {"oracle"}:
         yard = Watched(world=World(terms=SMALL, seed=2))
-        policy: Policy = POLICIES[name](yard)
+        policy: QueuePolicy = POLICIES[name](yard)
         yard.play(policy)
 
 

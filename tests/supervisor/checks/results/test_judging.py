@@ -7,8 +7,8 @@ from judged_runs import TESTS, case, told, untold
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
-from forgepool.supervisor.checks.results.judging import Excuse, How, Judgement, Ran, judge
-from forgepool.supervisor.checks.results.reports import Case, Report
+from forgepool.supervisor.checks.results.judging import Excuse, How, CheckJudgement, Ran, judge
+from forgepool.supervisor.checks.results.reports import ReportedCase, TestReport
 from forgepool.supervisor.checks.results.touched import Touched
 
 GREEN = told(["a", "b"])
@@ -196,11 +196,11 @@ def test_a_module_that_loads_again_is_missed() -> None:
     broken = told(["a"], [])
     lost = case("x", "failed").model_copy(update={"id": "tests/test_b.py", "file": "tests/test_b.py"})
     assert broken.evidence.report is not None
-    found = Report(cases=(*broken.evidence.report.cases, lost), failures=1)
+    found = TestReport(cases=(*broken.evidence.report.cases, lost), failures=1)
     tip = broken.model_copy(
         update={"status": 1, "evidence": broken.evidence.model_copy(update={"report": found, "failing": 1})}
     )
-    mended = Report(cases=(case("a", "passed"), case("y", "passed", "tests/test_b.py")))
+    mended = TestReport(cases=(case("a", "passed"), case("y", "passed", "tests/test_b.py")))
     here = GREEN.model_copy(update={"evidence": Evidence(report=mended, runners=("pytest",), tests=2)})
     assert judge(tip, here).verdict == "green"
     assert judge(tip, told(["a"])).vanished == ("tests/test_b.py",)
@@ -238,7 +238,7 @@ def ids(ran: Ran, outcome: str) -> frozenset[str]:
     return ran.evidence.report.ids(outcome) if ran.evidence.report else frozenset()  # type: ignore[arg-type]
 
 
-def driven(tip: Ran, here: Ran, again: Ran, tip_again: Ran, excuse: Excuse) -> Judgement:
+def driven(tip: Ran, here: Ran, again: Ran, tip_again: Ran, excuse: Excuse) -> CheckJudgement:
     """As the gate drives it: each further run only when it is wanted."""
     judgement, more = judge(tip, here, excuse=excuse), dict[str, Ran]()
     for _ in range(2):
@@ -299,8 +299,8 @@ def renamed(old: str, new: str, *others: Touched) -> Excuse:
 
 def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
     """Passed where they were not skipped; in this file, where the runner tells it."""
-    cases = [Case(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
-    evidence = Evidence(report=Report(cases=tuple(cases)), runners=("it",), tests=len(ids))
+    cases = [ReportedCase(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
+    evidence = Evidence(report=TestReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
     return Ran(how="exit", status=0, evidence=evidence)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forgepool.supervisor.checks.results.problems import Unreadable, report_of_problems, with_names_of
+from forgepool.supervisor.checks.results.problems import UnreadableOutput, report_of_problems, with_names_of
 
 ESLINT = """\
 
@@ -127,7 +127,7 @@ def test_the_usual_statuses_of_tools_are_known(status: int, output: str) -> None
     ],
 )
 def test_what_may_be_incomplete_is_not_read(output: str, documents: tuple[str, ...], status: int, said: str) -> None:
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(UnreadableOutput, match=said):
         report_of_problems(output, documents, status, "/work")
 
 

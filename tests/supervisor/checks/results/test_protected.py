@@ -11,12 +11,12 @@ from repositories import Hub, git
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
-from forgepool.supervisor.checks.results.protected import Guarded, commit_of, excuse_of, protected_tree, weigh
-from forgepool.supervisor.checks.results.reports import Report
-from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, touched_by
+from forgepool.supervisor.checks.results.protected import GuardedTree, commit_of, excuse_of, protect_tree, weigh
+from forgepool.supervisor.checks.results.reports import TestReport
+from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, find_touched
 from forgepool.supervisor.gate_file.test_paths import Role
 from forgepool.worktrees.commits.changes import changes
-from forgepool.worktrees.commits.diff import FileDiff, Line, tree_diff
+from forgepool.worktrees.commits.diff import FileDiff, DiffLine, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 TIP = {
@@ -55,9 +55,9 @@ class Repository:
         tree = TreeId(git(self.hub.path, "rev-parse", f"{commit}^{{tree}}"))
         return tree, tree_diff(self.git, self.tip, tree)
 
-    def guarded(self, files: Mapping[str, str | None], **said: Any) -> Guarded | None:
+    def guarded(self, files: Mapping[str, str | None], **said: Any) -> GuardedTree | None:
         tree, diffs = self.entry(files)
-        return protected_tree(self.git, self.tip, tree, diffs, **said)
+        return protect_tree(self.git, self.tip, tree, diffs, **said)
 
     def differing(self, tree: TreeId) -> dict[str, str]:
         """What a tree has otherwise than the tip, by status."""
@@ -138,7 +138,7 @@ def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
     git(work, "commit", "-q", "-m", "modes")
     git(work, "push", "-q", "origin", "HEAD:refs/heads/modes")
     tree, diffs = repository.diffed(CommitId(git(work, "rev-parse", "HEAD")))
-    guarded = protected_tree(repository.git, repository.tip, tree, diffs)
+    guarded = protect_tree(repository.git, repository.tip, tree, diffs)
     assert guarded is not None and repository.differing(guarded.tree) == {"src/a.py": "M"}
 
 
@@ -165,7 +165,7 @@ def test_making_it_touches_the_repository(repository: Repository) -> None:
     """No ref, no index and no file but objects is written; the same entry makes the same commit."""
     tree, diffs = repository.entry({"tests/test_a.py": None})
     before = git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())
-    made = [protected_tree(repository.git, repository.tip, tree, diffs) for _ in range(2)]
+    made = [protect_tree(repository.git, repository.tip, tree, diffs) for _ in range(2)]
     assert made[0] == made[1] and made[0] is not None
     commits = [commit_of(repository.git, repository.tip, made[0].tree) for _ in range(2)]
     assert commits[0] == commits[1]
@@ -183,8 +183,8 @@ def put(path: str, cover: Cover, role: Role = "test") -> Touched:
     return Touched(path=path, role=role, cover=cover)
 
 
-def guarded(*put_back: Touched) -> Guarded:
-    return Guarded(tree=TreeId("0" * 40), put_back=put_back)
+def guarded(*put_back: Touched) -> GuardedTree:
+    return GuardedTree(tree=TreeId("0" * 40), put_back=put_back)
 
 
 GREEN = told(["a", "b"])
@@ -277,10 +277,10 @@ def test_the_file_of_a_test_is_missed() -> None:
         ("sums adds::sums adds", "", "sums.test.js", "describe('sums', () => { it('adds'", True),
     ):
         diff = FileDiff(
-            status="M", path=path, mode="100644", old_mode="100644", removed=(Line(number=1, text=removed),)
+            status="M", path=path, mode="100644", old_mode="100644", removed=(DiffLine(number=1, text=removed),)
         )
         case = one.model_copy(update={"id": id_, "file": file})
-        assert cover_of(case, touched_by([diff], grants=["**"])) == ("granted" if wanted else "none"), (id_, path)
+        assert cover_of(case, find_touched([diff], grants=["**"])) == ("granted" if wanted else "none"), (id_, path)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_cover_is_taken_for_another(
 ) -> None:
     """What counts is the name that the target has."""
     diff = FileDiff(status="R", path="tests/new.py", old_path="tests/old.py", mode="100644", old_mode="100644")
-    found = touched_by([diff], grants, holds, waive)
+    found = find_touched([diff], grants, holds, waive)
     assert [(one.path, one.role, one.cover) for one in found] == [("tests/old.py", "test", cover)]
 
 
@@ -310,7 +310,7 @@ def test_a_renamed_file_of_tests_is_missed(tmp_path: Path, now: str, collected: 
     _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})
     here = [case("test_b", "passed", "tests/test_b.py"), *([case("test_a", "passed", now)] if collected else [])]
     tip = [case("test_b", "passed", "tests/test_b.py"), case("test_a", "passed")]
-    runs = [Ran(how="exit", status=0, evidence=Evidence(report=Report(cases=tuple(each)))) for each in (tip, here)]
+    runs = [Ran(how="exit", status=0, evidence=Evidence(report=TestReport(cases=tuple(each)))) for each in (tip, here)]
     found = judge(runs[0], runs[1], excuse=excuse_of(files, holds=["src/**"]))
     assert found.vanished == (() if collected else ("tests/test_a.py::test_a",))
     assert judge(runs[0], runs[1], excuse=excuse_of(files)).attention == found.vanished

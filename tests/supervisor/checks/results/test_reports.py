@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from gates import check
 
-from forgepool.supervisor.checks.results.junit import Unreadable, read_junit
-from forgepool.supervisor.checks.results.reports import Asked, Collected, Report, ask, collect, function_of
+from forgepool.supervisor.checks.results.junit import UnreadableReport, read_junit
+from forgepool.supervisor.checks.results.reports import ReportOptions, Collected, TestReport, ask, collect, function_of
 
 PYTEST_LEGACY = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest">
 <testcase classname="" name="tests.test_b" file="tests/test_b.py" time="0.0"><error message="collection failure">
@@ -125,7 +125,7 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/pa
 )
 def test_a_hostile_document_is_believed(content: bytes, word: str) -> None:
     """What is no report ends in one sentence, in bounded time, whatever it is."""
-    with pytest.raises(Unreadable, match=word) as refused:
+    with pytest.raises(UnreadableReport, match=word) as refused:
         read_junit(content)
     assert len(str(refused.value)) < 200
 
@@ -169,7 +169,7 @@ def written(folder: Path, *names: str, text: str = PYTEST_2) -> None:
         (folder / name).write_text(text)
 
 
-def asked(folder: Path, *globs: str) -> Asked:
+def asked(folder: Path, *globs: str) -> ReportOptions:
     return ask(check("true", reports=globs), folder, folder, {})
 
 
@@ -319,7 +319,7 @@ def test_one_broken_module_hides_all_others(project: Path) -> None:
 def test_no_test_is_no_report(project: Path) -> None:
     """A run that collects nothing says so, and ends with 5."""
     status, _, found = run_pytest(project, "-k", "nothing_of_this_name")
-    assert (status, found.report) == (5, Report())
+    assert (status, found.report) == (5, TestReport())
 
 
 def test_the_last_of_several_runs_is_mixed_with_the_others(project: Path) -> None:

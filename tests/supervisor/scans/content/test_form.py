@@ -8,7 +8,7 @@ import pytest
 import yaml
 from stories import Stage, story
 
-from forgepool.supervisor.scans.scanning import kept_out
+from forgepool.supervisor.scans.scanning import find_kept_out
 from forgepool.supervisor.scans.source.spelling import in_one_spelling, is_same_code
 
 _TWINS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("form.yaml").read_text(encoding="utf-8"))
@@ -19,8 +19,8 @@ def test_form_alone_has_no_finding_and_its_twin_has_one(twins: dict[str, Any], s
     same = story(name="same", before=twins["before"], after=twins["same"])
     worse = story(name="worse", before=twins["before"], after=twins["worse"])
     none, some = stage.scan_all([same, worse])
-    assert kept_out(none, reviewed=False) == ()
-    assert twins["rule"] in {one.rule for one in kept_out(some, reviewed=False)}, some
+    assert find_kept_out(none, reviewed=False) == ()
+    assert twins["rule"] in {one.rule for one in find_kept_out(some, reviewed=False)}, some
 
 
 _GONE = {
@@ -60,7 +60,7 @@ def test_a_large_file_of_tests_is_compared_like_any_other(stage: Stage) -> None:
 )
 def test_what_layout_hides_from_a_reader_is_found(before: str, after: str, stage: Stage) -> None:
     found = stage.scan(story(name="a", before={"app.py": before}, after={"app.py": after}))
-    assert kept_out(found, reviewed=False)
+    assert find_kept_out(found, reviewed=False)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from stories import Stage, story
 
 from forgepool.supervisor.scans.source.bounded_parse import language_of, parse
-from forgepool.supervisor.scans.source.grammar import Source, sources
-from forgepool.supervisor.scans.source.lexicon import lexed
+from forgepool.supervisor.scans.source.grammar import SourceText, sources
+from forgepool.supervisor.scans.source.lexicon import find_pieces
 
 _LANGUAGES = ("python", "javascript", "typescript", "tsx", "go", "rust", "java", "bash")
 
@@ -66,7 +66,7 @@ def test_what_people_write_is_not_too_much(language: str) -> None:
     assert parse(language, b"a(b[1], {c: 2});\n" * 2_000) is not None
 
 
-def _source(stage: Stage, path: str, text: str, before: str = "") -> Source:
+def _source(stage: Stage, path: str, text: str, before: str = "") -> SourceText:
     old = {path: before} if before else {}
     (source,) = sources(stage.subject(story(name="x", before=old, after={path: text})))
     return source
@@ -114,6 +114,6 @@ def test_a_file_too_much_for_its_grammar_still_has_comments(stage: Stage) -> Non
 )
 def test_pieces_never_overlap_and_lie_within_the_text(text: str, path: str) -> None:
     end = 0
-    for piece in lexed(path, text.encode()):
+    for piece in find_pieces(path, text.encode()):
         assert end <= piece.start < piece.end <= len(text)
         end = piece.end

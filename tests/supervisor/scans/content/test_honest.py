@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from stories import Stage, Story, read_stories
 
-from forgepool.supervisor.scans.scanning import kept_out
+from forgepool.supervisor.scans.scanning import find_kept_out
 
 _FILES = sorted(Path(__file__).with_name("honest").glob("*.yaml"))
 _STORIES: list[Story] = [story for file in _FILES for story in read_stories(file)]
@@ -22,6 +22,6 @@ def test_the_corpus_is_large_enough() -> None:
 @pytest.mark.slow
 def test_at_most_two_in_a_hundred_honest_changes_are_kept_out(stage: Stage) -> None:
     found = zip(_STORIES, stage.scan_all(_STORIES), strict=True)
-    held = {story.name: kept for story, all_found in found if (kept := kept_out(all_found, reviewed=False))}
+    held = {story.name: kept for story, all_found in found if (kept := find_kept_out(all_found, reviewed=False))}
     told = {name: [(one.rule, one.path, one.line, one.text) for one in kept] for name, kept in held.items()}
     assert len(held) <= _MOST * len(_STORIES), told

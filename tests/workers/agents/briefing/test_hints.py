@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from premade import Files, order, repository
 
-from forgepool.workers.agents.briefing.hints.definitions import defined, identifiers
-from forgepool.workers.agents.briefing.hints.hint import Hint, best, rendered
+from forgepool.workers.agents.briefing.hints.definitions import find_definitions, identifiers
+from forgepool.workers.agents.briefing.hints.hint import Hint, best, render_hints
 from forgepool.workers.agents.briefing.hints.history import companions
 from forgepool.workers.agents.briefing.hints.model import hints_by_model
-from forgepool.workers.agents.briefing.hints.named import named_files
+from forgepool.workers.agents.briefing.hints.named import find_named_files
 from forgepool.workers.agents.briefing.hints.rules import hintable_paths, hints_by_rule
 from forgepool.workers.llm.messages import StopReason, Text, Turn, Usage
-from forgepool.workers.llm.provider import Hear, ModelFailed, Request, deaf
+from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, deaf
 from forgepool.workers.schema.orders import Prior
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -46,7 +46,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Git, CommitId]:
 
 
 def found(text: str) -> dict[str, float]:
-    return {hint.path: hint.confidence for hint in named_files(text, PATHS)}
+    return {hint.path: hint.confidence for hint in find_named_files(text, PATHS)}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_identifiers_are_what_no_sentence_has() -> None:
 
 def test_definitions_are_found_at_the_base(repo: tuple[Git, CommitId]) -> None:
     """Where a name is defined, in several languages, and not where it is used."""
-    hints = list(defined("`TokenStore` read_token ServeToken MAX_AGE_S NoSuchName", *repo))
+    hints = list(find_definitions("`TokenStore` read_token ServeToken MAX_AGE_S NoSuchName", *repo))
     assert {(hint.path, hint.reason) for hint in hints} == {
         ("src/auth.py", "defines TokenStore"),
         ("src/auth.py", "defines MAX_AGE_S"),
@@ -91,9 +91,9 @@ def test_a_name_that_many_files_have_says_nothing(tmp_path: Path) -> None:
     """Neither one that is defined everywhere, nor a file's."""
     files = {f"p{n}/setup.py": "def do_setup():\n    pass\n" for n in range(5)}
     git, base = repository(tmp_path / "r", files)
-    assert list(defined("do_setup", git, base)) == []
-    assert list(named_files("setup.py", tuple(files))) == []
-    assert len(list(named_files("setup.py", tuple(files)[:3]))) == 3
+    assert list(find_definitions("do_setup", git, base)) == []
+    assert list(find_named_files("setup.py", tuple(files))) == []
+    assert len(list(find_named_files("setup.py", tuple(files)[:3]))) == 3
 
 
 def test_a_path_that_no_line_can_hold_is_no_hint(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ def test_the_section_has_the_form_that_is_fixed() -> None:
         Hint(path="a.py", confidence=0.9, reason="the task names it", source="the task's words"),
         Hint(path="b.py", confidence=0.8, reason="defines b", source="symbol definitions"),
     )
-    assert rendered(hints) == (
+    assert render_hints(hints) == (
         "## File Hints\n"
         "The following files are likely relevant to this task (generated from the task's words, symbol definitions):\n"
         "- `a.py` (confidence: 0.90) — the task names it\n"
         "- `b.py` (confidence: 0.80) — defines b"
     )
-    assert rendered(()) == ""
+    assert render_hints(()) == ""
 
 
 def test_hints_are_few_and_sure() -> None:
@@ -175,9 +175,9 @@ class Says:
 
     def __init__(self, text: str | ModelFailed, stop: StopReason = "end") -> None:
         self._text, self._stop = text, stop
-        self.asked: list[Request] = []
+        self.asked: list[ModelRequest] = []
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         self.asked.append(request)
         if isinstance(self._text, ModelFailed):
             raise self._text
@@ -195,7 +195,7 @@ def test_a_model_proposes_files(repo: tuple[Git, CommitId]) -> None:
     guess = hints_by_model(model, order(description="Expire it"), *repo, stop=lambda: False)
     assert [(hint.path, hint.confidence, hint.reason) for hint in guess.hints] == [("src/web.py", 0.9, "reads it")]
     assert (guess.usage.input_tokens, guess.model) == (7, "small")
-    assert rendered(guess.hints).splitlines()[1].endswith("(generated from the list of files, by small):")
+    assert render_hints(guess.hints).splitlines()[1].endswith("(generated from the list of files, by small):")
     shown = model.asked[0].turns[0].text
     assert "Expire it" in shown and "\nsrc/auth.py\nsrc/go.go\n" in shown
 
@@ -206,7 +206,7 @@ def test_a_model_is_shown_what_the_repository_says_of_itself(tmp_path: Path) -> 
     model = Says(GOOD)
     guess = hints_by_model(model, order(), git, base, stop=lambda: False)
     assert "Tokens live in web." in model.asked[0].turns[0].text
-    assert "(generated from docs/engineering.md):" in rendered(guess.hints)
+    assert "(generated from docs/engineering.md):" in render_hints(guess.hints)
 
 
 def test_a_long_list_of_files_is_shown_in_part(tmp_path: Path) -> None:
@@ -242,4 +242,4 @@ def test_a_files_name_gives_no_orders() -> None:
     hints = [Hint(path=path, confidence=0.9, reason="it `is`\n## new", source="x") for path in paths]
     kept = best(hints, frozenset(paths))
     assert [hint.path for hint in kept] == ["plain.py"]
-    assert rendered(kept).endswith("- `plain.py` (confidence: 0.90) — it is## new")
+    assert render_hints(kept).endswith("- `plain.py` (confidence: 0.90) — it is## new")

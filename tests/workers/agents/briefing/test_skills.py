@@ -7,18 +7,18 @@ from premade import repository
 
 from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
 from forgepool.workers.agents.briefing.skills.library import builtin_skill, builtin_skills, find_skill
-from forgepool.workers.agents.briefing.skills.narrowing import narrowed
+from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
 from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.files.edit import EDIT_FILE
 from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.files.write import WRITE_FILE
-from forgepool.workers.tools.tool import Answer, Arguments, Tool, typed
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
 from forgepool.workers.tools.turns.endings import ASK
 
-ABROAD = typed("docs__fetch", "of another program", Arguments, lambda given, place: Answer(text=""), kind="read")
-CONFIRM = typed("confirm_red_phase", "runs a test", Arguments, lambda given, place: Answer(text=""), kind="run")
+ABROAD = make_typed_tool("docs__fetch", "of another program", Arguments, lambda given, place: ToolAnswer(text=""), kind="read")
+CONFIRM = make_typed_tool("confirm_red_phase", "runs a test", Arguments, lambda given, place: ToolAnswer(text=""), kind="run")
 ALL: tuple[Tool, ...] = (READ_FILE, ABROAD, WRITE_FILE, EDIT_FILE, BASH, CONFIRM, ASK)
 
 OWN = """---
@@ -43,7 +43,7 @@ def test_the_reviewer_looks_for_itself_and_edits_nothing() -> None:
     """V-016: autonomous, always; the one file it may write is the one for its findings."""
     skill = builtin_skill("reviewer")
     assert skill.context_mode == "autonomous"
-    assert narrowed(ALL, skill, "execute") == (READ_FILE, WRITE_FILE, BASH, CONFIRM, ASK)
+    assert narrow_tools(ALL, skill, "execute") == (READ_FILE, WRITE_FILE, BASH, CONFIRM, ASK)
 
 
 def test_a_repository_has_skills_of_its_own(tmp_path: Path) -> None:
@@ -144,14 +144,14 @@ def skill(**changes: object) -> Skill:
 )
 def test_a_context_mode_leaves_its_tools(mode: str, phase: str, left: tuple[Tool, ...]) -> None:
     """What ends a conversation, and what the task itself demands, is always left."""
-    assert narrowed(ALL, skill(context_mode=mode), phase) == left  # type: ignore[arg-type]  # a Literal of the table
+    assert narrow_tools(ALL, skill(context_mode=mode), phase) == left  # type: ignore[arg-type]  # a Literal of the table
 
 
 def test_allowed_tools_narrow_and_never_widen() -> None:
     mine = skill(allowed_tools=("write_file", "bash"))
-    assert narrowed(ALL, mine, "execute") == (WRITE_FILE, BASH, CONFIRM, ASK)
-    assert narrowed((READ_FILE, ASK), mine, "plan") == (ASK,)
-    assert narrowed(ALL, None, "plan") == ALL
+    assert narrow_tools(ALL, mine, "execute") == (WRITE_FILE, BASH, CONFIRM, ASK)
+    assert narrow_tools((READ_FILE, ASK), mine, "plan") == (ASK,)
+    assert narrow_tools(ALL, None, "plan") == ALL
 
 
 def test_the_invariant_block_is_first_and_the_same_for_all() -> None:

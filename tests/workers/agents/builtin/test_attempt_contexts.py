@@ -12,7 +12,7 @@ from vendors.answers import Answer, Fault, Say, Seen
 from vendors.server import VendorServer
 
 from forgepool.workers.context.profile_switch import wish_profile
-from forgepool.workers.context.transcript.entries import Answered, Profiled, Rebuilt, Said, Started, Summoned
+from forgepool.workers.context.transcript.entries import Answered, Profiled, Rebuilt, TurnSaid, ConversationStarted, Summoned
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, WorkResult
@@ -184,7 +184,7 @@ def test_a_summary_is_charged_to_the_attempt(host: Host, serve: Serve) -> None:
     assert done.outcome == "candidate", done.detail
     (paid,) = [entry for entry in rebuilds(host) if entry.calls]
     assert paid.edit is not None and (paid.usage.cost_usd or 0) > 0
-    turns = [entry.turn.usage for entry in host.transcript() if isinstance(entry, Said)]
+    turns = [entry.turn.usage for entry in host.transcript() if isinstance(entry, TurnSaid)]
     alone = sum(usage.cost_usd or 0 for usage in turns)
     assert done.spent.cost_usd == pytest.approx(alone + (paid.usage.cost_usd or 0))
     assert done.spent.turns == Meter.of(Limits(), host.transcript()).spent.turns == len(steps) + 3
@@ -198,7 +198,7 @@ def test_an_overflow_is_mended_by_one_rebuild_and_one_more_try(host: Host, serve
     done = work(host, agent=BuiltinAgent(hints=False, context="ledger-safe"))
     assert done.outcome == "candidate", done.detail
     assert [entry.cause for entry in rebuilds(host)] == ["overflow"]
-    assert [entry.phase for entry in host.transcript() if isinstance(entry, Started)] == ["plan", "execute"]
+    assert [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)] == ["plan", "execute"]
     refused, again = (len(seen.raw) for seen in server.seen[4:6])
     assert again < 0.8 * refused
 
@@ -209,7 +209,7 @@ def test_an_overflow_that_comes_again_goes_the_old_way(host: Host, serve: Serve)
     server = serve(course)
     done = work(host)
     assert done.outcome == "agent_failed" and "outgrew the model's window twice" in done.detail
-    assert [entry.phase for entry in host.transcript() if isinstance(entry, Started)] == ["plan", "execute", "execute"]
+    assert [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)] == ["plan", "execute", "execute"]
     assert len(server.seen) == 11
 
 

@@ -10,7 +10,7 @@ from host_kit import Host
 from vendors.answers import Brain, Fault, Say, Seen
 from vendors.server import VendorServer
 
-from forgepool.workers.context.transcript.entries import Said
+from forgepool.workers.context.transcript.entries import TurnSaid
 from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, ScriptedAgent
 
 KEY = "FAMILIES_TEST_KEY"
@@ -82,7 +82,7 @@ def test_who_began_an_attempt_that_is_gone_on_with_had_a_hand_in_it(host: Host, 
     assert (begun.outcome, begun.resumable, begun.families) == ("infrastructure", True, ("left",))
     serve(host, until_the_end, works)
     done = host.carry_out(agent=BuiltinAgent(model="second"), attempt=2, resumes=1)
-    said = [entry.turn.model for entry in host.transcript(2) if isinstance(entry, Said) and entry.turn.model]
+    said = [entry.turn.model for entry in host.transcript(2) if isinstance(entry, TurnSaid) and entry.turn.model]
     assert list(dict.fromkeys(said)) == ["first", "second"]
     assert (done.outcome, done.families, done.planned) == ("candidate", ("left", "right"), ("a.py",))
 

@@ -16,17 +16,17 @@ from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
 from forgepool.workers.context.transcript.entries import (
-    Committed,
+    PlanCommitted,
     Entry,
     Noted,
     Resumed,
-    Said,
-    Started,
-    Tried,
+    TurnSaid,
+    ConversationStarted,
+    QuestionTried,
     Verified,
 )
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.path_requests import PathsAnswer, PathsAsked, reply
+from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest, reply
 from forgepool.workers.queue.replies import read
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 
@@ -104,10 +104,10 @@ def test_a_task_goes_through_its_phases(host: Host, serve: Serve, wire: Wire) ->
     assert host.content(done.commit, "a.py") == "def new():\n    return 1"
     assert server.invalid == []
     entries = host.transcript()
-    assert [entry.phase for entry in entries if isinstance(entry, Started)] == ["plan", "execute"]
-    (plan,) = [entry for entry in entries if isinstance(entry, Committed)]
+    assert [entry.phase for entry in entries if isinstance(entry, ConversationStarted)] == ["plan", "execute"]
+    (plan,) = [entry for entry in entries if isinstance(entry, PlanCommitted)]
     assert plan.files == ("a.py",)
-    turns = [entry.turn for entry in entries if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    turns = [entry.turn for entry in entries if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
     assert done.spent.turns == len(turns) == len(server.seen) == 4
     assert done.spent.input_tokens == sum(turn.usage.input_tokens for turn in turns) > 0
     assert done.spent.cost_usd is not None and done.spent.cost_usd > 0
@@ -259,7 +259,7 @@ def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve
     assert host.content(done.commit, "a.py").startswith("def new") and "y = 2" in host.content(done.commit, "b.py")
     assert "lost" not in done.paths
     assert server.invalid == []
-    counted = [entry for entry in host.transcript(2) if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    counted = [entry for entry in host.transcript(2) if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
     assert done.spent.turns == len(counted) == len(server.seen) - 1, "the lost turn was used on the other host"
 
 
@@ -293,7 +293,7 @@ def test_turns_lost_on_this_host_are_counted(host: Host, serve: Serve) -> None:
 
 
 def answers(entries: list[Entry]) -> int:
-    return sum(isinstance(entry, Said) and entry.turn.role == "assistant" for entry in entries)
+    return sum(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries)
 
 
 def test_a_second_delivery_of_the_same_attempt_goes_on_too(host: Host, serve: Serve) -> None:
@@ -317,7 +317,7 @@ def test_progress_of_another_base_is_not_gone_on_with(host: Host, serve: Serve) 
     server = serve(plain)
     first = work(host)
     again = work(host, attempt=2, resumes=1, base=first.commit, acceptance=())
-    assert next(entry.phase for entry in host.transcript(2) if isinstance(entry, Started)) == "plan"
+    assert next(entry.phase for entry in host.transcript(2) if isinstance(entry, ConversationStarted)) == "plan"
     assert (again.includes, again.spent.turns) == ((1,), len(server.seen))
 
 
@@ -360,7 +360,7 @@ def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
     waiting = work(host)
     assert (waiting.outcome, waiting.resumable) == ("infrastructure", True), waiting
     assert waiting.not_before is not None and waiting.not_before > time.time()
-    assert any(isinstance(entry, Tried) for entry in host.transcript())
+    assert any(isinstance(entry, QuestionTried) for entry in host.transcript())
     limited.clear()
     done = work(host, attempt=2, resumes=1)
     assert (done.outcome, done.includes) == ("candidate", (1,)), done.detail
@@ -415,7 +415,7 @@ def test_a_script_with_a_plan_is_led_through_both_phases(host: Host) -> None:
     )
     done = work(host, agent=ScriptedAgent(script=script))
     assert (done.outcome, done.models) == ("candidate", ("scripted",)), done.detail
-    assert [entry.phase for entry in host.transcript() if isinstance(entry, Started)] == ["plan", "execute"]
+    assert [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)] == ["plan", "execute"]
 
 
 def test_what_was_sent_once_is_sent_again_byte_for_byte(host: Host, serve: Serve) -> None:
@@ -438,7 +438,7 @@ def test_what_was_sent_once_is_sent_again_byte_for_byte(host: Host, serve: Serve
         assert all(1 <= json.dumps(body).count('"cache_control"') <= 4 for body in bodies)
         for before, after in pairwise([unmarked(body["messages"]) for body in bodies]):
             assert after[: len(before)] == before
-    asked = [entry.turn.usage for entry in host.transcript() if isinstance(entry, Said) and entry.turn.id]
+    asked = [entry.turn.usage for entry in host.transcript() if isinstance(entry, TurnSaid) and entry.turn.id]
     assert all(usage.cached_tokens > 0 for usage in asked[1:3])
     assert asked[-1].hit_rate > 0.9
 
@@ -624,8 +624,8 @@ def test_what_was_judged_is_not_gone_on_with(host: Host, serve: Serve) -> None:
     reason = ReasonPack(attempt=1, kind="verify_failed", summary="it was red")
     work(host, attempt=3, resumes=2, reasons=(reason,))
     entries = host.transcript(3)
-    assert next(entry.phase for entry in entries if isinstance(entry, Started)) == "plan"
-    assert not any(isinstance(entry, Said) and "interrupted" in entry.turn.text for entry in entries)
+    assert next(entry.phase for entry in entries if isinstance(entry, ConversationStarted)) == "plan"
+    assert not any(isinstance(entry, TurnSaid) and "interrupted" in entry.turn.text for entry in entries)
 
 
 def test_a_red_phase_stays_confirmed_over_an_interruption(host: Host, serve: Serve) -> None:
@@ -674,7 +674,7 @@ def test_what_was_changed_is_asked_for_when_it_is_verified(
         while not done.is_set():
             for entry, text in read(redis, "r", after=after, wait_s=0.1):
                 after = entry
-                question = PathsAsked.model_validate_json(text)
+                question = PathRequest.model_validate_json(text)
                 asked.append(question.paths)
                 said = "granted" if len(asked) == 1 else verdict
                 why = "that is not yours" if said == "refused" else ""

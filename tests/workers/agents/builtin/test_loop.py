@@ -5,24 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.agents.builtin.loop import Brief, Outcome, Talk
-from forgepool.workers.agents.builtin.permission import unjudged
+from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
+from forgepool.workers.agents.builtin.permission import allow_all
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.transcript.entries import (
-    Committed,
+    PlanCommitted,
     Finished,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Transcript,
     conversation,
     read_transcript,
 )
-from forgepool.workers.context.transcript.entries import Tried as TriedEntry
+from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user
-from forgepool.workers.llm.provider import Hear, ModelFailed, Request, Tried, deaf
+from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, ProviderTry, deaf
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import Limits, PhaseName, Spent
@@ -39,9 +39,9 @@ class Replies:
 
     def __init__(self, *turns: Turn | ModelFailed) -> None:
         self._turns = list(turns)
-        self.asked: list[Request] = []
+        self.asked: list[ModelRequest] = []
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         self.asked.append(request)
         turn = self._turns.pop(0)
         if isinstance(turn, ModelFailed):
@@ -49,10 +49,10 @@ class Replies:
         return turn
 
 
-Lead = Callable[..., Outcome]
+Lead = Callable[..., ConversationOutcome]
 
 
-def plain(transcript: Transcript, place: Workplace, brief: Brief) -> Context:
+def plain(transcript: Transcript, place: Workplace, brief: ConversationBrief) -> Context:
     """All of the conversation is shown."""
     archive = Archive(place)
     return Context(transcript=transcript, profile=Off(), like=brief.like, window_tokens=99_999, archive=archive)
@@ -72,7 +72,7 @@ def lead(tmp_path: Path) -> Lead:
         phase: PhaseName = "execute",
         stop: Callable[[], bool] = lambda: False,
         price: Callable[[int, int], float | None] = lambda given, answered: 0.0,
-    ) -> Outcome:
+    ) -> ConversationOutcome:
         limits = limits or Limits(wall_s=20)
         meter = Meter(limits=limits)
         ends_at = meter.began + limits.wall_s
@@ -85,9 +85,9 @@ def lead(tmp_path: Path) -> Lead:
             left_s=lambda: ends_at - time.monotonic(),
         )
         with Transcript(tmp_path / "t.jsonl") as transcript:
-            transcript.append(Started(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase))
-            transcript.append(Said(at=0.0, turn=user(Text(text="# Task t"))))
-            brief = Brief(
+            transcript.append(ConversationStarted(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase))
+            transcript.append(TurnSaid(at=0.0, turn=user(Text(text="# Task t"))))
+            brief = ConversationBrief(
                 phase=phase, system=("be good",), tools=(READ_FILE, WRITE_FILE, EDIT_FILE, BASH, *ends), price=price
             )
             return Talk(
@@ -98,7 +98,7 @@ def lead(tmp_path: Path) -> Lead:
                 context=plain(transcript, place, brief),
                 meter=meter,
                 stop=stop,
-                rule=unjudged,
+                rule=allow_all,
             ).lead()
 
     return go
@@ -285,7 +285,7 @@ def test_a_plan_ends_its_conversation_and_is_kept(lead: Lead, tmp_path: Path) ->
     """The plan is in the transcript before the conversation's end is."""
     plan = ToolCall(id="p", name="commit_plan", arguments={"plan": "rename it", "files_to_modify": ["./a.py", "a.py"]})
     assert lead(Replies(says(plan)), phase="plan").ended == "planned"
-    (committed,) = [one for one in read_transcript(tmp_path / "t.jsonl") if isinstance(one, Committed)]
+    (committed,) = [one for one in read_transcript(tmp_path / "t.jsonl") if isinstance(one, PlanCommitted)]
     assert (committed.plan, committed.files, committed.synthetic) == ("rename it", ("a.py",), False)
 
 
@@ -341,9 +341,9 @@ def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
     """Also those that brought no turn."""
 
     class Stumbling(Replies):
-        def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+        def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
             hear(
-                Tried(
+                ProviderTry(
                     model="m",
                     account="a",
                     trouble="overloaded",

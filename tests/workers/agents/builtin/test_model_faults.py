@@ -14,7 +14,7 @@ from host_kit import Host
 from vendors.answers import Answer, Fault, Say, Seen, Tokens, Wire
 from vendors.server import EMPTY, MALFORMED, MAX_TOKENS_IN_CALL, OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from forgepool.workers.context.transcript.entries import Said, Started, Tried
+from forgepool.workers.context.transcript.entries import TurnSaid, ConversationStarted, QuestionTried
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, WorkResult
 
 KEY = "THE_TEST_KEY"
@@ -102,7 +102,7 @@ def test_what_passes_is_tried_again(host: Host, fault: str, wire: Wire) -> None:
     answer, trouble = TRIED_AGAIN[fault]
     done, server = work(host, answer, wire)
     written_once(host, done, server)
-    (tried,) = [entry for entry in host.transcript() if isinstance(entry, Tried)]
+    (tried,) = [entry for entry in host.transcript() if isinstance(entry, QuestionTried)]
     assert tried.trouble == trouble
     assert tried.wait_s is not None
     assert server.seen[1].body == server.seen[2].body
@@ -134,7 +134,7 @@ def test_an_overflow_begins_the_phase_afresh(host: Host, answer: Answer, wire: W
     """A shorter conversation about the same, once."""
     done, server = work(host, answer, wire)
     written_once(host, done, server)
-    phases = [entry.phase for entry in host.transcript() if isinstance(entry, Started)]
+    phases = [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)]
     assert phases == ["plan", "execute", "execute"]
 
 
@@ -146,6 +146,6 @@ def test_what_does_not_pass_ends_the_attempt(host: Host, fault: str, wire: Wire)
     done, server = work(host, answer, wire)
     assert (done.outcome, done.commit) == (outcome, None), done.detail
     assert len(server.seen) == 2 and server.invalid == []
-    turns = [entry.turn for entry in host.transcript() if isinstance(entry, Said) and entry.turn.role == "assistant"]
+    turns = [entry.turn for entry in host.transcript() if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
     assert len(turns) == (2 if outcome == "refused" else 1)
     assert "k-1" not in done.encode() and "k-1" not in str(host.transcript())

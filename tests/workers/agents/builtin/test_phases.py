@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.agents.builtin.phases import Begin, Course, End, ForcePlan, GoOn, Step, Verify, facts, next_step
-from forgepool.workers.context.transcript.entries import Committed, Entry, Finished, Resumed, Said, Started, Verified
+from forgepool.workers.agents.builtin.phases import Begin, PhaseCourse, End, ForcePlan, GoOn, Step, Verify, facts, next_step
+from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, Finished, Resumed, TurnSaid, ConversationStarted, Verified
 from forgepool.workers.llm.messages import Text, Turn, user
 from forgepool.workers.schema.orders import PhaseName, Reply, Spent
 
@@ -12,15 +12,15 @@ REPLY = Reply(question="which?", answer="the left one", by="ann")
 
 
 def started(phase: PhaseName) -> Entry:
-    return Started(at=0.0, order_id="r.t.1", model="m", system=(), tools=(), phase=phase)
+    return ConversationStarted(at=0.0, order_id="r.t.1", model="m", system=(), tools=(), phase=phase)
 
 
 def said() -> Entry:
-    return Said(at=0.0, turn=Turn(role="assistant", parts=(Text(text="hm"),)))
+    return TurnSaid(at=0.0, turn=Turn(role="assistant", parts=(Text(text="hm"),)))
 
 
 def told(text: str = "go on") -> Entry:
-    return Said(at=0.0, turn=user(Text(text=text)))
+    return TurnSaid(at=0.0, turn=user(Text(text=text)))
 
 
 def ended(how: str, detail: str = "so") -> Entry:
@@ -28,7 +28,7 @@ def ended(how: str, detail: str = "so") -> Entry:
 
 
 def committed(*files: str, synthetic: bool = False) -> Entry:
-    return Committed(at=0.0, plan="do it", files=files, synthetic=synthetic)
+    return PlanCommitted(at=0.0, plan="do it", files=files, synthetic=synthetic)
 
 
 def red(print_: str = "f", outside: tuple[str, ...] = ()) -> Entry:
@@ -42,8 +42,8 @@ PLANNED = (started("plan"), said(), committed("a.py"), ended("planned"))
 DONE = (*PLANNED, started("execute"), said(), ended("finished"))
 
 
-def step(*entries: Entry, course: Course | None = None, replies: tuple[Reply, ...] = ()) -> Step:
-    return next_step(facts(entries), course or Course(), replies)
+def step(*entries: Entry, course: PhaseCourse | None = None, replies: tuple[Reply, ...] = ()) -> Step:
+    return next_step(facts(entries), course or PhaseCourse(), replies)
 
 
 def test_an_attempt_goes_from_plan_to_execute_to_verify() -> None:
@@ -58,7 +58,7 @@ def test_an_attempt_goes_from_plan_to_execute_to_verify() -> None:
 
 def test_without_a_plan_phase_it_begins_with_execute() -> None:
     """For agents whose turns were written by a person."""
-    assert step(course=Course(plan_first=False)) == Begin("execute")
+    assert step(course=PhaseCourse(plan_first=False)) == Begin("execute")
 
 
 def test_a_plan_that_changes_nothing_is_no_change() -> None:
@@ -162,11 +162,11 @@ ENTRIES = st.sampled_from(
 @given(st.lists(ENTRIES, max_size=30))
 def test_nothing_is_finished_that_was_not_verified_since_it_was_last_worked_on(entries: list[Entry]) -> None:
     """Whatever a transcript holds: `finished` stands only behind a green verification with nothing said after it."""
-    answer = next_step(facts(entries), Course(), ())
+    answer = next_step(facts(entries), PhaseCourse(), ())
     if isinstance(answer, End) and answer.ended == "finished":
         last = max(at for at, entry in enumerate(entries) if isinstance(entry, Verified))
         assert entries[last] == GREEN
-        assert not any(isinstance(entry, Said) for entry in entries[last:])
+        assert not any(isinstance(entry, TurnSaid) for entry in entries[last:])
     if isinstance(answer, Begin) and answer.phase == "execute":
         overflowed = any(isinstance(entry, Finished) and entry.ended == "overflow" for entry in entries)
-        assert overflowed or any(isinstance(entry, Committed) for entry in entries)
+        assert overflowed or any(isinstance(entry, PlanCommitted) for entry in entries)

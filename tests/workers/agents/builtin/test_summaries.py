@@ -13,12 +13,12 @@ from vendors.server import VendorServer
 
 from forgepool.workers.agents.builtin.agent import TableModels
 from forgepool.workers.agents.builtin.prompts import TaskWords
-from forgepool.workers.agents.builtin.summaries import Asked, Summoner
-from forgepool.workers.context.edits.state import Profile, Question
+from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
+from forgepool.workers.context.edits.state import Profile, SummaryQuestion
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1
-from forgepool.workers.context.transcript.entries import Answered, Rebuilt, Said, now
+from forgepool.workers.context.transcript.entries import Answered, Rebuilt, TurnSaid, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import ToolResult
 from forgepool.workers.llm.routing.table import read_table
@@ -271,7 +271,7 @@ def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path
         def ask() -> None:
             alive.context.prepare()
             turn = leading.ask(alive.context.request, stop=lambda: False)
-            alive.transcript.append(Said(at=now(), turn=turn))
+            alive.transcript.append(TurnSaid(at=now(), turn=turn))
             result = ToolResult(call_id=turn.calls[0].id, text=long(9, 12_000))
             alive.transcript.append(Answered(at=now(), iteration=1, seconds=0.0, result=result))
 
@@ -286,7 +286,7 @@ def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path
         assert _blocks(question)[:-1] == _blocks(second)
         assert _marks(first)[-1] in _marks(question) and _marks(first)[-1] in _marks(second)
         assert question["messages"][-1]["content"][-1]["text"].endswith("Answer with text alone; call no tool.")
-        turns = [entry.turn for entry in alive.transcript.entries if isinstance(entry, Said)]
+        turns = [entry.turn for entry in alive.transcript.entries if isinstance(entry, TurnSaid)]
         usages = [turn.usage for turn in turns if turn.usage.input_tokens]
         assert only_rebuilt(alive).usage.cached_tokens == usages[0].input_tokens == usages[1].cached_tokens
         assert ground.server.invalid == []
@@ -299,11 +299,11 @@ def test_a_question_begins_with_all_of_the_conversation_on_every_wire(tmp_path: 
     with VendorServer(lambda seen: EMPTY) as server, Alive(tmp_path, "off") as alive:
         for number in range(3):
             alive.call(answer=long(number))
-        leading = Asked(provider=provider(wire, server), price=lambda given, answered: 0.0)
+        leading = SummaryModel(provider=provider(wire, server), price=lambda given, answered: 0.0)
         meter = Meter(limits=Limits())
         summoner = Summoner(leading=lambda: leading, compact=lambda: None, meter=meter, stop=lambda: False)
         leading.provider.ask(alive.context.request, stop=lambda: False)
-        summoner.ask(Question(kind="prose", instruction="Sum up."), alive.context.request, lambda: True)
+        summoner.ask(SummaryQuestion(kind="prose", instruction="Sum up."), alive.context.request, lambda: True)
         first, question = (_unmarked(seen.body) for seen in server.seen)
         assert server.invalid == []
     added = _parts(question[said])[len(_parts(first[said])) :]
@@ -350,7 +350,7 @@ def test_who_cannot_sum_it_up_still_leads_the_conversation(tmp_path: Path, serve
 
 def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serve: Serve) -> None:
     ground = serve(lambda seen: Say(text=PROSE, usage=Tokens(input=10, output=10)))
-    question = Question(kind="prose", instruction="Sum up.", text="what was", max_output_tokens=700)
+    question = SummaryQuestion(kind="prose", instruction="Sum up.", text="what was", max_output_tokens=700)
     for limits in (Limits(), Limits(tokens=600)):
         ground.meter = Meter(limits=limits)
         ground.summoner.ask(question, LIKE, lambda: True)
@@ -361,6 +361,6 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
 def test_nobody_is_asked_once_where_that_cannot_be_written_down(serve: Serve) -> None:
     """Who goes on elsewhere would ask, and pay, again."""
     ground = serve(lambda seen: Say(text=PROSE))
-    said = ground.summoner.ask(Question(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
+    said = ground.summoner.ask(SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
     assert said == "no model was asked: that it would be could not be written down in the hub"
     assert ground.server.seen == []

@@ -15,7 +15,7 @@ from vendors.server import Brain, Fault, Say, Seen
 
 from forgepool.workers.agents.cli import perform_cli
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.programs.program import Job
+from forgepool.workers.agents.cli.programs.program import ProgramJob
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.sandbox.order.environment import command_environment
 from forgepool.workers.schema.confinement import OPEN
@@ -160,7 +160,7 @@ def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
 
 
 def reader_of(program: CliProgram, folder: Path) -> Any:
-    job = Job(
+    job = ProgramJob(
         executable=program,
         model=None,
         title="",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from cli_kit import KEY, KEYS, RECORDINGS, Place
 
-from forgepool.workers.agents.cli import installed
+from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.agents.cli.performing import perform_cli
-from forgepool.workers.context.transcript.entries import Answered, Noted, Said, read_transcript
+from forgepool.workers.context.transcript.entries import Answered, Noted, TurnSaid, read_transcript
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import CliProgram, Limits
@@ -232,7 +232,7 @@ def test_events_are_in_the_transcript_while_the_program_runs(place: Place) -> No
     place.stand_in(f"head -n 5 {RECORDINGS}/codex/codex-success.jsonl; exec sleep 60")
     answer = place.perform(stop=lambda: "I write it." in _transcript(place).read_text())
     assert answer.ended == "stopped"
-    said = [entry.turn for entry in read_transcript(_transcript(place)) if isinstance(entry, Said)]
+    said = [entry.turn for entry in read_transcript(_transcript(place)) if isinstance(entry, TurnSaid)]
     assert [turn.role for turn in said] == ["user", "assistant", "assistant"]
 
 
@@ -334,7 +334,7 @@ def test_installed_programs_are_told_with_their_versions(place: Place) -> None:
         place.program = name  # type: ignore[assignment]  # from a literal list
         place.stand_in(script)
     bin_only = os.pathsep.join((str(place.folder / "bin"), "/nowhere"))
-    assert installed(bin_only) == {"claude": "2.1.329", "codex": "0.169.0", "aider": "unknown"}
+    assert find_installed(bin_only) == {"claude": "2.1.329", "codex": "0.169.0", "aider": "unknown"}
 
 
 def test_a_program_is_not_started_where_nobody_can_let_it_out_to_its_server_alone(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 from cli_kit import KEY
 
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.programs.program import Invocation, Job
+from forgepool.workers.agents.cli.programs.program import ProgramInvocation, ProgramJob
 from forgepool.workers.schema.orders import CliProgram, Limits
 
 
 def _invoked(
     program: CliProgram, folder: Path, given: Mapping[str, str], model: str | None = None, *, confined: bool = False
-) -> Invocation:
-    job = Job(
+) -> ProgramInvocation:
+    job = ProgramJob(
         executable=f"/bin/{program}",
         model=model,
         title="A word",

@@ -120,5 +120,5 @@ def test_no_line_stops_a_reader(program: CliProgram, tmp_path_factory: pytest.Te
         )
         record.hear("\n".join(lines).encode(errors="replace"))
         record.end()
-        assert record.spent(1.0).input_tokens >= 0
+        assert record.sum_spent(1.0).input_tokens >= 0
         assert read_transcript(folder / "t.jsonl") == transcript.entries

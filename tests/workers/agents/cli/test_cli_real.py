@@ -9,8 +9,8 @@ import pytest
 from cli_kit import KEY, MODELS, Place, addresses, folder_of, writes_b
 from vendors.server import Say, Seen, VendorServer
 
-from forgepool.workers.agents.cli import installed
-from forgepool.workers.context.transcript.entries import Answered, Finished, Said, Started, read_transcript
+from forgepool.workers.agents.cli import find_installed
+from forgepool.workers.context.transcript.entries import Answered, Finished, TurnSaid, ConversationStarted, read_transcript
 from forgepool.workers.schema.orders import CliProgram
 
 PROGRAMS = get_args(CliProgram)
@@ -53,9 +53,9 @@ def test_a_program_edits_a_file(program: CliProgram, tmp_path: Path) -> None:
 def _is_whole(place: Place, program: CliProgram) -> None:
     """What was asked, what was said and done, and the end, in the transcript."""
     entries = [entry for entry in read_transcript(place.folder / "logs" / "transcript.jsonl")]
-    assert isinstance(entries[0], Started)
+    assert isinstance(entries[0], ConversationStarted)
     assert isinstance(entries[-1], Finished)
-    turns = [entry.turn for entry in entries if isinstance(entry, Said)]
+    turns = [entry.turn for entry in entries if isinstance(entry, TurnSaid)]
     calls = {call.id for turn in turns for call in turn.calls}
     assert calls == {entry.result.call_id for entry in entries if isinstance(entry, Answered)}
     assert bool(calls) == (program != "aider")
@@ -93,4 +93,4 @@ def test_codex_keeps_the_key_from_its_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_installed_program_tells_its_version(program: CliProgram) -> None:
     """Each in its own words."""
-    assert installed(folder_of(program) + os.pathsep + os.environ["PATH"])[program][0].isdigit()
+    assert find_installed(folder_of(program) + os.pathsep + os.environ["PATH"])[program][0].isdigit()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from led import Did, Led, code, edited, ran, read, wrote
 
-from forgepool.workers.context.edits.ledger import condensed, decisions, failure, lines
+from forgepool.workers.context.edits.ledger import condense_lines, decisions, failure, lines
 
 RED = "tests/test_a.py F\nE   assert 1 == 2\nFAILED tests/test_a.py::test_load - assert 1 == 2\n1 failed, 3 passed"
 GREEN = "4 passed, 0 failed, 0 errors"
@@ -23,7 +23,7 @@ def after(*done: Did, said: str = "") -> list[str]:
 
 
 def short(led: Led) -> list[str]:
-    return list(condensed(led.view.turns, led.view.deeds, len(led.view.turns)))
+    return list(condense_lines(led.view.turns, led.view.deeds, len(led.view.turns)))
 
 
 def test_a_read_is_told_with_its_lines_and_what_they_define() -> None:
@@ -214,7 +214,7 @@ def test_a_condensed_ledger_keeps_to_its_room() -> None:
         if number % 40 == 0:
             led.hear(f"Wish number {number}. " + "please " * 50)
     for room in (2_000, 8_000, 30_000):
-        found = list(condensed(led.view.turns, led.view.deeds, len(led.view.turns), room=room))
+        found = list(condense_lines(led.view.turns, led.view.deeds, len(led.view.turns), room=room))
         assert room / 2 < sum(len(line) + 1 for line in found) < room + 200
         assert any("earlier decisions and wishes are left out" in line for line in found)
         assert any("Wish number 360." in line for line in found) and any("module_399" in line for line in found)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from forgepool.workers.context.history.actions import Action, Deed, Deeds, Read, Write, deeds
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 
@@ -231,22 +231,22 @@ def test_an_edit_of_the_open_file_is_of_no_file() -> None:
 
 def test_a_result_nobody_asked_for_is_a_deed() -> None:
     fold = Deeds()
-    fold.called(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "ls"})))
-    assert fold.answered(ToolResult(call_id="b", text="")) is None
-    assert fold.answered(ToolResult(call_id="a", text="")) is not None
-    assert fold.answered(ToolResult(call_id="a", text="")) is None
+    fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "ls"})))
+    assert fold.take_result(ToolResult(call_id="b", text="")) is None
+    assert fold.take_result(ToolResult(call_id="a", text="")) is not None
+    assert fold.take_result(ToolResult(call_id="a", text="")) is None
     assert len(fold.all) == 1
 
 
 def test_the_text_before_the_birth_transforms_is_lost() -> None:
     """What failed is told from the whole text, and both are kept."""
     fold = Deeds()
-    fold.called(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
-    deed = fold.answered(ToolResult(call_id="a", text="(as step 1)"), "<returncode>7</returncode>\n")
+    fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
+    deed = fold.take_result(ToolResult(call_id="a", text="(as step 1)"), "<returncode>7</returncode>\n")
     assert deed is not None
     assert (deed.status, deed.whole, deed.result.text) == (7, "<returncode>7</returncode>\n", "(as step 1)")
-    fold.called(3, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
-    again = fold.answered(ToolResult(call_id="a", text="x"))
+    fold.take_calls(3, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
+    again = fold.take_result(ToolResult(call_id="a", text="x"))
     assert again is not None
     assert (again.whole, again.turn, again.step) == ("x", 3, 2)
 
@@ -268,7 +268,7 @@ def test_steps_differ_from_those_an_edit_names(sizes: list[int], random: object,
     found = deeds(turns)
     assert [deed.step for deed in found] == list(range(1, sum(sizes) + 1))
     for deed in found:
-        seen = shown(turns, Edit(results={deed.step: "gone"}))
+        seen = show_turns(turns, Edit(results={deed.step: "gone"}))
         changed = [old for old, new in zip(_results(turns), _results(seen), strict=True) if old != new]
         assert changed == [deed.result]
         assert turns[deed.turn].calls.count(deed.call) == 1
@@ -281,9 +281,9 @@ def _results(turns: list[Turn]) -> list[ToolResult]:
 def test_a_call_that_was_never_answered_shifts_an_edits_steps() -> None:
     """It is no deed, and counts all the same, as it does for an edit."""
     fold = Deeds()
-    fold.called(1, _asked(ToolCall(id="a", name="bash", arguments={}), ToolCall(id="b", name="bash", arguments={})))
-    fold.answered(ToolResult(call_id="a", text=""))
-    fold.called(3, _asked(ToolCall(id="c", name="bash", arguments={})))
-    fold.answered(ToolResult(call_id="b", text="late"))
-    fold.answered(ToolResult(call_id="c", text=""))
+    fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={}), ToolCall(id="b", name="bash", arguments={})))
+    fold.take_result(ToolResult(call_id="a", text=""))
+    fold.take_calls(3, _asked(ToolCall(id="c", name="bash", arguments={})))
+    fold.take_result(ToolResult(call_id="b", text="late"))
+    fold.take_result(ToolResult(call_id="c", text=""))
     assert [(deed.step, deed.call.id) for deed in fold.all] == [(1, "a"), (3, "c")]

@@ -2,7 +2,7 @@
 
 from led import Led, ran, read
 
-from forgepool.workers.context.history.names import defined, input_text, names, part_text
+from forgepool.workers.context.history.names import find_definitions, input_text, names, part_text
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, user
 
@@ -87,7 +87,7 @@ def test_names_are_identifiers_and_paths_in_one_spelling() -> None:
 def test_definitions_are_found_in_code_as_it_is_shown() -> None:
     """With line numbers, and in several languages; each once, in order."""
     text = "     1\tclass Loader:\n     2\t    async def load(self): ...\n  3: export function save() {\n"
-    assert defined(
+    assert find_definitions(
         text + "pub(crate) fn go()\nfunc (s *Server) Serve()\ndef load(): ...\nprint('class of its own')"
     ) == [
         "Loader",

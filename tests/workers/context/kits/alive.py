@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgepool.workers.context.edits.state import Moment, Profile, Proposal, State
+from forgepool.workers.context.edits.state import Moment, Profile, EditProposal, ContextState
 from forgepool.workers.context.profiles.registry import profile
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.transcript.entries import Answered, Rebuilt, Said, Started, Transcript
+from forgepool.workers.context.transcript.entries import Answered, Rebuilt, TurnSaid, ConversationStarted, Transcript
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.turns.compact import COMPACT_TOOL
 from forgepool.workers.tools.workplace import Workplace
 
 CARD = "# Task t: mend the clock\n\nAcceptance: `pytest -q`"
-LIKE = Request(system=("Be good.",), tools=(READ_FILE.offer,), turns=())
-WITH_COMPACT = Request(system=("Be good.",), tools=(READ_FILE.offer, COMPACT_TOOL.offer), turns=())
+LIKE = ModelRequest(system=("Be good.",), tools=(READ_FILE.offer,), turns=())
+WITH_COMPACT = ModelRequest(system=("Be good.",), tools=(READ_FILE.offer, COMPACT_TOOL.offer), turns=())
 
 
 def workplace(folder: Path) -> Workplace:
@@ -41,20 +41,20 @@ def workplace(folder: Path) -> Workplace:
 class Stand:
     """A profile that proposes what the test says, and notes why it was asked. It is called as one that does nothing."""
 
-    says: Callable[[State, Moment], Proposal | None] = lambda state, moment: None
+    says: Callable[[ContextState, Moment], EditProposal | None] = lambda state, moment: None
     causes: list[str] = field(default_factory=list)
     name: str = "off"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         self.causes.append(moment.cause)
         return self.says(state, moment)
 
 
-def cutting(state: State, moment: Moment) -> Proposal:
+def cutting(state: ContextState, moment: Moment) -> EditProposal:
     """All but the last turn of the model and its results."""
     place = max(place for place, turn in enumerate(state.turns) if turn.role == "assistant")
     head = (user(Text(text="[the harness] What was is gone.")),)
-    return Proposal(edit=Edit(cut=place, head=head) if place > 1 else state.edit, why="all that is old goes")
+    return EditProposal(edit=Edit(cut=place, head=head) if place > 1 else state.edit, why="all that is old goes")
 
 
 class Alive:
@@ -64,8 +64,8 @@ class Alive:
         self.workplace = workplace(folder / place)
         self.transcript = Transcript(folder / "t.jsonl")
         if not self.transcript.entries:
-            self.transcript.append(Started(at=0.0, order_id="r.t.1", model="m", system=(), tools=()))
-            self.transcript.append(Said(at=0.0, turn=user(Text(text=CARD))))
+            self.transcript.append(ConversationStarted(at=0.0, order_id="r.t.1", model="m", system=(), tools=()))
+            self.transcript.append(TurnSaid(at=0.0, turn=user(Text(text=CARD))))
         given = {"like": LIKE, "window_tokens": 200_000} | options
         self.context = Context(
             transcript=self.transcript,
@@ -99,9 +99,9 @@ class Alive:
         call = ToolCall(id=f"c{number}", name=tool, arguments=arguments or {"path": f"src/f{number}.py"})
         said = {"role": "assistant", "parts": (call,), "stop": stop, "model": model, "usage": usage or Usage()}
         at = time.time() if at is None else at
-        self.transcript.append(Said(at=at, turn=Turn.model_validate(said)))
+        self.transcript.append(TurnSaid(at=at, turn=Turn.model_validate(said)))
         self.context.catch_up()
-        text, how = self.context.born(call, answer, is_error=is_error, iteration=number)
+        text, how = self.context.shorten_result(call, answer, is_error=is_error, iteration=number)
         result = {"call_id": call.id, "text": text, "is_error": is_error}
         entry = Answered.model_validate(
             {

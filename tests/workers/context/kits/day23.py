@@ -18,11 +18,11 @@ the split come out. So what is measured here holds for this one shape, and is no
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Moment, State
+from forgepool.workers.context.edits.state import Moment, ContextState
 from forgepool.workers.context.history.actions import Action, Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import USUAL, Gauge, length, lengths, turn_length
 from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.tools.files.write import receipt
 
@@ -77,17 +77,17 @@ class Talk:
         if answers:
             self.turns.append(user(*answers))
 
-    def state(self, edit: Edit | None = None, *, turns: int | None = None, plan: str = "") -> State:
+    def state(self, edit: Edit | None = None, *, turns: int | None = None, plan: str = "") -> ContextState:
         """As a profile is shown it, after so many turns."""
         until = self.turns[: len(self.turns) if turns is None else turns]
         edit = edit or Edit()
-        return State(
+        return ContextState(
             turns=until,
             deeds=[deed for deed in self.deeds if deed.turn + 1 < len(until)],
             edit=edit,
             rebuilds=0,
             sizes=[turn_length(turn) for turn in until],
-            shown_sizes=[turn_length(turn) for turn in shown(until, edit)],
+            shown_sizes=[turn_length(turn) for turn in show_turns(until, edit)],
             gauge=Gauge(window_tokens=200_000, fixed_characters=0),
             plan=plan,
         )
@@ -237,7 +237,7 @@ def row(name: str, profile: Pace | None, talk: Talk) -> Row:
     edit, before, sizes, written = Edit(), list[Part](), list[int](), 0
     for turns in range(1, len(talk.turns) + 1, 2):
         edit = after(profile, talk.state(edit, turns=turns))
-        view = [part for turn in shown(talk.turns[:turns], edit) for part in turn.parts]
+        view = [part for turn in show_turns(talk.turns[:turns], edit) for part in turn.parts]
         sizes.append(sum(map(length, view)))
         if turns < len(talk.turns):
             written += sizes[-1] - _common(before, view)
@@ -247,7 +247,7 @@ def row(name: str, profile: Pace | None, talk: Talk) -> Row:
     return Row(name=name, final=final, peak=max(asked), at_14=asked[13], input=sum(asked), written=written)
 
 
-def after(profile: Pace | None, state: State) -> Edit:
+def after(profile: Pace | None, state: ContextState) -> Edit:
     """The edit with which the model is asked next."""
     proposal = profile.propose(state, Moment(cause="call")) if profile else None
     return proposal.edit if proposal else state.edit

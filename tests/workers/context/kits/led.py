@@ -11,21 +11,21 @@ from forgepool.workers.context.edits.state import (
     Cause,
     Moment,
     Profile,
-    Proposal,
-    Question,
-    Reply,
+    EditProposal,
+    SummaryQuestion,
+    SummaryReply,
     nobody,
     unknown,
 )
 from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import asked
+from forgepool.workers.context.history.calls import read_command
 from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.replay.simulation import shown_from
+from forgepool.workers.context.replay.simulation import find_shown_from
 from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.archive import Archive, dropped
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.archive import Archive, find_dropped
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.workplace import Workplace
@@ -73,9 +73,9 @@ class Led:
     planned: tuple[str, ...] = ()
     current: Callable[[str], str | None] = unknown
     card: tuple[str, ...] = (CARD,)
-    view: View = field(init=False)
+    view: ContextView = field(init=False)
     fired: set[str] = field(default_factory=set)
-    asked: list[Question] = field(default_factory=list)
+    asked: list[SummaryQuestion] = field(default_factory=list)
     kept: list[Edit] = field(default_factory=list)
     """Every edit that was put in force."""
     _births: Births | None = field(init=False)
@@ -84,7 +84,7 @@ class Led:
     def __post_init__(self) -> None:
         gauge = Gauge(window_tokens=self.window_tokens, fixed_characters=0)
         folder = self.archive.folder if self.archive else "/tmp/outputs/steps"
-        self.view = View(gauge=gauge, archive=folder, planned=self.planned)
+        self.view = ContextView(gauge=gauge, archive=folder, planned=self.planned)
         self._births = Births(self.birth) if self.birth is not None else None
         self.hear(*self.card)
 
@@ -104,7 +104,7 @@ class Led:
         for call, each in zip(calls, done, strict=True):
             self._answer(call, each)
 
-    def ask(self, cause: Cause = "call", ask: Ask = nobody) -> Proposal | None:
+    def ask(self, cause: Cause = "call", ask: Ask = nobody) -> EditProposal | None:
         """As before a call to the model: what is proposed can be shown, is kept elsewhere first, and put in force."""
         proposal = self.proposed(cause, ask)
         if proposal is None:
@@ -115,7 +115,7 @@ class Led:
             self.use(proposal.edit)
         return proposal
 
-    def proposed(self, cause: Cause = "call", ask: Ask = nobody) -> Proposal | None:
+    def proposed(self, cause: Cause = "call", ask: Ask = nobody) -> EditProposal | None:
         moment = Moment(cause=cause, ask=self._noting(ask), current=self.current, fired=frozenset(self.fired))
         proposal = self.view.propose(self.profile, moment)
         assert not isinstance(proposal, str), proposal
@@ -125,7 +125,7 @@ class Led:
         """As another process reads it from the transcript."""
         edit = Edit.model_validate_json(edit.model_dump_json())
         if self.archive is not None:
-            self.archive.write(dropped(self.view.deeds, edit))
+            self.archive.write(find_dropped(self.view.deeds, edit))
         self.view.use(edit)
         self.kept.append(edit)
 
@@ -155,7 +155,7 @@ class Led:
 
     def _born(self, call: ToolCall, did: Did) -> str:
         assert self._births is not None
-        told = asked(call)
+        told = read_command(call)
         entering = Entering(
             call=call,
             text=did.answer,
@@ -164,10 +164,10 @@ class Led:
             writes=told.writes,
             failed=did.is_error,
             iteration=sum(turn.role == "assistant" for turn in self.view.turns),
-            shown_from=shown_from(self.view.edit, self.view.deeds),
+            shown_from=find_shown_from(self.view.edit, self.view.deeds),
             spill=self._spill,
         )
-        return self._births.born(entering).text
+        return self._births.shorten_result(entering).text
 
     def _spill(self, text: str) -> str | None:
         if self.archive is None:
@@ -177,10 +177,10 @@ class Led:
     def _noting(self, ask: Ask) -> Ask:
         """What is asked once is asked once, and it is written down before."""
 
-        def noted(question: Question) -> Reply:
+        def noted(question: SummaryQuestion) -> SummaryReply:
             self.asked.append(question)
             if question.once in self.fired:
-                return Reply(why_not="it was asked already")
+                return SummaryReply(why_not="it was asked already")
             if question.once:
                 self.fired.add(question.once)
             return ask(question)

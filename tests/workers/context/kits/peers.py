@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
 from forgepool.workers.context.history.actions import Action, Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import Gauge, turn_length
-from forgepool.workers.context.shorten.new_results import bases, mended
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.shorten.new_results import bases, mend_edit
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.wires.common.alternation import alternating
@@ -115,14 +115,14 @@ class Talk:
         else:
             self.turns.append(user(part))
 
-    def state(self) -> State:
-        return State(
+    def state(self) -> ContextState:
+        return ContextState(
             turns=self.turns,
             deeds=self.deeds,
             edit=self.edit,
             rebuilds=self.rebuilds,
             sizes=[turn_length(turn) for turn in self.turns],
-            shown_sizes=[turn_length(turn) for turn in shown(self.turns, self.edit)],
+            shown_sizes=[turn_length(turn) for turn in show_turns(self.turns, self.edit)],
             gauge=Gauge(window_tokens=self.window_tokens, fixed_characters=0),
             plan=self.plan,
         )
@@ -134,23 +134,23 @@ class Talk:
         self.turns.append(user())
 
     def ask(
-        self, profile: Profile, cause: Cause = "call", ask: Callable[[Question], Reply] = nobody
-    ) -> Proposal | None:
+        self, profile: Profile, cause: Cause = "call", ask: Callable[[SummaryQuestion], SummaryReply] = nobody
+    ) -> EditProposal | None:
         return profile.propose(self.state(), Moment(cause=cause, ask=ask, fired=self.fired))
 
-    def put_in_force(self, proposal: Proposal) -> None:
+    def put_in_force(self, proposal: EditProposal) -> None:
         """As another process reads it from the transcript."""
         self.fired |= {proposal.once} if proposal.once else set()
         if proposal.edit == self.edit:
             return
-        edit = mended(proposal.edit, self.deeds)
+        edit = mend_edit(proposal.edit, self.deeds)
         assert wrong(self.turns, edit, frozenset(edit.results) - frozenset(proposal.edit.results)) is None
         self.edit = Edit.model_validate_json(edit.model_dump_json())
         self.rebuilds += 1
 
     def result(self, step: int) -> str:
         """What is shown of a result."""
-        found = {each.call_id: each.text for turn in shown(self.turns, self.edit) for each in turn.results}
+        found = {each.call_id: each.text for turn in show_turns(self.turns, self.edit) for each in turn.results}
         return found[f"c{step}"]
 
     def size(self) -> int:
@@ -158,7 +158,7 @@ class Talk:
 
     def check(self) -> None:
         """What holds of every view."""
-        view = shown(self.turns, self.edit)
+        view = show_turns(self.turns, self.edit)
         assert view[0].role == "user" and view[0].parts[0] == Text(text=CARD)
         for shown_now, part in zip(view[-1].parts, self.turns[-1].parts, strict=True):
             assert shown_now == part or self._is_whole(shown_now)
@@ -176,8 +176,8 @@ class Talk:
         )
 
 
-def replying(text: str) -> Callable[[Question], Reply]:
-    return lambda question: Reply(text=text)
+def replying(text: str) -> Callable[[SummaryQuestion], SummaryReply]:
+    return lambda question: SummaryReply(text=text)
 
 
 _PATHS = st.sampled_from(["a.py", "b.py", "src/c.py"])

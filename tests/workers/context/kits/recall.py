@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from led import Led, code, edited, ran, read, wrote
 
-from forgepool.workers.context.edits.state import Profile, Question, Reply
+from forgepool.workers.context.edits.state import Profile, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.comparators.clear import Clear
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.comparators.condenser import Condenser
-from forgepool.workers.context.profiles.ledger.ledger import Ledger
+from forgepool.workers.context.profiles.ledger.ledger import LedgerProfile
 from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.tools.turns.compact import COMPACT
 
@@ -33,7 +33,7 @@ def sized(name: str, window_tokens: int) -> Profile:
     """A registered profile, whose thresholds are those of such a window where they are counted in tokens or items."""
     profile = registry.profile(name)
     match profile:
-        case Ledger():
+        case LedgerProfile():
             return replace(profile, least_tokens=window_tokens // 20)
         case Clear():
             return replace(profile, trigger_tokens=window_tokens // 2, at_least_tokens=window_tokens // 20)
@@ -106,7 +106,7 @@ def _work(led: Led, number: int, *, wishes: bool) -> None:
     led.ask("wish" if wishes else "call", _summing(led))
 
 
-def _summing(led: Led) -> Callable[[Question], Reply]:
+def _summing(led: Led) -> Callable[[SummaryQuestion], SummaryReply]:
     return lambda question: summary(question, led.view.turns, led.view.deeds)
 
 

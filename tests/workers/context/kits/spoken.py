@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Ask, Cause, Moment, Profile, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.edits.state import Ask, Cause, Moment, Profile, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
 from forgepool.workers.context.history.actions import Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import Gauge, turn_length
-from forgepool.workers.context.shorten.new_results import mended
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.shorten.new_results import mend_edit
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.wires.common.alternation import alternating
@@ -83,7 +83,7 @@ class Spoken:
     edit: Edit = field(default_factory=Edit)
     rebuilds: int = 0
     fired: set[str] = field(default_factory=set)
-    asked: list[Question] = field(default_factory=list)
+    asked: list[SummaryQuestion] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.turns.append(user(Text(text=self.card)))
@@ -115,7 +115,7 @@ class Spoken:
 
     @property
     def view(self) -> list[Turn]:
-        return shown(self.turns, self.edit)
+        return show_turns(self.turns, self.edit)
 
     @property
     def text(self) -> str:
@@ -127,8 +127,8 @@ class Spoken:
         return alternating(self.view, wire="scripted", model="m")
 
     @property
-    def state(self) -> State:
-        return State(
+    def state(self) -> ContextState:
+        return ContextState(
             turns=self.turns,
             deeds=self.deeds,
             edit=self.edit,
@@ -140,12 +140,12 @@ class Spoken:
             archive=self.archive,
         )
 
-    def led_by(self, profile: Profile, ask: Ask = nobody, *, cause: Cause = "call") -> Proposal | None:
+    def led_by(self, profile: Profile, ask: Ask = nobody, *, cause: Cause = "call") -> EditProposal | None:
         """The profile is asked, and what it proposes is put in force where it can be shown."""
 
-        def noted(question: Question) -> Reply:
+        def noted(question: SummaryQuestion) -> SummaryReply:
             if question.once in self.fired:
-                return Reply(why_not="it was asked already")
+                return SummaryReply(why_not="it was asked already")
             self.fired.add(question.once)
             self.asked.append(question)
             return ask(question)
@@ -154,7 +154,7 @@ class Spoken:
         proposal = profile.propose(self.state, moment)
         if proposal is None:
             return None
-        edit = mended(proposal.edit, self.deeds)
+        edit = mend_edit(proposal.edit, self.deeds)
         assert wrong(self.turns, edit, frozenset(edit.results.keys() - proposal.edit.results.keys())) is None
         if proposal.once:
             self.fired.add(proposal.once)
@@ -169,7 +169,7 @@ def _text(part: Part) -> str:
 
 
 def answering(text: str) -> Ask:
-    return lambda question: Reply(text=text)
+    return lambda question: SummaryReply(text=text)
 
 
 def window(tokens: int) -> Gauge:

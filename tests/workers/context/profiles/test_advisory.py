@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import ROUNDS, Did, Round, Talk, endure, ran, read, replying, wrote
 
-from forgepool.workers.context.edits.state import Cause, Question, Reply
+from forgepool.workers.context.edits.state import Cause, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Read, Write
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.transcript.edit import Edit
@@ -144,14 +144,14 @@ def test_a_wish_is_refused_where_there_is_too_little_noise() -> None:
     assert proposal.why == "nothing is removed: 1% of what is shown is noise"
 
 
-def briefed(answer: str) -> tuple[Talk, list[Question], str]:
+def briefed(answer: str) -> tuple[Talk, list[SummaryQuestion], str]:
     """After a wish that a model was asked for."""
-    made, asked = Talk(), list[Question]()
+    made, asked = Talk(), list[SummaryQuestion]()
     for _ in range(3):
         made.model(read("a.py", TEXT))
     made.model(WISH)
 
-    def reply(question: Question) -> Reply:
+    def reply(question: SummaryQuestion) -> SummaryReply:
         asked.append(question)
         return replying(answer)(question)
 

@@ -3,7 +3,7 @@
 import pytest
 from spoken import Spoken, answering, bash, read, unharmed, window
 
-from forgepool.workers.context.edits.state import Question, Reply
+from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.comparators.condenser import Condenser, items
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
@@ -111,9 +111,9 @@ def test_after_an_overflow_it_is_tried_five_times_with_less_and_less() -> None:
     spoken.gauge = window(2_000)
     tried: list[int] = []
 
-    def fifth(question: Question) -> Reply:
+    def fifth(question: SummaryQuestion) -> SummaryReply:
         tried.append(len(question.text))
-        return Reply(text=SUMMARY if len(tried) == 5 else "", why_not="too long")
+        return SummaryReply(text=SUMMARY if len(tried) == 5 else "", why_not="too long")
 
     assert spoken.led_by(Condenser(), fifth) is None
     proposal = spoken.led_by(Condenser(), fifth, cause="overflow")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from day23 import LAST, PLAN, READS, SIZES, STRATEGIES, TEST, TESTS, WRITES, Talk, day23, drivers, final, rows, tokens
 
-from forgepool.workers.context.edits.state import Moment, Question, Reply
+from forgepool.workers.context.edits.state import Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import deeds
-from forgepool.workers.context.profiles.pace.pace import Pace, forked
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.tools.files.write import receipt
@@ -59,7 +59,7 @@ def test_the_run_has_the_published_measure(talk: Talk) -> None:
 def test_the_first_stage_leaves_all_that_is_live_and_little_else(talk: Talk) -> None:
     """At most 11,000 tokens of 69,000, no model asked; live results to the byte, every other by its placeholder."""
     edit = final(Pace(), talk)
-    view = shown(talk.turns, edit)
+    view = show_turns(talk.turns, edit)
     assert wrong(talk.turns, edit) is None and tokens(view) <= 11_000
     before, now, live = _texts(talk.turns), _texts(view), _live(talk)
     assert len(live) == 11
@@ -89,7 +89,7 @@ def test_every_view_on_the_way_is_one_that_can_be_shown(talk: Talk) -> None:
         proposal = pace.propose(talk.state(edit, turns=turns), Moment(cause="call"))
         edit = proposal.edit if proposal else edit
         assert wrong(talk.turns[:turns], edit) is None
-        assert shown(talk.turns[:turns], edit)[-1] == talk.turns[turns - 1]
+        assert show_turns(talk.turns[:turns], edit)[-1] == talk.turns[turns - 1]
 
 
 def test_the_published_code_takes_what_was_just_read(talk: Talk) -> None:
@@ -98,8 +98,8 @@ def test_the_published_code_takes_what_was_just_read(talk: Talk) -> None:
     coded = Pace(order_aware=False, write_bodies=False).propose(talk.state(turns=turns), Moment(cause="call"))
     ours = Pace().propose(talk.state(turns=turns), Moment(cause="call"))
     assert coded is not None and ours is not None
-    assert shown(talk.turns[:turns], coded.edit)[-1].results[0].text.startswith("[evicted: tests/test_auth.py ")
-    assert shown(talk.turns[:turns], ours.edit)[-1] == talk.turns[turns - 1]
+    assert show_turns(talk.turns[:turns], coded.edit)[-1].results[0].text.startswith("[evicted: tests/test_auth.py ")
+    assert show_turns(talk.turns[:turns], ours.edit)[-1] == talk.turns[turns - 1]
     assert wrong(talk.turns[:turns], coded.edit) is not None
 
 
@@ -109,7 +109,7 @@ def test_both_costs_of_every_strategy_are_told(talk: Talk) -> None:
     assert list(found) == [name for name, _ in STRATEGIES]
     assert found["unmanaged"].final == pytest.approx(69_500, rel=0.02)
     assert found["as coded"].final == pytest.approx(23_000, rel=0.02)
-    assert found["+ bodies"].final == tokens(shown(talk.turns, final(Pace(), talk))) <= 11_000
+    assert found["+ bodies"].final == tokens(show_turns(talk.turns, final(Pace(), talk))) <= 11_000
     assert found["+ bodies"].input < 0.5 * found["unmanaged"].input
     assert found["as coded"].units > 1.4 * found["unmanaged"].units
     assert found["+ bodies"].units > 1.3 * found["unmanaged"].units
@@ -124,7 +124,7 @@ def test_a_fork_at_turn_14_begins_small(talk: Talk) -> None:
     """At most 5,000 tokens of 32,000: the card word for word, the summary, the plan last; with a model's or without."""
     state = talk.state(turns=1 + 2 * 13)
     for summary in ("", SUMMARY):
-        opening = forked(state, summary, PLAN)
+        opening = fork_history(state, summary, PLAN)
         assert [turn.role for turn in opening] == ["user", "assistant", "user"]
         assert tokens(list(opening)) <= 5_000 < tokens(list(state.turns)) / 6
         assert opening[0] == talk.turns[0] and PLAN.strip() in opening[2].text
@@ -134,13 +134,13 @@ def test_a_fork_at_turn_14_begins_small(talk: Talk) -> None:
 def test_a_conversation_forks_by_itself_where_its_plan_is_committed(talk: Talk) -> None:
     """Within one conversation, once, and without a model; the answer to `commit_plan` itself is still there."""
 
-    def ask(question: Question) -> Reply:
+    def ask(question: SummaryQuestion) -> SummaryReply:
         raise AssertionError(question.instruction)
 
     state = talk.state(turns=1 + 2 * 13)
     proposal = Pace(fork=True).propose(state, Moment(cause="call", ask=ask))
     assert proposal is not None and proposal.once == "pace-fork" and proposal.replies == ()
-    view = shown(state.turns, proposal.edit)
+    view = show_turns(state.turns, proposal.edit)
     assert wrong(state.turns, proposal.edit) is None and tokens(view) <= 5_000
     assert [turn.role for turn in view] == ["user", "assistant", "user", "assistant", "user"]
     assert PLAN.strip() in view[2].text and view[3:] == talk.turns[25:27]

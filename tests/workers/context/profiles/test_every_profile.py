@@ -21,13 +21,13 @@ from vendors.asking import WIRES, request
 from vendors.wires import anthropic_wire, chat_wire, responses_wire
 from vendors.wires.sealing import seal
 
-from forgepool.workers.context.edits.state import Cause, Kind, Profile, Question, Reply, nobody
+from forgepool.workers.context.edits.state import Cause, Kind, Profile, SummaryQuestion, SummaryReply, nobody
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.context.shorten.new_results import Birth, bases
-from forgepool.workers.context.view.archive import called, dropped
+from forgepool.workers.context.view.archive import describe_call, find_dropped
 from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolResult
 from forgepool.workers.llm.wires import anthropic, openai_chat, openai_responses
@@ -64,23 +64,23 @@ _FORMS: dict[Kind, str] = {
 }
 
 
-def lying(question: Question) -> Reply:
+def lying(question: SummaryQuestion) -> SummaryReply:
     """In exactly the form that is wanted, denying no fact; it speaks of one file that there never was."""
     if question.kind != "yaml":
-        return Reply(text=_FORMS[question.kind])
+        return SummaryReply(text=_FORMS[question.kind])
     facts = [line for line in question.instruction.splitlines() if line.endswith((": true", ": false"))]
     fields = ["files_read: []", "files_written: []", "last_test_output: 0 failed", f"key_decisions: ['{_CLAIM}']"]
-    return Reply(text="\n".join([*facts, *fields]))
+    return SummaryReply(text="\n".join([*facts, *fields]))
 
 
-BAD: dict[str, Callable[[Question], Reply]] = {
-    "empty": lambda question: Reply(text=""),
-    "blank": lambda question: Reply(text=" \n\t "),
-    "slow": lambda question: Reply(why_not="no answer within 120 s"),
-    "failing": lambda question: Reply(why_not="the model is overloaded"),
-    "refusing": lambda question: Reply(text="I can't."),
+BAD: dict[str, Callable[[SummaryQuestion], SummaryReply]] = {
+    "empty": lambda question: SummaryReply(text=""),
+    "blank": lambda question: SummaryReply(text=" \n\t "),
+    "slow": lambda question: SummaryReply(why_not="no answer within 120 s"),
+    "failing": lambda question: SummaryReply(why_not="the model is overloaded"),
+    "refusing": lambda question: SummaryReply(text="I can't."),
     "lying": lying,
-    "oversized": lambda question: Reply(text="word and another word " * 60_000),
+    "oversized": lambda question: SummaryReply(text="word and another word " * 60_000),
 }
 """What comes of a question to a model that is no good, in whichever form the profile wanted an answer."""
 
@@ -113,7 +113,7 @@ VENDORS = dict(
 def led(name: str, *, window_tokens: int, with_birth: bool = False) -> Iterator[Led]:
     """A conversation led by a profile of that name, with a real archive."""
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
-        birth = (registry.registered(name).birth or Birth()) if with_birth else None
+        birth = (registry.find_profile(name).birth or Birth()) if with_birth else None
         made = profile(name, window_tokens)
         yield Led(profile=made, window_tokens=window_tokens, birth=birth, archive=archive(Path(folder).resolve() / "a"))
 
@@ -151,12 +151,12 @@ def _unseen(talk: Led) -> None:
 def _restorable(talk: Led) -> None:
     assert talk.archive is not None
     texts = {result.call_id: result.text for turn in talk.view.shown for result in turn.results}
-    gone = {deed.step for deed in dropped(talk.view.deeds, talk.view.edit)}
+    gone = {deed.step for deed in find_dropped(talk.view.deeds, talk.view.edit)}
     arguments = {call.id: call.arguments for turn in talk.view.shown for call in turn.calls}
     for deed in talk.view.deeds:
         step, text = Path(talk.archive.folder, f"step-{deed.step}"), texts.get(deed.call.id)
         if arguments.get(deed.call.id) != deed.call.arguments:
-            assert step.with_suffix(".call.txt").read_bytes() == called(deed).encode(errors="surrogatepass")
+            assert step.with_suffix(".call.txt").read_bytes() == describe_call(deed).encode(errors="surrogatepass")
         if text != deed.whole and not _can_be_made_again(deed, talk, text):
             assert step.with_suffix(".txt").read_bytes() == deed.whole.encode(errors="surrogatepass")
         if deed.step in gone:
@@ -182,11 +182,11 @@ def thoughts(number: int) -> Opaque:
     return Opaque(wire="openai-responses", model=MODEL, block=block)
 
 
-def good(talk: Led) -> Callable[[Question], Reply]:
+def good(talk: Led) -> Callable[[SummaryQuestion], SummaryReply]:
     return lambda question: summary(question, talk.view.turns, talk.view.deeds)
 
 
-def garbled(seed: int) -> Callable[[Question], Reply]:
+def garbled(seed: int) -> Callable[[SummaryQuestion], SummaryReply]:
     """Looks like an answer: headings, fields, paths, fences, in no order."""
     chance = random.Random(seed)
     pieces = [
@@ -200,7 +200,7 @@ def garbled(seed: int) -> Callable[[Question], Reply]:
         "é" * 90,
         "]\n",
     ]
-    return lambda question: Reply(text="".join(chance.choices(pieces, k=30)))
+    return lambda question: SummaryReply(text="".join(chance.choices(pieces, k=30)))
 
 
 _LONG = st.sampled_from([code("long", 60), "x" * 3_000, "naïve – " * 90, "one\ntwo\n" * 200])
@@ -375,8 +375,8 @@ def _told(talk: Led) -> str:
 def test_the_lie_would_be_believed_but_for_its_path(name: str) -> None:
     """It has the right form: with a file that was seen in the other's place, it is put in force."""
 
-    def likely(question: Question) -> Reply:
-        return Reply(text=lying(question).text.replace(_UNSEEN, "src/f0.py"))
+    def likely(question: SummaryQuestion) -> SummaryReply:
+        return SummaryReply(text=lying(question).text.replace(_UNSEEN, "src/f0.py"))
 
     with led(name, window_tokens=8_000) as talk:
         if isinstance(talk.profile, Pace):
@@ -391,11 +391,11 @@ def test_the_lie_would_be_believed_but_for_its_path(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*WRITERS, *HELPED])
 def test_a_model_that_gave_nothing_is_not_asked_again_at_once(name: str) -> None:
-    asked: list[Question] = []
+    asked: list[SummaryQuestion] = []
 
-    def silent(question: Question) -> Reply:
+    def silent(question: SummaryQuestion) -> SummaryReply:
         asked.append(question)
-        return Reply(why_not="no answer within 120 s")
+        return SummaryReply(why_not="no answer within 120 s")
 
     with led(name, window_tokens=8_000) as talk:
         (_hard if name in HELPED else busy)(talk)

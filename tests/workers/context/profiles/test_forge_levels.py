@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peers import CARD, ROUNDS, Round, Talk, endure, ran, read, wrote
 
 from forgepool.workers.context.history.actions import Write
-from forgepool.workers.context.profiles.forge import Forge
+from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, user
 
@@ -29,12 +29,12 @@ def talk() -> Talk:
     return made
 
 
-def after(made: Talk, share: float, forge: Forge | None = None) -> str | None:
+def after(made: Talk, share: float, forge: ForgeProfile | None = None) -> str | None:
     """What is said when the window is so full, in the end by five short results; put in force."""
     made.fill(share)
     for number in range(5):
         made.model(ran(f"last {number}", f"result {number}"))
-    proposal = made.ask(forge or Forge())
+    proposal = made.ask(forge or ForgeProfile())
     if proposal is None:
         return None
     made.put_in_force(proposal)
@@ -44,7 +44,7 @@ def after(made: Talk, share: float, forge: Forge | None = None) -> str | None:
 
 def test_defaults_are_the_published_ones() -> None:
     """And of the newest results as many as may be kept."""
-    forge = Forge()
+    forge = ForgeProfile()
     assert (forge.gentle, forge.moderate, forge.aggressive, forge.reset) == (0.40, 0.70, 0.90, 0.40)
     assert (forge.keep, forge.most_lines) == (5, 500)
 
@@ -129,10 +129,10 @@ def test_the_newest_results_are_never_touched() -> None:
         made.fill(share)
         for number in range(5):
             made.model(ran(f"step {number}", OUTPUT) if number % 2 else read(f"{number}.py", SOURCE))
-        proposal = made.ask(Forge())
+        proposal = made.ask(ForgeProfile())
         assert (proposal is None) == (share < 0.90)
         assert proposal is None or (proposal.edit.cut, dict(proposal.edit.results)) == (3, {})
-        shorter = made.ask(Forge(keep=3, aggressive=2.0))
+        shorter = made.ask(ForgeProfile(keep=3, aggressive=2.0))
         assert shorter is not None and set(shorter.edit.results) == ({2} if share == 0.45 else {1, 2})
 
 
@@ -166,8 +166,8 @@ def test_aggressive_does_not_act_for_little() -> None:
     made = talk()
     made.model(*(ran(f"step {number}", "k" * 15_000) for number in range(5)))
     assert made.state().share > 0.90
-    assert made.ask(Forge(gentle=0.89, moderate=0.89)) is not None
-    proposal = made.ask(Forge(gentle=0.89, moderate=0.89))
+    assert made.ask(ForgeProfile(gentle=0.89, moderate=0.89)) is not None
+    proposal = made.ask(ForgeProfile(gentle=0.89, moderate=0.89))
     assert proposal is not None and not proposal.edit.head
 
 
@@ -175,8 +175,8 @@ def test_an_overflow_is_aggressive_at_once() -> None:
     """However little the gauge believes to be there."""
     made = talk()
     made.window_tokens = 1_000_000
-    assert made.ask(Forge()) is None
-    proposal = made.ask(Forge(), "overflow")
+    assert made.ask(ForgeProfile()) is None
+    proposal = made.ask(ForgeProfile(), "overflow")
     assert proposal is not None
     made.put_in_force(proposal)
     made.check()
@@ -228,7 +228,7 @@ def test_the_newest_mark_is_the_one_that_counts() -> None:
     made.model(*(ran(f"other {number}", "x") for number in range(4)))
     first = len(made.deeds) - 5
     made.edit = Edit(results={first: "kept [forge: gentle, 9% left]"})
-    proposal = made.ask(Forge())
+    proposal = made.ask(ForgeProfile())
     assert proposal is not None and set(proposal.edit.results) == {first}
     assert proposal.edit.results[first].startswith("kept [forge: aggressive, ")
 
@@ -237,4 +237,4 @@ def test_the_newest_mark_is_the_one_that_counts() -> None:
 @given(ROUNDS, st.integers(0, 5), st.integers(800, 6_000), st.integers(5, 500))
 def test_every_view_is_whole(rounds: Sequence[Round], keep: int, window_tokens: int, most_lines: int) -> None:
     """Any conversation, at any point, however often it was rebuilt."""
-    endure(Forge(keep=keep, most_lines=most_lines), rounds, window_tokens)
+    endure(ForgeProfile(keep=keep, most_lines=most_lines), rounds, window_tokens)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import CARD, ROUNDS, SUMMARY, Round, Talk, endure, ran, read, replying, wrote
 
-from forgepool.workers.context.edits.state import Cause, Moment, Question, Reply
+from forgepool.workers.context.edits.state import Cause, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.ghost import Ghost
 from forgepool.workers.llm.messages import Text
 
@@ -30,11 +30,11 @@ class Asked:
 
     def __init__(self, answer: str) -> None:
         self.answer = answer
-        self.questions: list[Question] = []
+        self.questions: list[SummaryQuestion] = []
 
-    def __call__(self, question: Question) -> Reply:
+    def __call__(self, question: SummaryQuestion) -> SummaryReply:
         self.questions.append(question)
-        return Reply(text=self.answer)
+        return SummaryReply(text=self.answer)
 
 
 def test_defaults_are_the_published_ones() -> None:
@@ -167,7 +167,7 @@ def test_a_bad_summary_leaves_the_masked_history(answer: str, fault: str) -> Non
     made = crowded()
     masked_only = crowded().ask(Ghost(threshold=0.999 * made.state().share))
     why_not = "" if answer else "no model is set"
-    proposal = made.ask(Ghost(), ask=lambda question: Reply(text=answer, why_not=why_not))
+    proposal = made.ask(Ghost(), ask=lambda question: SummaryReply(text=answer, why_not=why_not))
     assert proposal is not None and masked_only is not None
     assert proposal.edit == masked_only.edit and proposal.edit.results and not proposal.edit.head
     assert fault in proposal.why

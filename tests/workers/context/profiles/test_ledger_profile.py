@@ -13,7 +13,7 @@ from forgepool.workers.context.edits.ledger import lines
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.edits.state import Cause
 from forgepool.workers.context.history.token_estimate import lengths, turn_length
-from forgepool.workers.context.profiles.ledger.ledger import KEEPS, Keep, Ledger, variant
+from forgepool.workers.context.profiles.ledger.ledger import KEEPS, Keep, LedgerProfile, variant
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, Turn, user
 
@@ -23,9 +23,9 @@ WIDE = Keep(turns=6, hot_turns=12, hot_tokens=4_000, ratio=3.0)
 FREE: list[Cause] = ["cold", "switch", "wish", "overflow"]
 
 
-def one(keep: Keep = KEEP, least_tokens: int = 0) -> Ledger:
+def one(keep: Keep = KEEP, least_tokens: int = 0) -> LedgerProfile:
     """That keeps so much and never more or less."""
-    return Ledger(keeps=(keep,), first=0, least_tokens=least_tokens, most_lost=9.0)
+    return LedgerProfile(keeps=(keep,), first=0, least_tokens=least_tokens, most_lost=9.0)
 
 
 def step(led: Led, number: int, size: int = 2_000) -> None:
@@ -196,14 +196,14 @@ def test_another_process_comes_to_the_same(seed: int) -> None:
 
 
 def test_after_an_overflow_little_is_left() -> None:
-    led = grown(Led(profile=Ledger(first=5)), 30)
+    led = grown(Led(profile=LedgerProfile(first=5)), 30)
     assert led.ask() is None
     assert led.ask("overflow") is not None
     assert led.view.edit.cut == led.deed(29).turn
 
 
 def test_after_an_overflow_one_turn_is_left_where_two_do_not_fit() -> None:
-    led = grown(Led(profile=Ledger(), window_tokens=10_000), 3)
+    led = grown(Led(profile=LedgerProfile(), window_tokens=10_000), 3)
     led.model(ran("cat a", "a" * 20_000))
     led.model(ran("cat b", "b" * 16_000))
     assert led.ask("overflow") is not None
@@ -212,7 +212,7 @@ def test_after_an_overflow_one_turn_is_left_where_two_do_not_fit() -> None:
 
 
 def test_after_an_overflow_any_gain_will_do() -> None:
-    led = Led(profile=Ledger(), card=("c" * 90_000,))
+    led = Led(profile=LedgerProfile(), card=("c" * 90_000,))
     grown(led, 4, 1_000)
     assert led.ask("cold") is None
     before = led.view.characters
@@ -234,7 +234,7 @@ def test_after_an_overflow_files_that_a_rebuild_left_are_let_go() -> None:
 
 
 def test_after_an_overflow_what_was_refused_before_is_looked_at_again() -> None:
-    led = Led(profile=Ledger(), card=("c" * 38_000,), window_tokens=10_000)
+    led = Led(profile=LedgerProfile(), card=("c" * 38_000,), window_tokens=10_000)
     grown(led, 4, 300)
     assert led.view.state().share >= 0.90
     assert led.ask("call") is None
@@ -251,7 +251,7 @@ def test_turns_that_are_not_shown_do_not_come_back() -> None:
 
 
 def test_at_the_very_end_of_the_window_little_is_left_too() -> None:
-    led = grown(Led(profile=Ledger(first=5), window_tokens=10_000), 18)
+    led = grown(Led(profile=LedgerProfile(first=5), window_tokens=10_000), 18)
     assert led.view.state().share >= 0.90
     assert led.ask() is not None
     assert led.view.edit.cut == led.deed(17).turn
@@ -430,7 +430,7 @@ def test_the_texts_of_files_behind_the_plan_are_not_shown_any_longer_than_they_a
     assert len(plain.view.shown[0].parts) == 3
 
 
-def kept_turns(profile: Ledger, hit: int, calls: int = 100) -> int | None:
+def kept_turns(profile: LedgerProfile, hit: int, calls: int = 100) -> int | None:
     """Turns of the model that a free rebuild leaves of an agent that lost so much; None where it leaves all."""
     led = grown(Led(profile=profile), 30)
     led.view.rebuilds = 1
@@ -443,7 +443,7 @@ def kept_turns(profile: Ledger, hit: int, calls: int = 100) -> int | None:
 def test_an_agent_that_lost_more_is_left_more() -> None:
     """From the tightest to the widest; and everything, where the budget is spent."""
     keeps = [Keep(turns=turns, hot_turns=4, hot_tokens=0, ratio=1.0) for turns in (2, 4, 6, 8)]
-    found = [kept_turns(Ledger(keeps=keeps, most_lost=0.12), hit) for hit in range(0, 20, 2)]
+    found = [kept_turns(LedgerProfile(keeps=keeps, most_lost=0.12), hit) for hit in range(0, 20, 2)]
     assert found[0] == 2 and found[-1] is None
     sizes = [99 if each is None else each for each in found]
     assert sizes == sorted(sizes) and set(sizes) == {2, 4, 6, 8, 99}
@@ -458,7 +458,7 @@ def test_an_agent_that_has_not_lost_anything_yet_is_left_what_the_variant_begins
 
 
 def test_of_an_agent_that_lost_too_much_the_most_is_kept_at_the_end_of_the_window() -> None:
-    led = grown(Led(profile=Ledger(), window_tokens=20_000), 30)
+    led = grown(Led(profile=LedgerProfile(), window_tokens=20_000), 30)
     led.view.rebuilds = 1
     led.view.losses.calls = led.view.losses.hit = 50
     assert 0.70 <= led.view.state().share < 0.90
@@ -470,7 +470,7 @@ def test_what_is_lost_is_found_out_by_the_view() -> None:
     """An agent that goes back to what was dropped, again and again, is left more than one that does not."""
 
     def led(back: bool) -> Led:
-        made = Led(profile=Ledger(most_lost=0.2))
+        made = Led(profile=LedgerProfile(most_lost=0.2))
         for number in range(120):
             far = f"value_{number - 30}_x" if back and number > 30 else f"value_{number}_x"
             made.model(ran(f"grep {far} src", f"value_{number}_x " + "f" * 3_000))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.state import Cause, Moment, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.edits.state import Cause, Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
 from forgepool.workers.context.history.actions import Write
-from forgepool.workers.context.profiles.pace.pace import Pace, forked
+from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
 from forgepool.workers.context.profiles.pace.pace_noise import is_receipt
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, Usage, user
 from forgepool.workers.llm.wires.common.alternation import alternating
@@ -148,7 +148,7 @@ def test_what_a_later_result_refers_to_stays_and_comes_back() -> None:
     other = replace(born, arguments={"command": "pytest -q -x"})
     hid = {1: "[dedup: pytest -q — see most recent output later in history]"}
     assert results(talk(first, second, LOOK)) == hid
-    assert Pace().propose(talk(first, second, other, LOOK).state(Edit(results=hid)), CALL) == Proposal(
+    assert Pace().propose(talk(first, second, other, LOOK).state(Edit(results=hid)), CALL) == EditProposal(
         edit=Edit(), why="0 results of earlier reads and runs, and the text of 0 writes, are out of date"
     )
     again = talk(first, second, other, replace(other, answer="x" * 900, born=""), LOOK)
@@ -248,7 +248,7 @@ def test_whatever_happens_live_results_are_shown_to_the_byte(
         assert not edit.results.keys() & _live(state, superseded=pace.superseded_reads)
 
 
-def _live(state: State, *, superseded: bool) -> set[int]:
+def _live(state: ContextState, *, superseded: bool) -> set[int]:
     """Steps whose results nothing after them replaces, said anew and without memory."""
     found = set()
     for deed in state.deeds:
@@ -288,16 +288,16 @@ def at_red(card: str = "Sessions expire.") -> Talk:
 class Cheap:
     """A model that says what it is told to."""
 
-    def __init__(self, says: str | Reply) -> None:
-        self.reply = says if isinstance(says, Reply) else Reply(text=says, usage=Usage(input_tokens=7))
-        self.asked: list[Question] = []
+    def __init__(self, says: str | SummaryReply) -> None:
+        self.reply = says if isinstance(says, SummaryReply) else SummaryReply(text=says, usage=Usage(input_tokens=7))
+        self.asked: list[SummaryQuestion] = []
 
-    def __call__(self, question: Question) -> Reply:
+    def __call__(self, question: SummaryQuestion) -> SummaryReply:
         self.asked.append(question)
         return self.reply
 
 
-def red(found: Talk, model: Cheap, pace: Pace | None = None, edit: Edit | None = None) -> Proposal:
+def red(found: Talk, model: Cheap, pace: Pace | None = None, edit: Edit | None = None) -> EditProposal:
     proposal = (pace or Pace()).propose(found.state(edit), Moment(cause="red", ask=model))
     assert proposal is not None
     return proposal
@@ -308,7 +308,7 @@ def test_the_history_becomes_the_card_and_a_summary(text: str) -> None:
     """And the last exchange, which the model has not seen the answer to, as it was."""
     found, model = at_red(), Cheap(text)
     proposal = red(found, model)
-    view = shown(found.turns, proposal.edit)
+    view = show_turns(found.turns, proposal.edit)
     assert wrong(found.turns, proposal.edit) is None
     assert [turn.role for turn in view] == ["user", "assistant", "user", "assistant", "user"]
     assert view[0] == found.turns[0] and view[3:] == found.turns[-2:]
@@ -317,7 +317,7 @@ def test_the_history_becomes_the_card_and_a_summary(text: str) -> None:
 
 def test_of_the_summary_only_the_decisions_are_the_models() -> None:
     """Files, outputs and facts are what the harness saw, whatever the model says."""
-    text = shown(at_red().turns, red(at_red(), Cheap(yaml())).edit)[1].text
+    text = show_turns(at_red().turns, red(at_red(), Cheap(yaml())).edit)[1].text
     assert "never.py" not in text and "invented.py" not in text and "all green" not in text
     for known in ("- pace/auth.py", "- tests/test_auth.py", "plan_committed: true", "red_phase_confirmed: true"):
         assert known in text
@@ -327,15 +327,15 @@ def test_of_the_summary_only_the_decisions_are_the_models() -> None:
 def test_what_the_harness_confirmed_is_so_without_a_call_for_it() -> None:
     """It asks at the first red, however that was seen; and a command may have changed files that nobody can name."""
     found = talk(read(AUTH, 9_000), PLANNED, shell("git stash pop && make", "."), shell("sed -i s/a/b/ b.py", "b.py"))
-    text = shown(found.turns, red(found, Cheap(yaml())).edit)[1].text
+    text = show_turns(found.turns, red(found, Cheap(yaml())).edit)[1].text
     assert "red_phase_confirmed: true" in text and "files_written:\n- b.py\n" in text
 
 
-BAD: dict[str, str | Reply] = {
+BAD: dict[str, str | SummaryReply] = {
     "nothing": "",
     "blank": " \n\t",
-    "no model": nobody(Question(kind="yaml", instruction="")),
-    "too slow": Reply(why_not="it took longer than 60 s", usage=Usage(input_tokens=9)),
+    "no model": nobody(SummaryQuestion(kind="yaml", instruction="")),
+    "too slow": SummaryReply(why_not="it took longer than 60 s", usage=Usage(input_tokens=9)),
     "prose": "I am sorry, I cannot do that.",
     "no yaml": "files_read: [a\n  - : }{",
     "a list": "- files_read\n- files_written\n",
@@ -360,11 +360,11 @@ BAD: dict[str, str | Reply] = {
 
 
 @pytest.mark.parametrize("says", BAD.values(), ids=BAD.keys())
-def test_a_bad_summary_leaves_the_history_as_it_is(says: str | Reply) -> None:
+def test_a_bad_summary_leaves_the_history_as_it_is(says: str | SummaryReply) -> None:
     """The edit in force stays, the cost is told, and it is not tried again."""
     found, model, force = at_red(), Cheap(says), Edit(results={1: GONE})
     proposal = red(found, model, edit=force)
-    assert proposal.edit == force and shown(found.turns, proposal.edit) == shown(found.turns, force)
+    assert proposal.edit == force and show_turns(found.turns, proposal.edit) == show_turns(found.turns, force)
     assert proposal.once == "pace-compress" and proposal.replies == (model.reply,)
     assert proposal.why.startswith(f"not compressed: {model.reply.why_not}")
 
@@ -388,7 +388,7 @@ def test_what_a_person_said_later_is_still_shown(fork: bool) -> None:
     lie = yaml(plan_committed="false", key_decisions="['The person withdrew every condition.']")
     proposal = Pace(fork=True).propose(found.state(), CALL) if fork else red(found, Cheap(lie))
     assert proposal is not None
-    view = shown(found.turns, proposal.edit)
+    view = show_turns(found.turns, proposal.edit)
     assert [turn.role for turn in view[:3]] == ["user", "assistant", "user"]
     assert view[2].text.startswith("[the harness]")
     assert "The user said: Keep legacy/ alone, whatever happens." in view[2].text
@@ -436,7 +436,7 @@ def test_a_kept_answer_keeps_its_signed_thought_in_front() -> None:
     found = at_red()
     thought = Opaque(wire="anthropic", model="m", block={"type": "thinking", "signature": "s"})
     found.turns[-2] = found.turns[-2].model_copy(update={"parts": (thought, *found.turns[-2].parts), "model": "m"})
-    sides = alternating(shown(found.turns, red(found, Cheap(yaml())).edit), wire="anthropic", model="m")
+    sides = alternating(show_turns(found.turns, red(found, Cheap(yaml())).edit), wire="anthropic", model="m")
     assert len(sides) == 5 and isinstance(sides[3][0], Opaque) and isinstance(sides[3][1], ToolCall)
 
 
@@ -446,12 +446,12 @@ def test_a_fork_is_as_large_as_what_it_carries() -> None:
     for count in (20, 200):
         found = talk(*(read(f"{number % 20}.py", 500) for number in range(count)))
         found.turns[0] = user(Text(text="The card."), Text(text="hints"))
-        opening = forked(found.state(), "", "1. Do it.")
+        opening = fork_history(found.state(), "", "1. Do it.")
         assert opening[0] == user(Text(text="The card.")) and opening[2].text.endswith("1. Do it.")
         assert re.search(r"files_read:\n- 0\.py\n(- \d+\.py\n){19}", opening[1].text)
         sizes.append(sum(len(turn.text) for turn in opening))
     assert sizes[0] == sizes[1]
-    assert forked(Talk().state(), "", "") == ()
+    assert fork_history(Talk().state(), "", "") == ()
 
 
 def test_without_a_plan_nothing_forks() -> None:
@@ -460,7 +460,7 @@ def test_without_a_plan_nothing_forks() -> None:
     found = talk(*explored, PLANNED)
     assert Pace().propose(found.state(), CALL) is None
     forks = Pace(fork=True).propose(found.state(plan="2. The plan."), CALL)
-    assert forks is not None and shown(found.turns, forks.edit)[2].text.endswith("2. The plan.")
+    assert forks is not None and show_turns(found.turns, forks.edit)[2].text.endswith("2. The plan.")
     for other in (talk(*explored, replace(PLANNED, failed=True)), talk(*explored, PLANNED, LOOK), talk(LOOK, PLANNED)):
         assert Pace(fork=True).propose(other.state(), CALL) is None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spoken import CARD, Act, Spoken, answering, bash, create, edit, grep, read, unharmed, window
 
 from forgepool.workers.context.edits.masks import HARNESS
-from forgepool.workers.context.edits.state import Ask, Cause, Moment, Question, Reply, nobody
+from forgepool.workers.context.edits.state import Ask, Cause, Moment, SummaryQuestion, SummaryReply, nobody
 from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.comparators.condenser import Condenser
@@ -66,7 +66,7 @@ def recalled(spoken: Spoken) -> float:
     return sum(fact in spoken.text for fact in FACTS) / len(FACTS)
 
 
-def never(question: Question) -> Reply:
+def never(question: SummaryQuestion) -> SummaryReply:
     raise AssertionError(f"a model was asked for {question.kind}")
 
 
@@ -226,7 +226,7 @@ def test_a_model_that_was_asked_before_a_crash_is_not_asked_again() -> None:
         assert (proposal is not None and spoken.rebuilds == 1) is rebuilt
 
 
-def killed(question: Question) -> Reply:
+def killed(question: SummaryQuestion) -> SummaryReply:
     raise KeyboardInterrupt
 
 
@@ -325,8 +325,8 @@ def test_v1_sums_up_its_own_summary_with_what_came_since() -> None:
     assert spoken.text.count(SUMMARY) == 1
 
 
-def bad(question: Question) -> Reply:
-    return Reply(why_not="the model answered nothing for 60 s")
+def bad(question: SummaryQuestion) -> SummaryReply:
+    return SummaryReply(why_not="the model answered nothing for 60 s")
 
 
 BAD: dict[str, Ask] = {
@@ -430,7 +430,7 @@ def test_any_conversation_can_be_shown_whatever_is_done_to_it(
         asked = len(spoken.asked)
         proposal = spoken.led_by(
             PROFILES[names[n % len(names)]],
-            lambda question: Reply(text=answers[len(spoken.asked) % len(answers)]),
+            lambda question: SummaryReply(text=answers[len(spoken.asked) % len(answers)]),
             cause=causes[n],
         )
         unharmed(spoken)

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from spoken import Act, Spoken, bash, create, edit, grep, other, read, refused
 
 from forgepool.workers.context.edits.masks import HARNESS
-from forgepool.workers.context.profiles.shared.outlines import counted_lines, ends, error_lines, outline
-from forgepool.workers.context.profiles.soulforge.extraction import extracted, take_deed, take_turn
+from forgepool.workers.context.profiles.shared.outlines import count_lines, ends, error_lines, outline
+from forgepool.workers.context.profiles.soulforge.extraction import extract_state, take_deed, take_turn
 from forgepool.workers.context.profiles.soulforge.sentences import Remarks, remarks
-from forgepool.workers.context.profiles.soulforge.working_state import FILES, WorkingState, serialised
+from forgepool.workers.context.profiles.soulforge.working_state import FILES, WorkingState, serialise_state
 
 
 def after(*acts: Act, said: str = "", plan: str = "") -> WorkingState:
     """The state after one turn with these calls."""
     spoken = Spoken()
     spoken.do(said, *acts)
-    return extracted(spoken.turns, spoken.deeds, plan=plan)
+    return extract_state(spoken.turns, spoken.deeds, plan=plan)
 
 
 def section(text: str, title: str) -> str:
@@ -33,7 +33,7 @@ def test_a_command_that_succeeded_is_no_failure_whatever_words_it_prints(answer:
 def test_a_command_that_failed_is_a_failure_whatever_words_it_prints() -> None:
     """With the status it ended with, and the line that says most, or the last one where none speaks of an error."""
     state = after(bash("make", "all is well\nbye", status=2, action="build"))
-    assert section(serialised(state), "Errors & Failures") == "- ran: make: exit status 2; bye"
+    assert section(serialise_state(state), "Errors & Failures") == "- ran: make: exit status 2; bye"
 
 
 def test_of_a_red_run_the_failing_tests_are_named() -> None:
@@ -55,16 +55,16 @@ def test_what_failed_and_works_now_is_told_so() -> None:
         bash("pytest -q", "FAILED tests/a.py::test_one", status=1, action="test"),
         bash("pytest -q", "1 passed", action="test"),
     )
-    told = section(serialised(state), "Errors & Failures")
+    told = section(serialise_state(state), "Errors & Failures")
     assert told == "- ran: pytest -q (x2): exit status 1; FAILED tests/a.py::test_one (it has worked since)"
     later = after(bash("make", "no", status=1), bash("make", "ok"), bash("make", "no", status=1))
-    assert "worked since" not in serialised(later)
+    assert "worked since" not in serialise_state(later)
 
 
 def test_what_was_done_to_a_file_is_collapsed() -> None:
     """A read file with its outline; a written one with what was written."""
     state = after(*[read("a.py")] * 4, edit("b.py", "x = 1", "x = 2"), create("c.py", "1\n2\n3\n"))
-    assert section(serialised(state), "Files Touched").splitlines() == [
+    assert section(serialise_state(state), "Files Touched").splitlines() == [
         "- `a.py`: read (x4); 2 lines — exports: load",
         '- `b.py`: edited "x = 1" → "x = 2"',
         "- `c.py`: full write (3 lines)",
@@ -74,24 +74,24 @@ def test_what_was_done_to_a_file_is_collapsed() -> None:
 def test_a_call_that_failed_touched_no_file() -> None:
     state = after(refused("read_file", "gone.py", "gone.py: no such file"))
     assert not state.files
-    assert "- read_file: gone.py: gone.py: no such file" in serialised(state)
+    assert "- read_file: gone.py: gone.py: no such file" in serialise_state(state)
 
 
 def test_a_command_that_failed_may_have_changed_what_it_names() -> None:
     """It is told as a doubt: a red run of tests after a change undoes nothing."""
     state = after(bash("sed -i s/a/b/ m.py && pytest", "1 failed", status=1, action="write", writes=("m.py",)))
-    assert "`m.py`: perhaps changed by a command that failed" in serialised(state)
+    assert "`m.py`: perhaps changed by a command that failed" in serialise_state(state)
 
 
 def test_files_and_their_actions_are_bounded() -> None:
     """Fifty edits are ten with their texts and forty counted; of many files those only read go first."""
     edited = after(*[edit("a.py", f"old {n}", f"new {n}") for n in range(50)])
-    line = section(serialised(edited), "Files Touched")
+    line = section(serialise_state(edited), "Files Touched")
     assert "edited (x40)" in line and '"old 49"' in line and '"old 39"' not in line
     many = after(edit("first.py", "a", "b"), *[read(f"{n}.py") for n in range(2 * FILES)])
     assert len(many.files) == FILES and "first.py" in many.files and "0.py" not in many.files
     huge = after(*[edit(f"{n}.py", "o" * 900, "n" * 900) for n in range(90)])
-    told = section(serialised(huge), "Files Touched")
+    told = section(serialise_state(huge), "Files Touched")
     assert len(told) < 16_000 and "- `0.py`: edited\n" in told and "o" * 299 + '…" → "' in told
 
 
@@ -100,11 +100,11 @@ def test_lists_keep_the_newest_twenty_five_and_tool_results_thirty() -> None:
     for n in range(40):
         spoken.do(f"I decided to use option number {n} for it.", bash(f"run {n}", f"did {n}", status=n % 2))
         spoken.hear(f"Please mind rule {n}.")
-    state = extracted(spoken.turns, spoken.deeds)
+    state = extract_state(spoken.turns, spoken.deeds)
     assert (len(state.decisions), len(state.requirements), len(state.tool_results)) == (25, 25, 30)
     assert len(state.failures) == 20
     assert "number 39" in state.decisions[-1] and "number 15" in state.decisions[0]
-    fewer = extracted(spoken.turns, spoken.deeds, most_tool_results=3)
+    fewer = extract_state(spoken.turns, spoken.deeds, most_tool_results=3)
     assert [line.rpartition(" ")[2] for line in fewer.tool_results] == ["37", "38", "39"]
 
 
@@ -125,7 +125,7 @@ def test_results_have_the_published_lengths() -> None:
     assert fine.endswith("the end") and " → begin" in fine
     found = after(grep("p", "\n".join(f"f.py:{n}: p" for n in range(40)))).tool_results[0]
     assert "40 lines: f.py:0: p" in found and "f.py:9: p" in found and "f.py:10: p" not in found
-    assert len(counted_lines("y" * 900)) == 600
+    assert len(count_lines("y" * 900)) == 600
     assert ends("short", 800) == "short"
 
 
@@ -160,7 +160,7 @@ def test_a_decision_said_twice_is_one() -> None:
     spoken = Spoken()
     for _ in range(3):
         spoken.do("We should keep the old format for now.", bash("x", "y"))
-    assert extracted(spoken.turns, spoken.deeds).decisions == ["We should keep the old format for now."]
+    assert extract_state(spoken.turns, spoken.deeds).decisions == ["We should keep the old format for now."]
 
 
 def test_filler_is_no_note() -> None:
@@ -180,13 +180,13 @@ def test_what_persons_say_is_required_and_what_the_harness_says_is_not() -> None
     spoken.hear("ok")
     spoken.do("", bash("a", "b"))
     spoken.hear("r" * 400)
-    state = extracted(spoken.turns, spoken.deeds)
+    state = extract_state(spoken.turns, spoken.deeds)
     assert state.requirements == ["Do not touch the public API.", "r" * 299 + "…"]
 
 
 def test_the_card_is_no_requirement_and_not_repeated() -> None:
     state = after(bash("a", "b"))
-    assert not state.requirements and "Acceptance" not in serialised(state)
+    assert not state.requirements and "Acceptance" not in serialise_state(state)
 
 
 def test_the_plan_counts_and_the_list_of_things_to_do_is_the_newest() -> None:
@@ -204,9 +204,9 @@ def test_the_plan_counts_and_the_list_of_things_to_do_is_the_newest() -> None:
         },
     )
     state = after(plan, todo, plan="1. look\n2. mend")
-    assert section(serialised(state), "Plan") == "1. look\n2. mend\n✓ look\n▸ mend\n⊘ drop\n○ test"
+    assert section(serialise_state(state), "Plan") == "1. look\n2. mend\n✓ look\n▸ mend\n⊘ drop\n○ test"
     assert state.slots == 1 + 1 + 4
-    assert "1. look" not in serialised(state, plan_above=True)
+    assert "1. look" not in serialise_state(state, plan_above=True)
 
 
 def test_slots_are_the_sum_of_all() -> None:
@@ -230,7 +230,7 @@ def test_sections_come_in_soulforges_order() -> None:
         bash("pytest", "FAILED t::x", status=1, action="test"),
     )
     spoken.hear("Mind the docs.")
-    text = serialised(extracted(spoken.turns, spoken.deeds, plan="1. do it"))
+    text = serialise_state(extract_state(spoken.turns, spoken.deeds, plan="1. do it"))
     titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
         "Task",
@@ -252,8 +252,8 @@ def test_the_state_fits_into_the_room_it_is_given_and_keeps_requirements_and_the
     for n in range(60):
         spoken.do(f"We should take way number {n} here.", bash(f"run {n}", "out " * 300), read(f"dir/{n}.py"))
         spoken.hear(f"Requirement number {n}.")
-    state = extracted(spoken.turns, spoken.deeds)
-    whole, tight = serialised(state), serialised(state, room=6_000)
+    state = extract_state(spoken.turns, spoken.deeds)
+    whole, tight = serialise_state(state), serialise_state(state, room=6_000)
     assert len(whole) > 25_000 and len(tight) <= 6_000
     assert tight.count("Requirement number") == 25 and "number 59 here" in tight and "dir/59.py" in tight
 
@@ -290,10 +290,10 @@ def test_the_state_is_a_fold(rounds: list[tuple[str, list[Act]]], at: int) -> No
     spoken = Spoken()
     for said, acts in rounds:
         spoken.do(said, *acts)
-    state = extracted(spoken.turns[: 1 + 2 * at], [deed for deed in spoken.deeds if deed.turn < 1 + 2 * at])
+    state = extract_state(spoken.turns[: 1 + 2 * at], [deed for deed in spoken.deeds if deed.turn < 1 + 2 * at])
     for turn in spoken.turns[1 + 2 * at :]:
         take_turn(state, turn)
     for deed in spoken.deeds:
         if deed.turn >= 1 + 2 * at:
             take_deed(state, deed)
-    assert state == extracted(spoken.turns, spoken.deeds)
+    assert state == extract_state(spoken.turns, spoken.deeds)

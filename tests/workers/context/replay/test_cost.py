@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.replay.cost import ANTHROPIC, Bill, Block, Cashier, Prices, total
+from forgepool.workers.context.replay.cost import ANTHROPIC, ReplayBill, Block, Cashier, Prices, total
 
 
 def blocks(*keys: int, mark: int | None = None) -> list[Block]:
@@ -100,7 +100,7 @@ def test_a_question_with_a_text_of_its_own_is_fresh() -> None:
 
 
 def test_prices_are_per_million() -> None:
-    bill = Bill(fresh=1e6, written=2e6, cached=3e6, output=4e6)
+    bill = ReplayBill(fresh=1e6, written=2e6, cached=3e6, output=4e6)
     prices = Prices(name="own", fresh=1.0, written=10.0, cached=100.0, output=1000.0)
     assert bill.cost_usd(prices) == pytest.approx(1 + 20 + 300 + 4000)
     shares = [
@@ -112,7 +112,7 @@ def test_prices_are_per_million() -> None:
 
 
 def test_bills_are_added_up_and_peaks_averaged() -> None:
-    bills = [Bill(cached=9, written=1, calls=2, prompts=10, peak=8), Bill(fresh=10, calls=3, prompts=30, peak=12)]
+    bills = [ReplayBill(cached=9, written=1, calls=2, prompts=10, peak=8), ReplayBill(fresh=10, calls=3, prompts=30, peak=12)]
     found = total(bills)
     assert (found.cached, found.written, found.fresh, found.calls, found.prompts) == (9, 1, 10, 5, 40)
     assert (found.peak, found.mean, found.hit_rate) == (10, 8, 9 / 20)

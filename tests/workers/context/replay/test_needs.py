@@ -5,8 +5,8 @@ from recorded import Tape
 
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay.cost import ANTHROPIC
-from forgepool.workers.context.replay.needs import Needs, Seen, anchor, general, lost, needs, seen
-from forgepool.workers.context.replay.simulation import Terms, simulate
+from forgepool.workers.context.replay.needs import Needs, SeenWords, anchor, general, find_lost, needs, find_words
+from forgepool.workers.context.replay.simulation import ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.llm.messages import ToolCall
 
@@ -17,8 +17,8 @@ def names(found: Needs) -> list[str]:
     return [need.name for need in found.names]
 
 
-def shown(*texts: str) -> list[Seen]:
-    return [seen(text) for text in texts]
+def shown(*texts: str) -> list[SeenWords]:
+    return [find_words(text) for text in texts]
 
 
 def test_a_name_is_needed_from_the_newest_result_that_showed_it() -> None:
@@ -55,9 +55,9 @@ def test_a_need_is_lost_where_no_text_shows_it() -> None:
     tape.read("a", "def expire(): pass\ndef renew(): pass")
     tape.call("grep", {"pattern": "expire renew"}, "")
     wanted = needs(tape.turns, NOTHING)[3]
-    assert not lost(wanted, shown("renew", "expire")).any
-    assert names(lost(wanted, shown("renew", "expired"))) == ["expire"]
-    assert lost(wanted, shown()).any
+    assert not find_lost(wanted, shown("renew", "expire")).any
+    assert names(find_lost(wanted, shown("renew", "expired"))) == ["expire"]
+    assert find_lost(wanted, shown()).any
 
 
 def test_an_anchor_is_found_whatever_numbers_its_lines_had() -> None:
@@ -66,9 +66,9 @@ def test_an_anchor_is_found_whatever_numbers_its_lines_had() -> None:
     tape.call("edit_file", {"path": "a", "old": "def expire(self):\n    return None", "new": "x"}, "OK")
     wanted = needs(tape.turns, NOTHING)[3]
     assert [each.lines for each in wanted.anchors] == [("def expire(self):", "return None")]
-    assert not lost(wanted, shown("def expire(self):", "return None")).anchors
-    assert not lost(wanted, shown("@@ -1 +1 @@\n-def expire(self):\n+return None")).anchors
-    assert len(lost(wanted, shown("def expire(self):")).anchors) == 1
+    assert not find_lost(wanted, shown("def expire(self):", "return None")).anchors
+    assert not find_lost(wanted, shown("@@ -1 +1 @@\n-def expire(self):\n+return None")).anchors
+    assert len(find_lost(wanted, shown("def expire(self):")).anchors) == 1
 
 
 def test_an_anchor_nobody_has_shown_is_not_counted() -> None:
@@ -102,7 +102,7 @@ def test_what_was_shortened_without_loss_at_birth_loses_no_anchor() -> None:
     tape.call("edit_file", {"path": "r", "old": "the value is forty_two now", "new": "x"}, "OK")
     recording = tape.recording
     wanted = needs(recording.turns, NOTHING)
-    plain = simulate(recording, wanted, Off(), Terms(prices=ANTHROPIC))
-    short = simulate(recording, wanted, Off(), Terms(prices=ANTHROPIC), birth=Birth.lossless())
+    plain = simulate(recording, wanted, Off(), ReplayTerms(prices=ANTHROPIC))
+    short = simulate(recording, wanted, Off(), ReplayTerms(prices=ANTHROPIC), birth=Birth.lossless())
     assert short.bill.written < plain.bill.written - 300
     assert (short.anchors, short.anchors_lost, short.needs_lost) == (1, 0, 0)

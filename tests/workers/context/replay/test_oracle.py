@@ -11,16 +11,16 @@ from forgepool.workers.context.history.token_estimate import length
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay import oracle as bounds
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier, Prices
-from forgepool.workers.context.replay.needs import lost, needs, words
+from forgepool.workers.context.replay.needs import find_lost, needs, words
 from forgepool.workers.context.replay.oracle import SIZES, floor, oracle
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.simulation import Terms, simulate
+from forgepool.workers.context.replay.simulation import ReplayTerms, simulate
 
 NOTHING: frozenset[str] = frozenset()
 
 
 def append_usd(recording: Recording, prices: Prices) -> float:
-    return simulate(recording, {}, Off(), Terms(prices=prices)).bill.cost_usd(prices)
+    return simulate(recording, {}, Off(), ReplayTerms(prices=prices)).bill.cost_usd(prices)
 
 
 @settings(max_examples=40)
@@ -51,7 +51,7 @@ def test_what_is_not_dead_shows_all_that_is_needed(seed: int, inputs: bool) -> N
     for call, place in enumerate(places):
         alive = [words(part) for part, piece in zip(parts, life.pieces, strict=True) if piece.born <= call < piece.dead]
         if place in wanted:
-            assert not lost(wanted[place], alive).any
+            assert not find_lost(wanted[place], alive).any
 
 
 def test_what_nobody_needs_again_is_dead_after_the_call_that_follows_it() -> None:

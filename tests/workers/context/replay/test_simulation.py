@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import Tape, random_tape
 
-from forgepool.workers.context.edits.masks import HARNESS, answered, cut, masked, seen
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, Proposal, Question, State
+from forgepool.workers.context.edits.masks import HARNESS, find_answered_turn, cut, mask_steps, find_seen
+from forgepool.workers.context.edits.state import Cause, Moment, Profile, EditProposal, SummaryQuestion, ContextState
 from forgepool.workers.context.history.names import part_text
 from forgepool.workers.context.history.token_estimate import lengths, turn_length
 from forgepool.workers.context.profiles import registry
@@ -26,17 +26,17 @@ from forgepool.workers.context.replay.comparison import APPEND_ONLY, UNCACHED, C
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier
 from forgepool.workers.context.replay.needs import needs
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.simulation import Outcome, Terms, simulate
+from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
 from forgepool.workers.tools.turns.compact import COMPACT
 
-TERMS = Terms(prices=ANTHROPIC)
+TERMS = ReplayTerms(prices=ANTHROPIC)
 
 
-def run(recording: Recording, profile: Profile, terms: Terms = TERMS, birth: Birth | None = None) -> Outcome:
+def run(recording: Recording, profile: Profile, terms: ReplayTerms = TERMS, birth: Birth | None = None) -> ReplayOutcome:
     return simulate(recording, needs(recording.turns, frozenset()), profile, terms, birth=birth)
 
 
@@ -44,7 +44,7 @@ def run(recording: Recording, profile: Profile, terms: Terms = TERMS, birth: Bir
 class Watched:
     """Notes what it is asked, and answers as it is told."""
 
-    answer: Callable[[State, Moment], Proposal | None] = lambda state, moment: None
+    answer: Callable[[ContextState, Moment], EditProposal | None] = lambda state, moment: None
     causes: list[Cause] = field(default_factory=list)
     states: list[tuple[int, float]] = field(default_factory=list)
     fired: list[frozenset[str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Watched:
     def name(self) -> str:
         return "watched"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         self.causes.append(moment.cause)
         self.fired.append(moment.fired)
         self.states.append((len(state.turns), state.gauge.tokens(4_000)))
@@ -70,15 +70,15 @@ class Random:
     def name(self) -> str:
         return "random"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         chance = random.Random(self.seed * 1_000 + len(state.turns))
-        last = answered(state.turns)
+        last = find_answered_turn(state.turns)
         kind = chance.randrange(4)
-        if kind == 0 and (old := seen(state)):
-            return Proposal(edit=masked(state, {chance.choice(old).step: "gone"}), why="mask")
+        if kind == 0 and (old := find_seen(state)):
+            return EditProposal(edit=mask_steps(state, {chance.choice(old).step: "gone"}), why="mask")
         if kind == 1 and last > state.edit.cut:
             place = chance.choice([at for at in range(state.edit.cut, last + 1) if state.turns[at].role == "assistant"])
-            return Proposal(edit=cut(state, place, f"{HARNESS} {place}"), why="cut")
+            return EditProposal(edit=cut(state, place, f"{HARNESS} {place}"), why="cut")
         return None
 
 
@@ -103,7 +103,7 @@ def test_a_recording_without_a_system_prompt_is_assumed_one_of_2_500_tokens() ->
 
 def _priced_whole(recording: Recording, profile: Profile, prices: object) -> Cashier:
     """By the definition: each call's whole view, block by block."""
-    view = View(gauge=_gauge(recording))
+    view = ContextView(gauge=_gauge(recording))
     cashier = Cashier(system_characters=len(recording.system), automatic=prices is OPENAI)
     for turn in recording.turns:
         if turn.role == "user":
@@ -136,7 +136,7 @@ def _gauge(recording: Recording) -> object:
 def test_what_is_taken_in_piece_by_piece_costs_what_the_whole_view_does(seed: int, automatic: bool) -> None:
     recording = random_tape(seed, 14)
     prices = OPENAI if automatic else ANTHROPIC
-    found = run(recording, Random(seed=seed), Terms(prices=prices))
+    found = run(recording, Random(seed=seed), ReplayTerms(prices=prices))
     assert found.refused == []
     assert found.bill == _priced_whole(recording, Random(seed=seed), prices).bill
 
@@ -145,8 +145,8 @@ def test_what_is_taken_in_piece_by_piece_costs_what_the_whole_view_does(seed: in
 @given(seed=st.integers(0, 100_000), prices=st.sampled_from([ANTHROPIC, OPENAI]))
 def test_the_lossless_variant_is_never_dearer_than_append_only_and_loses_nothing(seed: int, prices: object) -> None:
     recording = random_tape(seed, 20)
-    terms = Terms(prices=prices)  # type: ignore[arg-type]  # sampled
-    entry = registry.registered("ledger-lossless")
+    terms = ReplayTerms(prices=prices)  # type: ignore[arg-type]  # sampled
+    entry = registry.find_profile("ledger-lossless")
     plain, short = run(recording, Off(), terms), run(recording, entry.make(), terms, entry.birth)
     assert short.bill.cost_usd(terms.prices) <= plain.bill.cost_usd(terms.prices) + 1e-12
     assert (short.rebuilds, short.calls_hit, short.needs_lost, short.anchors_lost) == (0, 0, 0, 0)
@@ -156,7 +156,7 @@ def test_the_lossless_variant_is_cheaper_where_the_agent_reads_the_same_again() 
     tape = Tape()
     for _ in range(6):
         tape.read("src/a.py", "def expire(): return None\n" * 60)
-    entry = registry.registered("ledger-lossless")
+    entry = registry.find_profile("ledger-lossless")
     assert (
         run(tape.recording, entry.make(), birth=entry.birth).bill.written < run(tape.recording, Off()).bill.written / 3
     )
@@ -169,8 +169,8 @@ def test_nothing_is_lost_where_nothing_is_removed() -> None:
     assert (outcome.needs_lost, outcome.calls_hit, outcome.anchors_lost, outcome.refetch_usd) == (0, 0, 0, 0)
 
 
-def _hide_first(state: State, moment: Moment) -> Proposal | None:
-    return Proposal(edit=masked(state, {1: "gone"}), why="for the test") if len(state.deeds) >= 2 else None
+def _hide_first(state: ContextState, moment: Moment) -> EditProposal | None:
+    return EditProposal(edit=mask_steps(state, {1: "gone"}), why="for the test") if len(state.deeds) >= 2 else None
 
 
 def test_a_call_that_needs_what_is_hidden_is_hit_and_fetches_it_again() -> None:
@@ -201,8 +201,8 @@ def test_no_result_refers_to_one_that_is_not_shown_any_more() -> None:
 
 
 def test_what_happens_once_in_a_task_is_remembered() -> None:
-    def once(state: State, moment: Moment) -> Proposal | None:
-        return None if "first" in moment.fired else Proposal(edit=state.edit, why="nothing", once="first")
+    def once(state: ContextState, moment: Moment) -> EditProposal | None:
+        return None if "first" in moment.fired else EditProposal(edit=state.edit, why="nothing", once="first")
 
     profile = Watched(answer=once)
     outcome = run(random_tape(1, 5), profile)
@@ -210,16 +210,16 @@ def test_what_happens_once_in_a_task_is_remembered() -> None:
 
 
 def test_a_question_named_once_is_put_once() -> None:
-    def asking(state: State, moment: Moment) -> None:
-        moment.ask(Question(kind="brief", instruction="sum up", once="first"))
+    def asking(state: ContextState, moment: Moment) -> None:
+        moment.ask(SummaryQuestion(kind="brief", instruction="sum up", once="first"))
 
     assert run(random_tape(1, 5), Watched(answer=asking)).model_calls == 1
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_questions_to_models_are_counted_and_paid(live: bool) -> None:
-    def asking(state: State, moment: Moment) -> None:
-        question = Question(kind="brief", instruction="i" * 40, text="" if live else "t" * 400)
+    def asking(state: ContextState, moment: Moment) -> None:
+        question = SummaryQuestion(kind="brief", instruction="i" * 40, text="" if live else "t" * 400)
         if len(state.turns) == 5:
             moment.ask(question)
 
@@ -250,7 +250,7 @@ def test_a_cache_is_cold_after_a_pause_only_where_it_is_told_how_long_it_keeps()
     tape.say("done")
     recording = replace(tape.recording, times=(0.0, 10.0, 12.0, 20.0, 350.0, 400.0, 401.0, 405.0, 406.0, None))
     profile, warm = Watched(), Watched()
-    cold = run(recording, profile, Terms(prices=ANTHROPIC, ttl_s=300.0))
+    cold = run(recording, profile, ReplayTerms(prices=ANTHROPIC, ttl_s=300.0))
     kept = run(recording, warm)
     assert profile.causes == ["call", "call", "cold", "call", "call"] and set(warm.causes) == {"call"}
     third = (len(recording.system) + lengths(recording.turns[:5])) / 4
@@ -264,7 +264,7 @@ def test_a_view_larger_than_the_window_is_an_overflow() -> None:
     for _ in range(3):
         tape.read("a", "x" * 4_000)
     profile = Watched()
-    run(tape.recording, profile, Terms(prices=ANTHROPIC, window_tokens=1_500))
+    run(tape.recording, profile, ReplayTerms(prices=ANTHROPIC, window_tokens=1_500))
     assert profile.causes == ["call", "call", "call", "overflow"]
 
 
@@ -278,8 +278,8 @@ def test_the_wish_of_an_agent_is_one() -> None:
 
 
 def test_what_cannot_be_shown_is_not_and_is_told() -> None:
-    def harmful(state: State, moment: Moment) -> Proposal | None:
-        return Proposal(edit=Edit(cut=len(state.turns) + 3), why="all of it") if len(state.turns) > 3 else None
+    def harmful(state: ContextState, moment: Moment) -> EditProposal | None:
+        return EditProposal(edit=Edit(cut=len(state.turns) + 3), why="all of it") if len(state.turns) > 3 else None
 
     recording = random_tape(2, 6)
     outcome = run(recording, Watched(answer=harmful))
@@ -318,15 +318,15 @@ def test_the_stand_in_answers_what_every_profile_asks(name: str) -> None:
         status = int(number == 20)
         answer = f"[exit status {status}, 1.0 s]\nran {number}\n" + "plain words of an output\n" * 80
         tape.call("bash", {"command": "pytest -q"}, answer, said=said)
-    asked: list[Proposal] = []
+    asked: list[EditProposal] = []
 
-    def noting(state: State, moment: Moment) -> Proposal | None:
+    def noting(state: ContextState, moment: Moment) -> EditProposal | None:
         proposal = profile.propose(state, moment)
         if proposal is not None and proposal.replies:
             asked.append(proposal)
         return proposal
 
-    outcome = run(tape.recording, Watched(answer=noting), Terms(prices=ANTHROPIC, window_tokens=window))
+    outcome = run(tape.recording, Watched(answer=noting), ReplayTerms(prices=ANTHROPIC, window_tokens=window))
     assert outcome.model_calls >= 1 and outcome.refused == []
     settled = [each for each in asked if not each.once or each.edit.head]
     assert settled, [each.why for each in asked]
@@ -356,7 +356,7 @@ def test_a_rebuilt_ledger_is_read_up_to_its_end_the_next_time() -> None:
         name = "unmarked"
         own = variant("ledger")
 
-        def propose(self, state: State, moment: Moment) -> Proposal | None:
+        def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
             kept = replace(state, edit=state.edit)
             proposal = self.own.propose(kept, moment)
             if proposal is None:
@@ -389,8 +389,8 @@ def test_a_row_nobody_knows_is_refused_before_anything_is_priced() -> None:
 
 def test_every_profile_is_found_by_its_own_name() -> None:
     assert [registry.profile(name).name for name in registry.names()] == list(registry.names())
-    assert all(registry.registered(name).told.endswith(".") for name in registry.names())
-    births = {name for name in registry.names() if registry.registered(name).birth is not None}
+    assert all(registry.find_profile(name).told.endswith(".") for name in registry.names())
+    births = {name for name in registry.names() if registry.find_profile(name).birth is not None}
     assert births == {"ledger", "ledger-cheap", "ledger-safe", "ledger-lossless"}
 
 

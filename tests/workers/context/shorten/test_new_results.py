@@ -53,8 +53,8 @@ class Talk:
             shown_from=shown_from,
             spill=self.spill,
         )
-        born = self.memory.born(entering)
-        assert born == self.birth.born(entering, self.deeds), "what is remembered is what went before, and no more"
+        born = self.memory.shorten_result(entering)
+        assert born == self.birth.shorten_result(entering, self.deeds), "what is remembered is what went before, and no more"
         deed = Deed(
             step=step,
             turn=step,

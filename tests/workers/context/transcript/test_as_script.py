@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgepool.workers.context.transcript.as_script import as_script
-from forgepool.workers.context.transcript.entries import Answered, Entry, Said, Started
+from forgepool.workers.context.transcript.entries import Answered, Entry, TurnSaid, ConversationStarted
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.llm.scripted import ScriptedModel, read_script
 from forgepool.workers.schema.orders import PhaseName
 
 
-def started(phase: PhaseName = "execute") -> Started:
-    return Started(at=0.0, order_id="r.a.1", model="m-1", system=(), tools=(), phase=phase)
+def started(phase: PhaseName = "execute") -> ConversationStarted:
+    return ConversationStarted(at=0.0, order_id="r.a.1", model="m-1", system=(), tools=(), phase=phase)
 
 
-def said(*parts: Any) -> Said:
-    return Said(at=1.0, turn=Turn(role="assistant", parts=parts, model="m-1"))
+def said(*parts: Any) -> TurnSaid:
+    return TurnSaid(at=1.0, turn=Turn(role="assistant", parts=parts, model="m-1"))
 
 
 def call(name: str, number: int = 0, **arguments: Any) -> ToolCall:
@@ -32,7 +32,7 @@ def replayed(script: str, turns: int) -> list[tuple[str, list[tuple[str, dict[st
     told: tuple[Turn, ...] = (user(Text(text="do it")),)
     found = []
     for _ in range(turns):
-        turn = model.ask(Request(system=(), tools=(), turns=told), stop=lambda: False)
+        turn = model.ask(ModelRequest(system=(), tools=(), turns=told), stop=lambda: False)
         found.append((turn.text, [(one.name, dict(one.arguments)) for one in turn.calls]))
         results = tuple(ToolResult(call_id=one.id, text="OK") for one in turn.calls)
         told = (*told, turn, user(*(results or (Text(text="go on"),))))

@@ -5,8 +5,8 @@ import time
 import pytest
 from premade import Call, conversation, read
 
-from forgepool.workers.context.transcript.entries import Started
-from forgepool.workers.context.transcript.loop_detection import explored_enough, stuck, warned, warning
+from forgepool.workers.context.transcript.entries import ConversationStarted
+from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, was_warned, warning
 
 GREP: Call = ("grep", {"pattern": "x"}, "a.py:1: x")
 WRITE: Call = ("write_file", {"path": "a.py", "content": "x"}, "OK: wrote 1 bytes to a.py (iter 1)")
@@ -89,45 +89,45 @@ def test_it_is_said_once_and_what_was_before_does_not_count_again() -> None:
     """The next circle after the warning is a new one; the one who knows of it ends the attempt."""
     circle = [[GREP], [GREP], [GREP]]
     first = conversation(*circle)
-    assert not warned(first)
+    assert not was_warned(first)
     told = conversation(*circle, f"> {warning(stuck(first, 'plan') or '')}", [GREP], [GREP])
-    assert warned(told)
+    assert was_warned(told)
     assert stuck(told, "plan") is None
     again = conversation(*circle, f"> {warning('x')}", *circle)
-    assert stuck(again, "plan") is not None and warned(again)
+    assert stuck(again, "plan") is not None and was_warned(again)
 
 
 def test_another_conversation_is_another_matter() -> None:
     """PLAN's circles are not EXECUTE's."""
-    fresh = Started(at=0, order_id="o", model="m", system=(), tools=())
+    fresh = ConversationStarted(at=0, order_id="o", model="m", system=(), tools=())
     entries = conversation([GREP], [GREP], [GREP], f"> {warning('x')}", [GREP], [GREP], [GREP])
     assert stuck([*entries, fresh], "execute") is None
-    assert not warned([*entries, fresh])
-    assert explored_enough([*conversation(*[[read(f"{n}.py")] for n in range(20)]), fresh]) is None
+    assert not was_warned([*entries, fresh])
+    assert find_exploration_end([*conversation(*[[read(f"{n}.py")] for n in range(20)]), fresh]) is None
 
 
 def test_a_long_exploration_is_enough() -> None:
     """P-080: twenty turns, whatever they found."""
     turns = [[read(f"{n}.py")] for n in range(20)]
-    assert explored_enough(conversation(*turns[:19])) is None
+    assert find_exploration_end(conversation(*turns[:19])) is None
     said = "exploration took 20 turns without a plan; 20 are allowed"
-    assert explored_enough(conversation(*turns)) == said
-    assert explored_enough(conversation(*turns[:3]), most=3) is not None
+    assert find_exploration_end(conversation(*turns)) == said
+    assert find_exploration_end(conversation(*turns[:3]), most=3) is not None
 
 
 def test_an_exploration_that_finds_nothing_new_is_enough() -> None:
     """P-081: no new file in five turns, and at least half of the calls asked before."""
     files = [[read(f"{n}.py")] for n in range(4)]
     again = [[read("0.py")], [GREP], [read("./0.py")], [GREP], [read("1.py")]]
-    assert explored_enough(conversation(*files, *again)) == (
+    assert find_exploration_end(conversation(*files, *again)) == (
         "5 turns in a row read no new file and repeated 4 of 5 calls"
     )
-    assert explored_enough(conversation(*again)) is None
-    assert explored_enough(conversation(*[[GREP]] * 4)) is None
-    assert explored_enough(conversation(*[[GREP]] * 5)) is not None
-    assert explored_enough(conversation(*files, *again[:4], [read("new.py")])) is None
+    assert find_exploration_end(conversation(*again)) is None
+    assert find_exploration_end(conversation(*[[GREP]] * 4)) is None
+    assert find_exploration_end(conversation(*[[GREP]] * 5)) is not None
+    assert find_exploration_end(conversation(*files, *again[:4], [read("new.py")])) is None
     searching: list[list[Call]] = [[("grep", {"pattern": str(n)}, "none")] for n in range(5)]
-    assert explored_enough(conversation(*files, *searching)) is None
+    assert find_exploration_end(conversation(*files, *searching)) is None
 
 
 def test_a_long_failure_is_known_by_its_beginning() -> None:

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from premade import conversation, read
 
-from forgepool.workers.context.transcript.entries import Committed
+from forgepool.workers.context.transcript.entries import PlanCommitted
 from forgepool.workers.context.transcript.excerpts import excerpts
 from forgepool.workers.context.transcript.summary import (
     FileRead,
     Summary,
-    rendered,
+    render_summary,
     stretches,
-    summarised,
+    summarise_entries,
     synthetic_plan,
 )
 from forgepool.workers.shell.purpose.guess_words import is_test, reads_only
@@ -29,7 +29,7 @@ def test_reads_are_files_with_the_lines_that_were_shown() -> None:
         [read("src/a.py", 1, 3), read("./src//a.py", 4, 6), read("/w/src/a.py", 10, 11)],
         [read("b.py", 2, 2), ("read_file", {"path": "gone.py"}, "!gone.py: no such file")],
     )
-    assert summarised(entries, root="/w").files_read == (
+    assert summarise_entries(entries, root="/w").files_read == (
         FileRead(path="src/a.py", lines=((1, 6), (10, 11))),
         FileRead(path="b.py", lines=((2, 2),)),
     )
@@ -46,7 +46,7 @@ def test_writes_count_where_they_worked() -> None:
             ("apply_patch", {"patch": patch.replace("c.py", "e.py")}, "!no"),
         ]
     )
-    assert summarised(entries, changed=("a.py", "f.py")).files_written == ("a.py", "c.py", "d.py", "f.py")
+    assert summarise_entries(entries, changed=("a.py", "f.py")).files_written == ("a.py", "c.py", "d.py", "f.py")
 
 
 def test_a_plan_and_a_red_phase_are_what_was_accepted() -> None:
@@ -55,12 +55,12 @@ def test_a_plan_and_a_red_phase_are_what_was_accepted() -> None:
         "I have committed the plan because the red phase is confirmed.",
         [("commit_plan", {"plan": "p"}, "!the plan is not committed"), ("confirm_red_phase", {}, "!it passed")],
     )
-    assert not summarised(refused).plan_committed and not summarised(refused).red_phase_confirmed
+    assert not summarise_entries(refused).plan_committed and not summarise_entries(refused).red_phase_confirmed
     accepted = conversation([("commit_plan", {"plan": "p"}, "OK: committed"), ("confirm_red_phase", {}, "OK: red")])
-    assert summarised(accepted).plan_committed and summarised(accepted).red_phase_confirmed
-    made = [*refused, Committed(at=0, plan="p", files=(), synthetic=True)]
-    assert not summarised(made).plan_committed
-    assert summarised([*made, Committed(at=0, plan="p", files=("a",))]).plan_committed
+    assert summarise_entries(accepted).plan_committed and summarise_entries(accepted).red_phase_confirmed
+    made = [*refused, PlanCommitted(at=0, plan="p", files=(), synthetic=True)]
+    assert not summarise_entries(made).plan_committed
+    assert summarise_entries([*made, PlanCommitted(at=0, plan="p", files=("a",))]).plan_committed
 
 
 def test_decisions_are_the_models_own_sentences_once() -> None:
@@ -71,7 +71,7 @@ def test_decisions_are_the_models_own_sentences_once() -> None:
         "> You must hurry because of the night.",
         [("grep", {}, "because of this line in a file")],
     )
-    assert summarised(entries).key_decisions == (
+    assert summarise_entries(entries).key_decisions == (
         "I'll use the mirror's git, because it has the base.",
         "The issue was a missing lock.",
     )
@@ -84,10 +84,10 @@ def test_the_last_test_output_is_that_of_tests() -> None:
         [("bash", {"command": "cd x && uv run pytest -q"}, RED)],
         [("bash", {"command": "ls"}, "[exit status 0]\nfiles")],
     )
-    assert summarised(entries).last_test_output == RED[1:]
-    assert summarised(entries[:3]).last_test_output == "[exit status 2]\nno such file"
-    assert summarised(entries, tests=("ls",)).last_test_output == "[exit status 0]\nfiles"
-    assert summarised(conversation([("bash", {"command": "ls"}, "files")])).last_test_output == ""
+    assert summarise_entries(entries).last_test_output == RED[1:]
+    assert summarise_entries(entries[:3]).last_test_output == "[exit status 2]\nno such file"
+    assert summarise_entries(entries, tests=("ls",)).last_test_output == "[exit status 0]\nfiles"
+    assert summarise_entries(conversation([("bash", {"command": "ls"}, "files")])).last_test_output == ""
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_form_is_yaml_with_the_six_fields() -> None:
         key_decisions=("Do it: now.",),
         last_test_output="FAILED x\n\tassert 1  \nend",
     )
-    text = rendered(summary)
+    text = render_summary(summary)
     assert "last_test_output: |-\n  FAILED x\n      assert 1\n  end\n" in text
     assert yaml.safe_load(text) == {
         "files_read": ["a.py: lines 1-3, 9-9"],
@@ -145,7 +145,7 @@ def test_the_form_is_yaml_with_the_six_fields() -> None:
         "last_test_output": "FAILED x\n    assert 1\nend",
         "red_phase_confirmed": False,
     }
-    assert text == rendered(summary)
+    assert text == render_summary(summary)
 
 
 @settings(max_examples=30)
@@ -158,13 +158,13 @@ def test_the_form_is_bounded_and_says_what_it_leaves_out(read: list[str], said: 
     """At most 8,000 characters of YAML that can be read back, whatever the names and the output hold."""
     files = tuple(FileRead(path=path, lines=((1, 9),)) for path in [*read, *(f"{'d/' * 40}{n}.py" for n in range(99))])
     summary = Summary(files_read=files, key_decisions=tuple(said), last_test_output=output)
-    text = rendered(summary)
+    text = render_summary(summary)
     assert len(text) <= 8_000
     assert yaml.safe_load(text)["files_read"][0].endswith(" earlier ones are left out)")
 
 
 def test_a_synthetic_plan_says_that_it_is_one() -> None:
-    plan = synthetic_plan(summarised(conversation([read("a.py")])), "# Task x: Do it\n\nmore", why="20 turns")
+    plan = synthetic_plan(summarise_entries(conversation([read("a.py")])), "# Task x: Do it\n\nmore", why="20 turns")
     assert plan.startswith("The harness wrote this plan, because none was committed: 20 turns.\n")
     assert "1. Do what the task card asks: Task x: Do it\n2. Read so far: a.py." in plan
     assert "No file was read." in synthetic_plan(Summary(), "", why="w")
@@ -264,4 +264,4 @@ def test_a_hunks_lines_name_no_files() -> None:
         "*** Begin Patch\n*** Update File: a.py\n@@\n--- a/no.py\n+++ b/no.py\n+x" + " " * 200_000 + "\n*** End Patch"
     )
     entries = conversation([("apply_patch", {"input": patch}, "OK")])
-    assert summarised(entries).files_written == ("a.py",)
+    assert summarise_entries(entries).files_written == ("a.py",)

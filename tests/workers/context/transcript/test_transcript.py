@@ -6,8 +6,8 @@ from forgepool.workers.context.transcript.entries import (
     Answered,
     Entry,
     Finished,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     Transcript,
     TranscriptWrong,
     conversation,
@@ -16,16 +16,16 @@ from forgepool.workers.context.transcript.entries import (
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.schema.orders import Spent
 
-STARTED = Started(at=1.0, order_id="r.t.1", model="scripted", system=("be good",), tools=("bash",))
+STARTED = ConversationStarted(at=1.0, order_id="r.t.1", model="scripted", system=("be good",), tools=("bash",))
 CARD = user(Text(text="the task: ünïcode\nand lines"))
 CALLING = Turn(role="assistant", parts=(ToolCall(id="a", name="bash"), ToolCall(id="b", name="bash")))
 ENTRIES: list[Entry] = [
     STARTED,
-    Said(at=2.0, turn=CARD),
-    Said(at=3.0, turn=CALLING),
+    TurnSaid(at=2.0, turn=CARD),
+    TurnSaid(at=3.0, turn=CALLING),
     Answered(at=4.0, iteration=1, seconds=0.5, result=ToolResult(call_id="a", text="one")),
     Answered(at=5.0, iteration=1, seconds=0.5, result=ToolResult(call_id="b", text="two", is_error=True)),
-    Said(at=6.0, turn=Turn(role="assistant", parts=(Text(text="well"),))),
+    TurnSaid(at=6.0, turn=Turn(role="assistant", parts=(Text(text="well"),))),
 ]
 
 

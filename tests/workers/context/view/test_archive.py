@@ -6,8 +6,8 @@ import pytest
 from led import Did, Led, archive, ran, read, wrote
 
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.archive import called, dropped
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.context.view.archive import describe_call, find_dropped
+from forgepool.workers.tools.refusal import ToolRefused
 
 TEXTS = ["", "a\r\nb\n\n", "naïve – \x00\x1b[0m", "half a pair: \ud83d", "no end of line"]
 
@@ -26,7 +26,7 @@ def test_a_call_is_kept_as_a_person_reads_it(tmp_path: Path) -> None:
     led.model(Did(tool="write_file", arguments={"path": "a.py", "content": "é\n", "tags": ["é", 1, None]}, answer="OK"))
     kept.write(led.view.deeds)
     text = Path(kept.folder, "step-1.call.txt").read_text(encoding="utf-8")
-    assert text == 'write_file\n--- path\na.py\n--- content\né\n\n--- tags\n["é", 1, null]\n' == called(led.deed(1))
+    assert text == 'write_file\n--- path\na.py\n--- content\né\n\n--- tags\n["é", 1, null]\n' == describe_call(led.deed(1))
 
 
 def test_what_was_said_is_kept_with_the_first_call_of_its_turn(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_where_it_cannot_be_kept_it_is_said(tmp_path: Path) -> None:
     kept, led = archive(tmp_path / "a"), Led()
     led.model(ran("ls", "x"))
     (tmp_path / "a" / "tmp" / "outputs").write_text("in the way")
-    with pytest.raises((Refused, OSError)):
+    with pytest.raises((ToolRefused, OSError)):
         kept.write(led.view.deeds)
 
 
@@ -59,5 +59,5 @@ def test_what_is_not_shown_as_it_was_is_dropped() -> None:
     for number in range(4):
         led.model(wrote(f"f{number}.py", "x"), ran("ls", "y"))
     edit = Edit(cut=led.deed(3).turn, results={4: "masked"}, inputs={7: {}})
-    assert [deed.step for deed in dropped(led.view.deeds, edit)] == [1, 2, 4, 7]
-    assert dropped(led.view.deeds, Edit()) == []
+    assert [deed.step for deed in find_dropped(led.view.deeds, edit)] == [1, 2, 4, 7]
+    assert find_dropped(led.view.deeds, Edit()) == []

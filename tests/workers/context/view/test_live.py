@@ -9,16 +9,16 @@ from alive import CARD, LIKE, WITH_COMPACT, Alive, Stand, cutting, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.profiles.registry import names
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Said, Started, Summoned, now
+from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, TurnSaid, ConversationStarted, Summoned, now
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.loop_detection import stuck
-from forgepool.workers.context.transcript.usage import estimated_tokens
+from forgepool.workers.context.transcript.usage import estimate_tokens
 from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage, user
-from forgepool.workers.llm.provider import Request
+from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.commands.red_phase import CONFIRM
 from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.tool import carry_out
@@ -116,7 +116,7 @@ def test_the_profile_is_not_asked_before_the_model_has_answered(tmp_path: Path) 
     stand = Stand(cutting)
     with Alive(tmp_path, stand) as alive:
         alive.context.prepare()
-        assert stand.causes == [] and not alive.context.overflowed()
+        assert stand.causes == [] and not alive.context.note_overflow()
         alive.call()
         alive.context.prepare()
         assert stand.causes == ["call"]
@@ -219,20 +219,20 @@ def test_an_overflow_is_answered_by_one_rebuild_until_the_model_has_answered_in_
     with Alive(tmp_path, stand) as alive:
         for _ in range(3):
             alive.call()
-        assert alive.context.overflowed() and not alive.context.overflowed()
+        assert alive.context.note_overflow() and not alive.context.note_overflow()
         alive.call(stop="overflow")
-        assert not alive.context.overflowed()
+        assert not alive.context.note_overflow()
     with Alive(tmp_path, stand) as other:
-        assert not other.context.overflowed(), "another process knows of it"
+        assert not other.context.note_overflow(), "another process knows of it"
         other.call()
-        assert other.context.overflowed()
+        assert other.context.note_overflow()
 
 
 def test_an_overflow_that_nothing_is_done_about_is_the_old_way(tmp_path: Path) -> None:
     with Alive(tmp_path, "off") as alive:
         for _ in range(5):
             alive.call()
-        assert not alive.context.overflowed()
+        assert not alive.context.note_overflow()
         assert alive.rebuilds == []
 
 
@@ -243,27 +243,27 @@ def test_after_a_rebuild_tokens_are_estimated_by_characters(tmp_path: Path) -> N
     with Alive(tmp_path, stand) as alive:
         alive.call()
         alive.call(usage=counted)
-        assert estimated_tokens(alive.context.request) > 90_000
-        assert alive.context.overflowed()
-        assert estimated_tokens(alive.context.request) < 3_000
-        assert estimated_tokens(replace(alive.context.request, rebuilt=False)) > 90_000
+        assert estimate_tokens(alive.context.request) > 90_000
+        assert alive.context.note_overflow()
+        assert estimate_tokens(alive.context.request) < 3_000
+        assert estimate_tokens(replace(alive.context.request, rebuilt=False)) > 90_000
         with Alive(tmp_path, stand) as other:
             assert other.context.request.rebuilt
         alive.call(usage=counted)
-        assert estimated_tokens(alive.context.request) > 90_000
+        assert estimate_tokens(alive.context.request) > 90_000
 
 
 def test_what_is_asked_once_is_written_down_before_and_never_asked_again(tmp_path: Path) -> None:
     """A process that dies while the model thinks leaves its word that it was asked, where others find it."""
 
-    def asking(state: State, moment: Moment) -> Proposal | None:
-        reply = moment.ask(Question(kind="prose", instruction="Sum up.", once="the summary"))
-        return Proposal(edit=state.edit, why=reply.text or reply.why_not)
+    def asking(state: ContextState, moment: Moment) -> EditProposal | None:
+        reply = moment.ask(SummaryQuestion(kind="prose", instruction="Sum up.", once="the summary"))
+        return EditProposal(edit=state.edit, why=reply.text or reply.why_not)
 
     asked: list[str] = []
     secured: list[bool] = []
 
-    def dies(question: Question, request: Request, before: Before) -> Reply:
+    def dies(question: SummaryQuestion, request: ModelRequest, before: Before) -> SummaryReply:
         before()
         asked.append(question.once)
         assert secured, "it is where others find it"
@@ -285,20 +285,20 @@ def test_what_is_asked_once_is_written_down_before_and_never_asked_again(tmp_pat
 def test_what_models_were_asked_is_in_the_transcript_whatever_came_of_it(tmp_path: Path) -> None:
     """Also where the profile then proposed nothing, or what cannot be shown; nothing where nobody was asked."""
     usage = Usage(input_tokens=100, output_tokens=10, cost_usd=0.5)
-    ends: list[Proposal | None] = [
+    ends: list[EditProposal | None] = [
         None,
-        Proposal(edit=Edit(cut=400), why="nonsense"),
-        Proposal(edit=Edit(), why="as it is"),
+        EditProposal(edit=Edit(cut=400), why="nonsense"),
+        EditProposal(edit=Edit(), why="as it is"),
     ]
 
-    def asking(state: State, moment: Moment) -> Proposal | None:
+    def asking(state: ContextState, moment: Moment) -> EditProposal | None:
         for _ in range(2):
-            moment.ask(Question(kind="prose", instruction="Sum up."))
+            moment.ask(SummaryQuestion(kind="prose", instruction="Sum up."))
         return ends[0]
 
     secured: list[int] = []
     with Alive(tmp_path, Stand(asking)) as alive:
-        alive.context.ask = lambda question, request, before: Reply(text="so", usage=usage)
+        alive.context.ask = lambda question, request, before: SummaryReply(text="so", usage=usage)
         alive.context.secure = lambda: not secured.append(len(alive.rebuilds))
         alive.call(at=LONG_AGO)
         for _ in range(3):
@@ -317,7 +317,7 @@ def test_what_models_were_asked_is_in_the_transcript_whatever_came_of_it(tmp_pat
 
 def test_what_came_to_nothing_is_not_proposed_before_every_call(tmp_path: Path) -> None:
     """It rests until the request has grown by a tenth; with the agent's wish, or a cold cache, it does not."""
-    stand = Stand(lambda state, moment: Proposal(edit=Edit(cut=400), why="nonsense"))
+    stand = Stand(lambda state, moment: EditProposal(edit=Edit(cut=400), why="nonsense"))
     with Alive(tmp_path, stand) as alive:
         alive.call(answer="x" * 20_000)
         for _ in range(10):
@@ -339,7 +339,7 @@ def test_the_nudge_names_a_tool_that_is_there(tmp_path: Path) -> None:
             nudges = [
                 entry
                 for entry in alive.transcript.entries
-                if isinstance(entry, Said) and entry.turn.role == "user" and "call `compact`" in entry.turn.text
+                if isinstance(entry, TurnSaid) and entry.turn.role == "user" and "call `compact`" in entry.turn.text
             ]
             assert len(nudges) == (like is WITH_COMPACT)
 
@@ -382,17 +382,17 @@ def test_another_conversation_begins_with_nothing_of_the_one_before(tmp_path: Pa
     """But what was done once in the task stays done."""
     fired: list[frozenset[str]] = []
 
-    def noting(state: State, moment: Moment) -> Proposal:
+    def noting(state: ContextState, moment: Moment) -> EditProposal:
         fired.append(moment.fired)
         return cutting(state, moment)
 
     with Alive(tmp_path, Stand(noting)) as alive:
         for _ in range(3):
             alive.call()
-        assert alive.context.overflowed() and alive.context.request.rebuilt
+        assert alive.context.note_overflow() and alive.context.request.rebuilt
         alive.transcript.append(Summoned(at=now(), once="the summary"))
-        alive.transcript.append(Started(at=now(), order_id="r.t.1", model="m", system=(), tools=()))
-        alive.transcript.append(Said(at=now(), turn=user(Text(text="Another card"))))
+        alive.transcript.append(ConversationStarted(at=now(), order_id="r.t.1", model="m", system=(), tools=()))
+        alive.transcript.append(TurnSaid(at=now(), turn=user(Text(text="Another card"))))
         alive.context.catch_up()
         assert [turn.text for turn in alive.context.request.turns] == ["Another card"]
         assert not alive.context.request.rebuilt and alive.context.view.rebuilds == 0

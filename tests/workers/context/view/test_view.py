@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from led import CARD, Led, code, ran, read, wrote
 
-from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
 from forgepool.workers.context.history.token_estimate import USUAL, Gauge, lengths, turn_length
 from forgepool.workers.context.shorten.new_results import Birth, bases
-from forgepool.workers.context.transcript.edit import Edit, shown
-from forgepool.workers.context.view.view import View
+from forgepool.workers.context.transcript.edit import Edit, show_turns
+from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 
 _TEXTS = st.text(max_size=30)
@@ -37,12 +37,12 @@ class Fixed:
     edit: Edit
     name: str = "fixed"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
-        return Proposal(edit=self.edit, why="as given")
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
+        return EditProposal(edit=self.edit, why="as given")
 
 
-def view() -> View:
-    return View(gauge=Gauge(window_tokens=1_000, fixed_characters=7))
+def view() -> ContextView:
+    return ContextView(gauge=Gauge(window_tokens=1_000, fixed_characters=7))
 
 
 def edits(turns: list[Turn]) -> st.SearchStrategy[Edit]:
@@ -78,7 +78,7 @@ def test_what_is_shown_piece_by_piece_is_what_the_edit_says_of_the_whole(
             first.say(user(Text(text=text)))
         if when == 2:
             first.use(data.draw(edits(first.turns)))
-    assert list(first.shown) == shown(first.turns, first.edit)
+    assert list(first.shown) == show_turns(first.turns, first.edit)
     state = first.state()
     assert state.sizes == [turn_length(turn) for turn in first.turns]
     assert state.shown_sizes == [turn_length(turn) for turn in first.shown]
@@ -86,7 +86,7 @@ def test_what_is_shown_piece_by_piece_is_what_the_edit_says_of_the_whole(
     assert _refolded(first) == (first.turns, first.shown, [*first.deeds])
 
 
-def _refolded(first: View) -> tuple[object, ...]:
+def _refolded(first: ContextView) -> tuple[object, ...]:
     again = view()
     for turn in first.turns:
         if turn.role == "assistant":

@@ -21,8 +21,8 @@ from forgepool.workers.llm.routing.breaker import (
     Shut,
     Verdict,
     after_failure,
-    claimed,
-    judged,
+    claim_try,
+    judge_health,
 )
 from forgepool.workers.queue.broker import Redis, connect
 
@@ -302,7 +302,7 @@ def test_whatever_happens_a_pause_ends_and_one_at_a_time_tries(moves: list[tuple
     """After each step: nobody is kept out for longer than the longest pause, and nothing shuts before its time."""
     health, now, row = Health(), NOW, 0
     for move, seconds in moves:
-        before = judged((), health, now)
+        before = judge_health((), health, now)
         match move:
             case "fail":
                 row += 1
@@ -310,23 +310,23 @@ def test_whatever_happens_a_pause_ends_and_one_at_a_time_tries(moves: list[tuple
             case "praise":
                 row, health = 0, Health()
             case "claim":
-                taken = claimed(health, now)
+                taken = claim_try(health, now)
                 assert (taken is not None) == (before == Probe())
-                assert taken is None or claimed(taken, now) is None, "a second one is turned away"
+                assert taken is None or claim_try(taken, now) is None, "a second one is turned away"
                 health = taken or health
             case _:
                 now += seconds
-        after = judged((), health, now)
+        after = judge_health((), health, now)
         if row < breaker.MOST_FAILURES:
             assert after == Free()
         if isinstance(after, Shut):
             assert 0 < after.until - now <= breaker.LONGEST_PAUSE_S
-            assert judged((), health, after.until) == Probe()
+            assert judge_health((), health, after.until) == Probe()
 
 
 @given(st.lists(st.floats(-1000, 1000)), st.floats(0, 1000))
 def test_of_several_limits_the_one_that_lasts_longest_counts(ends: list[float], seconds: float) -> None:
     limits = [Limit(until=NOW + end, why="w", trouble="usage_limit") for end in ends]
-    found = judged(limits, Health(), NOW + seconds)
+    found = judge_health(limits, Health(), NOW + seconds)
     last = NOW + max(ends, default=0.0)
     assert found == (Shut(until=last, why="w", trouble="usage_limit") if last > NOW + seconds else Free())

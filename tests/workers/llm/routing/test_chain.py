@@ -8,12 +8,12 @@ import pytest
 from servers import RedisServer
 
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.provider import Hear, LlmEvent, ModelFailed, Request, Tried, Trouble, deaf
+from forgepool.workers.llm.provider import Hear, LlmEvent, ModelFailed, ModelRequest, ProviderTry, Trouble, deaf
 from forgepool.workers.llm.routing.breaker import Breaker, Pair, Probe, Shut, Verdict
-from forgepool.workers.llm.routing.chain import Chain, Contender
+from forgepool.workers.llm.routing.chain import ModelChain, Contender
 from forgepool.workers.llm.routing.prices import Tariff
 from forgepool.workers.llm.routing.retry import Time
-from forgepool.workers.llm.routing.router import Candidate
+from forgepool.workers.llm.routing.router import ModelChoice
 from forgepool.workers.llm.routing.table import Price
 from forgepool.workers.queue.broker import Redis, connect
 
@@ -37,7 +37,7 @@ class Vendor:
     asked: int = 0
     opened: int = 0
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else Turn(role="assistant", parts=(Text(text=self.id),))
         if isinstance(answer, ModelFailed):
@@ -62,13 +62,13 @@ class Scene:
         self.first, self.other, self.gpt = Vendor("opus"), Vendor("or/opus"), Vendor("gpt")
         self.chain = self.another_worker()
 
-    def another_worker(self, *, loyal: bool = True, wanting: str = "", priced: bool = True) -> Chain:
+    def another_worker(self, *, loyal: bool = True, wanting: str = "", priced: bool = True) -> ModelChain:
         ways = ((self.first, "opus", "anthropic", "claude"), (self.other, "opus", "openrouter", "claude"))
         ways += ((self.gpt, "gpt", "openai", "gpt"),)
-        return Chain(
+        return ModelChain(
             contenders=tuple(
                 Contender(
-                    candidate=Candidate(model=model, account=account, id=vendor.id, family=family),
+                    candidate=ModelChoice(model=model, account=account, id=vendor.id, family=family),
                     tariff=Tariff(own=_price(model, priced), lists=(), id=vendor.id),
                     open=vendor.open,
                     wanting=wanting if vendor is self.first else "",
@@ -83,8 +83,8 @@ class Scene:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def ask(self, chain: Chain | None = None) -> Turn:
-        request = Request(system=(), tools=(), turns=self.turns)
+    def ask(self, chain: ModelChain | None = None) -> Turn:
+        request = ModelRequest(system=(), tools=(), turns=self.turns)
         turn = (chain or self.chain).ask(request, stop=lambda: False, hear=self.heard.append)
         self.turns += (turn, user(Text(text="go on")))
         return turn
@@ -137,7 +137,7 @@ def test_the_next_account_answers_and_then_the_next_family(scene: Scene, trouble
     scene.other.answers = [failed(trouble)] * 9
     turn = scene.ask()
     assert (turn.model, turn.usage.cost_usd) == ("gpt", 12.0)
-    told = {(one.model, one.account) for one in scene.heard if isinstance(one, Tried)}
+    told = {(one.model, one.account) for one in scene.heard if isinstance(one, ProviderTry)}
     assert told == {("opus", "anthropic"), ("opus", "openrouter")}
 
 
@@ -227,7 +227,7 @@ def test_who_is_just_being_tried_by_another_worker_is_passed_over(redis: Redis) 
     assert slower.look([OPUS])[OPUS] == Probe() == faster.look([OPUS])[OPUS]
     assert faster.claim(OPUS)
     scene.turns = scene.turns[:1]
-    late = Chain(contenders=scene.chain.contenders, breaker=slower, time=scene.chain.time)
+    late = ModelChain(contenders=scene.chain.contenders, breaker=slower, time=scene.chain.time)
     assert scene.ask(late).text == "or/opus" and scene.first.asked == 5
 
 
@@ -270,7 +270,7 @@ def test_where_waiting_is_no_use_no_time_is_told(scene: Scene, first: Trouble, r
 
 
 def test_a_model_that_is_down_is_told_with_when_it_may_be_tried(scene: Scene) -> None:
-    scene.chain = Chain(contenders=scene.chain.contenders[:1], breaker=scene.chain.breaker, time=scene.chain.time)
+    scene.chain = ModelChain(contenders=scene.chain.contenders[:1], breaker=scene.chain.breaker, time=scene.chain.time)
     scene.first.answers = [failed("connection")] * 9
     failure = scene.fails()
     assert failure.trouble == "unavailable" and failure.resets_at == pytest.approx(scene.now + 30)
@@ -282,7 +282,7 @@ def test_who_cannot_be_asked_says_what_would_change_that(scene: Scene) -> None:
     chain = scene.another_worker(wanting="set KEY in the worker's environment")
     assert chain.model == "opus" and scene.ask(chain).text == "or/opus"
     assert scene.first.opened == 0
-    alone = Chain(contenders=chain.contenders[:1], breaker=chain.breaker)
+    alone = ModelChain(contenders=chain.contenders[:1], breaker=chain.breaker)
     scene.chain = alone
     assert alone.model == "" and alone.price(1, 1) is None
     failure = scene.fails()
@@ -329,7 +329,7 @@ def test_what_broke_off_has_its_price(scene: Scene) -> None:
     broke = ModelFailed("it broke off", trouble="truncated", usage=Usage(input_tokens=1_000_000, cost_usd=None))
     scene.first.answers = [broke, failed("server")]
     assert scene.ask().model == "opus"
-    assert [one.usage.cost_usd for one in scene.heard if isinstance(one, Tried)] == [4.0, 0.0]
+    assert [one.usage.cost_usd for one in scene.heard if isinstance(one, ProviderTry)] == [4.0, 0.0]
     scene.first.answers = [ModelFailed("stopped", trouble="stopped", usage=MILLION)]
     assert scene.fails().usage.cost_usd == 24.0
 

@@ -11,8 +11,8 @@ import pytest
 from vendors.server import Answer, Fault, Say, Seen, VendorServer
 
 from forgepool.workers.llm.messages import Text, Turn, user
-from forgepool.workers.llm.provider import ModelFailed, Request
-from forgepool.workers.llm.routing.chain import Chain
+from forgepool.workers.llm.provider import ModelFailed, ModelRequest
+from forgepool.workers.llm.routing.chain import ModelChain
 from forgepool.workers.llm.routing.open import keys_present, open_models
 from forgepool.workers.llm.routing.retry import Patience
 from forgepool.workers.llm.routing.table import Table, read_table
@@ -20,7 +20,7 @@ from forgepool.workers.schema.settings import Settings
 
 NO_REDIS = Settings(broker_url=None)
 ROOT = Path(__file__).parents[4]
-REQUEST = Request(system=("be brief",), tools=(), turns=(user(Text(text="hello")),))
+REQUEST = ModelRequest(system=("be brief",), tools=(), turns=(user(Text(text="hello")),))
 TABLE = """
 accounts:
   spent: {{wire: anthropic, key: SPENT_KEY, base_url: "{url}/spent"}}
@@ -120,7 +120,7 @@ def test_who_is_silent_for_too_long_is_named_as_we_name_it(tmp_path: Path) -> No
         chain = open_models(
             table_at(server.url, tmp_path), task_type="code", phase="execute", model="mine", settings=NO_REDIS
         )
-        alone = Chain(contenders=chain.contenders[:1], breaker=chain.breaker, patience=Patience(attempts=1))
+        alone = ModelChain(contenders=chain.contenders[:1], breaker=chain.breaker, patience=Patience(attempts=1))
         with pytest.raises(ModelFailed, match=r"model 'mine' gave no answer \(silence\)") as caught:
             alone.ask(REQUEST, stop=lambda: False)
     assert caught.value.trouble == "unavailable" and caught.value.resets_at is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forgepool.workers.llm.messages import Usage
 from forgepool.workers.llm.routing.prices import Tariff, tariff
 from forgepool.workers.llm.routing.router import candidates
-from forgepool.workers.llm.routing.table import Account, Model, Place, Price, Table, read_table
+from forgepool.workers.llm.routing.table import ModelAccount, Model, OtherModel, Price, Table, read_table
 
 SHIPPED = read_table(None)
 MILLION = 1_000_000
@@ -20,9 +20,9 @@ def shipped(model: str) -> Tariff:
     return tariff(SHIPPED, candidates(SHIPPED, model, keys=())[0])
 
 
-def charged(account: Account, name: str, price: Price | None = None) -> Tariff:
+def charged(account: ModelAccount, name: str, price: Price | None = None) -> Tariff:
     """How a model of this name is charged through an account."""
-    model = Model(account="x", family="f", window_tokens=9, price=price, also=(Place(account="x", id="other"),))
+    model = Model(account="x", family="f", window_tokens=9, price=price, also=(OtherModel(account="x", id="other"),))
     table = SHIPPED.model_copy(update={"accounts": {"x": account}, "models": {name: model}})
     return tariff(Table.model_validate(table), candidates(table, name, keys=())[0])
 
@@ -54,34 +54,34 @@ def test_published_prices_by_kind_of_token(model: str, usage: Usage, cost_usd: f
 
 def test_the_tables_own_price_counts_for_more_than_the_published_one() -> None:
     price = Price(input=1, output=2, cached=0.5, written=3)
-    own = charged(Account(wire="anthropic", key="K"), "claude-opus-5-5", price)
+    own = charged(ModelAccount(wire="anthropic", key="K"), "claude-opus-5-5", price)
     usage = Usage(input_tokens=3000, cached_tokens=1000, written_tokens=1000, output_tokens=1000)
     assert own.cost_usd(usage) == pytest.approx((1 + 0.5 + 3 + 2) / 1000)
-    plain = charged(Account(wire="anthropic", key="K"), "claude-opus-5-5", Price(input=1, output=2))
+    plain = charged(ModelAccount(wire="anthropic", key="K"), "claude-opus-5-5", Price(input=1, output=2))
     assert plain.cost_usd(usage) == pytest.approx((1 + 1 + 1 + 2) / 1000)
-    free = charged(Account(wire="openai-chat", base_url="http://own"), "mine", Price(input=0, output=0))
+    free = charged(ModelAccount(wire="openai-chat", base_url="http://own"), "mine", Price(input=0, output=0))
     assert free.cost_usd(usage) == 0.0
 
 
 def test_what_nobody_published_is_not_known_and_not_nothing() -> None:
-    unknown = charged(Account(wire="openai-chat", key="K", base_url="http://gateway"), "house-blend")
+    unknown = charged(ModelAccount(wire="openai-chat", key="K", base_url="http://gateway"), "house-blend")
     assert unknown.cost_usd(Usage(input_tokens=1)) is None
     assert unknown.worst_case_usd(1, 1) is None and unknown.per_million_usd() is None
 
 
 def test_a_gateway_charges_what_the_maker_does_and_ones_own_server_nothing_that_is_known() -> None:
-    gateway = charged(Account(wire="openai-chat", key="K", base_url="http://gateway"), "claude-opus-5-5")
+    gateway = charged(ModelAccount(wire="openai-chat", key="K", base_url="http://gateway"), "claude-opus-5-5")
     assert gateway.per_million_usd() == (4.0, 20.0)
-    own = charged(Account(wire="openai-chat", base_url="http://127.0.0.1:8000"), "claude-opus-5-5")
+    own = charged(ModelAccount(wire="openai-chat", base_url="http://127.0.0.1:8000"), "claude-opus-5-5")
     assert own.per_million_usd() is None
-    router = charged(Account(wire="openai-chat", key="K", base_url="https://openrouter.ai/api/v1"), "qwen/qwen3-coder")
+    router = charged(ModelAccount(wire="openai-chat", key="K", base_url="https://openrouter.ai/api/v1"), "qwen/qwen3-coder")
     assert router.per_million_usd() is not None
 
 
 def test_counts_that_contradict_one_another_have_no_price() -> None:
     wrong = Usage(input_tokens=10, cached_tokens=20)
     assert shipped("claude-opus-5-5").cost_usd(wrong) is None
-    assert charged(Account(wire="anthropic", key="K"), "m", Price(input=1, output=1)).cost_usd(wrong) is None
+    assert charged(ModelAccount(wire="anthropic", key="K"), "m", Price(input=1, output=1)).cost_usd(wrong) is None
 
 
 def test_the_worst_case_is_all_of_the_input_written_for_an_hour() -> None:

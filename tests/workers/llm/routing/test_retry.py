@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.provider import PASSING, Hear, LlmEvent, ModelFailed, Request, Tried, Trouble, deaf
+from forgepool.workers.llm.provider import PASSING, Hear, LlmEvent, ModelFailed, ModelRequest, ProviderTry, Trouble, deaf
 from forgepool.workers.llm.routing.retry import Patience, Retrying, Time, pause_s
 
-REQUEST = Request(system=(), tools=(), turns=(user(Text(text="hello")),))
+REQUEST = ModelRequest(system=(), tools=(), turns=(user(Text(text="hello")),))
 TURN = Turn(role="assistant", parts=(Text(text="hi"),))
 
 
@@ -40,7 +40,7 @@ class Answers:
     failures: list[ModelFailed]
     asked: int = 0
 
-    def ask(self, request: Request, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         self.asked += 1
         self.clock.now += 1.0
         if self.asked <= len(self.failures):
@@ -55,11 +55,11 @@ class Scene:
     worth_it: bool = True
     stop_at: float = 1e9
     clock: Clock = field(default_factory=Clock)
-    heard: list[Tried] = field(default_factory=list)
+    heard: list[ProviderTry] = field(default_factory=list)
     told: list[Trouble] = field(default_factory=list)
 
     def hear(self, event: LlmEvent) -> None:
-        assert isinstance(event, Tried)
+        assert isinstance(event, ProviderTry)
         self.heard.append(event)
 
     def worth(self, failure: ModelFailed) -> bool:

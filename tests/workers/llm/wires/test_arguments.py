@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.workers.llm.wires.common.arguments import joined, read_call
+from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_anything_else_is_kept_as_it_came_and_never_run(text: str) -> None:
 
 def test_halves_of_a_character_are_joined() -> None:
     """A half that stays alone is replaced: a transcript must be able to hold it."""
-    assert joined(["a", "\ud83d", "\ude00"]) == "a\U0001f600"
-    assert joined(["a\ud83d"]) == "a\ufffd"
+    assert join_pieces(["a", "\ud83d", "\ude00"]) == "a\U0001f600"
+    assert join_pieces(["a\ud83d"]) == "a\ufffd"

@@ -11,7 +11,7 @@ from vendors.server import Fault, Raw, Say, VendorServer, scripted
 
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.wires.common.counting import Told, count, settled
+from forgepool.workers.llm.wires.common.counting import VendorCounts, count, settle_counts
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 LONG = "x" * 4000
@@ -151,7 +151,7 @@ def test_usage_that_cannot_be_is_guessed(wire: Wire, number: object) -> None:
 
 def test_parts_of_usage_that_contradict_the_whole_count_as_fresh() -> None:
     """More cannot be read from a cache than was sent; the dearer reading is taken."""
-    usage = settled(Told(input=10, cached=99, written_1h=5, output=3, reasoning=9), sent="", said_characters=0)
+    usage = settle_counts(VendorCounts(input=10, cached=99, written_1h=5, output=3, reasoning=9), sent="", said_characters=0)
     assert usage == Usage(input_tokens=10, output_tokens=3, reasoning_tokens=3, cost_usd=None)
     assert count({}, "x") is None
 

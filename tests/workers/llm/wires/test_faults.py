@@ -27,7 +27,7 @@ from vendors.server import (
 
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.wires.common.faults import Said, failed, from_body, sentence, trouble
+from forgepool.workers.llm.wires.common.faults import FaultReply, make_failure, from_body, sentence, trouble
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 
@@ -248,7 +248,7 @@ def test_an_empty_turn_is_a_turn(wire: Wire) -> None:
 )
 def test_an_overflow_is_known_by_its_words_where_there_is_no_code(status: int, said: str) -> None:
     """As vendors and servers word it; the conversation must become shorter, whatever the status."""
-    assert trouble(Said(status=status, message=said)) == "overflow"
+    assert trouble(FaultReply(status=status, message=said)) == "overflow"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_an_overflow_is_known_by_its_words_where_there_is_no_code(status: int, s
 )
 def test_a_usage_limit_is_known_by_its_words_where_there_is_no_code(status: int, said: str) -> None:
     """Asking again soon is useless then, also where the status is that of a bad request."""
-    assert trouble(Said(status=status, message=said)) == "usage_limit"
+    assert trouble(FaultReply(status=status, message=said)) == "usage_limit"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_usage_limit_is_known_by_its_words_where_there_is_no_code(status: int,
 )
 def test_the_rest_is_known_by_its_status(status: int, said: str, kind: str) -> None:
     """And a limit per minute is no usage limit."""
-    assert trouble(Said(status=status, message=said)) == kind
+    assert trouble(FaultReply(status=status, message=said)) == kind
 
 
 def test_a_limit_on_growth_is_a_rate_limit() -> None:
@@ -310,7 +310,7 @@ def test_a_missing_model_is_named() -> None:
 def test_no_wording_takes_long_to_read(message: str) -> None:
     """A proxy's page may be megabytes, and a pattern's time grows faster than what it reads."""
     begun = time.process_time()
-    assert len(str(failed(Said(status=429, message=message), "m"))) < 1000
+    assert len(str(make_failure(FaultReply(status=429, message=message), "m"))) < 1000
     assert time.process_time() - begun < 1.0
 
 

@@ -7,7 +7,7 @@ import pytest
 from outcomes import NoInterpreter, Of, Outcome, Outcomes
 
 from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.processes.uids import leased_uid
+from forgepool.workers.sandbox.processes.uids import lease_uid
 
 
 def missing(why: str) -> None:
@@ -24,7 +24,7 @@ def outcomes_of(request: pytest.FixtureRequest) -> Iterator[Of]:
         if (why_not := why_level_fails(level)) is not None:  # type: ignore[arg-type]  # two of them
             missing(f"{level} does not hold here: {why_not}")
     root = os.geteuid() == 0
-    with leased_uid() if root else contextlib.nullcontext(os.geteuid()) as uid:
+    with lease_uid() if root else contextlib.nullcontext(os.geteuid()) as uid:
         outcomes = Outcomes(uid)
         outcomes.begin((held, who) for held, who in _asked(request) if root or who != "root")
 

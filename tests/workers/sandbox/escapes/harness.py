@@ -22,7 +22,7 @@ from forgepool.workers.sandbox.kernel import seccomp
 from forgepool.workers.sandbox.launch import bubblewrap, readable_paths
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import launch
-from forgepool.workers.sandbox.processes.uids import leased_uid
+from forgepool.workers.sandbox.processes.uids import lease_uid
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.schema.confinement import OPEN, Bounds, Confinement
 
@@ -78,7 +78,7 @@ def _carry_out(held: str, around: World, payload: tuple[str, ...]) -> list[str]:
     if held == "launcher":
         return _by_the_launcher(around, payload, None)
     if held == "uid":
-        with leased_uid() as uid:
+        with lease_uid() as uid:
             return _by_the_launcher(around, payload, uid)
     layers = HOLDS[held]
     argv, descriptors = payload, ()
@@ -116,7 +116,7 @@ def _command_environment(around: World) -> dict[str, str]:
 
 def _by_the_door(held: str, around: World, payload: tuple[str, ...]) -> list[str]:
     if os.geteuid() == 0 and held in ("bubblewrap", "landlock"):
-        with leased_uid() as uid:
+        with lease_uid() as uid:
             return _ran(around, payload, _confinement(around, held, uid))
     return _ran(around, payload, _confinement(around, "bubblewrap" if held == "all but uid" else held, None))
 
@@ -190,10 +190,10 @@ def _in_namespaces(
         words = ("--unshare-user", *unshared, "--cap-drop", "ALL", "--die-with-parent", "--dev-bind", "/", "/", *proc)
         return (program, *words, "--", *payload), ()
     confined = _confinement(around, "bubblewrap", None)
-    texts = {name: text.encode() for name, text in bubblewrap.written(confined).items()}
+    texts = {name: text.encode() for name, text in bubblewrap.make_etc_files(confined).items()}
     texts |= {"seccomp": seccomp.program(network="own"), "status": b""}
     numbers = {name: _file(text) for name, text in texts.items()}
-    numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in bubblewrap.copied()}
+    numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in bubblewrap.list_copied_files()}
     tools = [
         each
         for each in readable_paths.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))

@@ -11,8 +11,8 @@ import pytest
 from house import TREE
 
 from forgepool.workers.sandbox.kernel.cgroup_places import find_places
-from forgepool.workers.sandbox.launch.cgroups import grouped
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen, somebody
+from forgepool.workers.sandbox.launch.cgroups import open_group
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level, somebody
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.confinement import Bounds, Confinement
 
@@ -136,10 +136,10 @@ def confined(tmp_path: Path) -> Run:
 
     def script(text: str, bounds: Bounds) -> Ended:
         try:
-            level = chosen("auto")
+            level = choose_level("auto")
         except NoSandbox as none:
             pytest.skip(str(none))
-        with somebody() as uid, grouped(bounds) as groups:
+        with somebody() as uid, open_group(bounds) as groups:
             held = Confinement(level=level, writable=(place,), uid=uid, groups=groups)
             ended = run(
                 Command(

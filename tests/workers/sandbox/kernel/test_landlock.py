@@ -359,14 +359,14 @@ with attempt("a device not named"): os.open("/dev/zero", os.O_RDONLY)
 @pytest.mark.parametrize("level", range(1, 10))
 def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
     """A ruleset as of each ABI is taken by kernels of that one and later, and not by earlier ones."""
-    files, tcp, scopes = landlock.given_up(level)
+    files, tcp, scopes = landlock.find_handled_rights(level)
     attributes = ctypes.create_string_buffer(struct.pack("=QQQ", files, tcp, scopes), 24)
     try:
         os.close(calls.call(444, ctypes.addressof(attributes), 24, 0, otherwise="not taken"))
         taken = True
     except OSError:
         taken = False
-    assert taken == (level <= landlock.abi() or landlock.given_up(level) == landlock.given_up(landlock.abi()))
+    assert taken == (level <= landlock.abi() or landlock.find_handled_rights(level) == landlock.find_handled_rights(landlock.abi()))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
 )
 def test_older_kernels_hold_less_and_what_is_told(level: int, files: int, tcp: int, scopes: int, unheld: int) -> None:
     """Each ABI gives up what it knows, and what it lacks of it is told in words."""
-    assert landlock.given_up(level) == (2**files - 1, tcp, scopes)
+    assert landlock.find_handled_rights(level) == (2**files - 1, tcp, scopes)
     assert len(landlock.unheld(level)) == unheld
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import NoSandbox, chosen, layers, why_level_fails
+from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level, layers, why_level_fails
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.schema.confinement import Confinement, Level
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these are level
 
 @BUBBLEWRAP
 def test_the_best_that_holds_is_chosen(level: Level) -> None:
-    assert chosen("auto") == level
-    assert chosen("require") == level
-    assert chosen("off") == "off"
+    assert choose_level("auto") == level
+    assert choose_level("require") == level
+    assert choose_level("off") == "off"
 
 
 @CONFINED
@@ -133,7 +133,7 @@ def test_a_requirement_that_does_not_hold_is_a_sentence() -> None:
     if why_level_fails("bubblewrap") is None:
         return
     with pytest.raises(NoSandbox, match=r"bubblewrap is required and does not hold: .*; "):
-        chosen("require")
+        choose_level("require")
 
 
 def test_the_fallback_starts_nothing_that_was_granted_hosts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 from forgepool.workers.sandbox.network.addresses import Address
 from forgepool.workers.sandbox.network.hosts import read_rules
 from forgepool.workers.sandbox.network.lookup import LookUp, ask_system
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, Told
+from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, ProxyRecord
 from forgepool.workers.sandbox.network.proxy.proxy import Proxy
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -71,7 +71,7 @@ class Way:
     def __init__(
         self, patterns: Sequence[str], *, limits: ProxyLimits | None = None, look_up: LookUp = ask_system
     ) -> None:
-        self.told: list[Told] = []
+        self.told: list[ProxyRecord] = []
         self.proxy = Proxy(read_rules(patterns), told=self.told.append, limits=limits, look_up=look_up)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self.listener.getsockname()
@@ -99,7 +99,7 @@ class Way:
         assert answer.startswith(b"HTTP/1.1 200 "), answer
         return client
 
-    def last(self) -> Told:
+    def last(self) -> ProxyRecord:
         """What was told last, when all connections are over."""
         self.proxy.close()
         return self.told[-1]

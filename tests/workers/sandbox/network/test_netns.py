@@ -14,7 +14,7 @@ from proxy_kit import OK, Web
 
 from forgepool.workers.sandbox.network.hosts import read_rules
 from forgepool.workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
-from forgepool.workers.sandbox.network.proxy.exchange import Told
+from forgepool.workers.sandbox.network.proxy.exchange import ProxyRecord
 from forgepool.workers.sandbox.network.proxy.proxy import Proxy
 
 PATIENCE_S = 20.0
@@ -117,7 +117,7 @@ def as_stranger() -> tuple[str, ...]:
 
 
 @contextmanager
-def network(pid: int, web: Web, told: list[Told]) -> Iterator[None]:
+def network(pid: int, web: Web, told: list[ProxyRecord]) -> Iterator[None]:
     """All a command is given: the proxy, and one host of which it believes that it is on its own loopback."""
     with Proxy(read_rules([web.place]), told=told.append) as proxy:
         for_proxy, for_model = listeners_in(pid, (3128, 8123))
@@ -130,7 +130,7 @@ def network(pid: int, web: Web, told: list[Told]) -> Iterator[None]:
 def test_a_command_reaches_what_its_list_allows_and_nothing_else(python: str, another_user: bool) -> None:
     """By the proxy, from a network with no way out: nothing direct, no names, but its own loopback as ever."""
     before = as_stranger() if another_user else ()
-    told: list[Told] = []
+    told: list[ProxyRecord] = []
     with Web(OK) as web, Held(python, "-I", "-c", PAYLOAD, str(web.port), before=before) as held:
         with network(held.pid, web, told):
             output = held.let_go()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from forgepool.workers.sandbox.network.package_access import PackageAccess, lent_by, package_access, unlent
+from forgepool.workers.sandbox.network.package_access import PackageAccess, find_lent_access, package_access, unlent
 from forgepool.workers.sandbox.network.proxy.head import Plain
 from forgepool.workers.sandbox.network.proxy.stand_in import Access, Key
 from forgepool.workers.sandbox.network.proxy.upstream import basic
@@ -144,7 +144,7 @@ def test_people_are_told_what_was_left_out_and_not_the_token(tmp_path: Path, mon
     monkeypatch.setenv("PIP_INDEX_URL", "https://x.corp/simple?token=SEKRET")
     settings = Settings(setup_network="host")
     with capture_logs() as logs:
-        assert lent_by(settings) is not None
+        assert find_lent_access(settings) is not None
     warned = [each for each in logs if each["event"] == "setup.index_left_out"]
     assert warned and warned[0]["hosts"] == ["x.corp:443"] and "SEKRET" not in str(logs)
     assert "not lent the index at x.corp:443" in unlent(settings) and "SEKRET" not in unlent(settings)

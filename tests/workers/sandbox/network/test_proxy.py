@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from forgepool.workers.sandbox.network.addresses import Address
 from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, Told
+from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, ProxyRecord
 from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
 
 
@@ -346,7 +346,7 @@ def test_a_tunnel_ends_when_nothing_passes_and_lives_while_something_does() -> N
 def test_a_listener_that_fails_to_be_told_harms_no_other_connection() -> None:
     """What goes wrong with one is logged, and is that one's."""
 
-    def told(what: Told) -> None:
+    def told(what: ProxyRecord) -> None:
         raise RuntimeError("no room in the journal")
 
     with Proxy((), told=told) as proxy, socket.create_server(("127.0.0.1", 0)) as listener, capture_logs() as logs:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import scratch, scratched, sweep
+from forgepool.workers.sandbox.processes.scratch import scratch, make_scratch, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_a_folder_has_its_name_and_goes_with_its_maker(place: Path) -> None:
 
 
 def test_a_folder_of_a_block_goes_with_it_or_with_its_process(place: Path) -> None:
-    with scratched() as folder:
+    with make_scratch() as folder:
         (folder / "file").write_text("x")
     assert list(place.iterdir()) == []
     killed = "with scratched(): os.kill(os.getpid(), signal.SIGKILL)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import abandoned
+from forgepool.workers.sandbox.processes.process_group import find_abandoned
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.schema.confinement import OPEN
 
@@ -32,19 +32,19 @@ def test_a_command_whose_harness_was_killed_is_found_and_ended(tmp_path: Path) -
         assert harness.poll() is None
         os.sched_yield()
     pid = int(pid_file.read_text())
-    assert pid not in abandoned(), "its harness lives"
+    assert pid not in find_abandoned(), "its harness lives"
     harness.kill()
     harness.wait()
-    assert pid in abandoned()
+    assert pid in find_abandoned()
     assert tree.kill_tree([pid]) == []
-    assert pid not in abandoned()
+    assert pid not in find_abandoned()
 
 
 def test_a_living_harness_s_command_is_left_alone(tmp_path: Path) -> None:
     seen: list[list[int]] = []
 
     def look() -> bool:
-        seen.append(abandoned())
+        seen.append(find_abandoned())
         return True
 
     run(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.sandbox.run.output import Output
+from forgepool.workers.sandbox.run.output import CommandLog
 
 
 @given(sizes=st.lists(st.integers(min_value=1, max_value=5000), max_size=30), keep=st.integers(0, 20_000))
@@ -14,7 +14,7 @@ def test_the_bound_holds_and_both_ends_are_kept(
     """Whatever comes in whatever pieces: the log keeps its bound, and what it lacks is counted."""
     log = tmp_path_factory.mktemp("output") / "log"
     data = b"".join(bytes([97 + number % 26]) * size for number, size in enumerate(sizes))
-    with Output(log, keep) as output:
+    with CommandLog(log, keep) as output:
         at = 0
         for size in sizes:
             output.take(data[at : at + size])
@@ -31,21 +31,21 @@ def test_the_bound_holds_and_both_ends_are_kept(
 
 def test_a_short_output_is_all_tail(tmp_path: Path) -> None:
     """Head and tail never repeat a byte: what fits in the tail is not in the head."""
-    with Output(tmp_path / "log", 1000) as output:
+    with CommandLog(tmp_path / "log", 1000) as output:
         output.take(b"all of it")
     assert (output.head, output.tail, output.dropped) == ("", "all of it", 0)
 
 
 def test_the_log_can_be_followed_while_it_grows(tmp_path: Path) -> None:
     """What was taken is in the file at once, for whoever looks and for whoever comes after a SIGKILL."""
-    with Output(tmp_path / "log", 1000) as output:
+    with CommandLog(tmp_path / "log", 1000) as output:
         output.take(b"now")
         assert (tmp_path / "log").read_bytes() == b"now"
 
 
 def test_a_full_disk_loses_log_and_nothing_else() -> None:
     """A log that cannot be written to is counted as dropped; both ends are still answered."""
-    with Path("/dev/full").open("r+b", buffering=0) as full, Output(Path("log"), 1000, full.fileno()) as output:
+    with Path("/dev/full").open("r+b", buffering=0) as full, CommandLog(Path("log"), 1000, full.fileno()) as output:
         output.take(b"first ")
         output.take(b"last")
     assert (output.total, output.dropped, output.tail) == (10, 10, "first last")
@@ -53,5 +53,5 @@ def test_a_full_disk_loses_log_and_nothing_else() -> None:
 
 def test_a_log_is_for_its_owner_only(tmp_path: Path) -> None:
     """Output may hold anything; other users of the host do not read it."""
-    with Output(tmp_path / "log", 1000):
+    with CommandLog(tmp_path / "log", 1000):
         assert (tmp_path / "log").stat().st_mode & 0o077 == 0

@@ -17,10 +17,10 @@ from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.tools.commands.background import background_tools
 from forgepool.workers.tools.commands.run import BASH
-from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
@@ -224,5 +224,5 @@ def test_nothing_outlives_a_guard_that_was_killed(use: Use, place: Workplace, ba
     daemon = place.root / "daemon"
     until_there(daemon)
     os.kill(background.commands[1]._guard.pid, signal.SIGKILL)
-    until(lambda: background.commands[1].ended() is not None)
+    until(lambda: background.commands[1].find_end() is not None)
     until(lambda: not lives(daemon))

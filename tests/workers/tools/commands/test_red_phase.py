@@ -5,10 +5,10 @@ import pytest
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
-from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
-Confirm = Callable[..., Answer]
+Confirm = Callable[..., ToolAnswer]
 
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload"
 UNITTEST = f"{sys.executable} -m unittest"
@@ -21,7 +21,7 @@ def seen() -> RedPhase:
 
 @pytest.fixture
 def confirm(place: Workplace, seen: RedPhase) -> Confirm:
-    def call(command: str, **arguments: object) -> Answer:
+    def call(command: str, **arguments: object) -> ToolAnswer:
         given = {"command": command, **arguments}
         return carry_out(
             ToolCall(id="1", name="confirm_red_phase", arguments=given),  # type: ignore[arg-type]  # plain values

@@ -1,6 +1,6 @@
 import pytest
 
-from forgepool.workers.tools.commands.verdicts import failed_by, looks_broken, plain, why_broken
+from forgepool.workers.tools.commands.verdicts import find_failed_runner, looks_broken, plain, why_broken
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from forgepool.workers.tools.commands.verdicts import failed_by, looks_broken, p
     ],
 )
 def test_a_failed_test_is_known_by_its_runner_s_words(output: str, runner: str | None) -> None:
-    assert failed_by(output) == runner
+    assert find_failed_runner(output) == runner
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_a_script_that_broke_looks_like_it(output: str, broken: bool) -> None:
 
 def test_colours_do_not_hide_the_words() -> None:
     """Some runners print them whatever they are told."""
-    assert failed_by(plain("\x1b[31m\x1b[1m1 failed\x1b[0m\x1b[31m in 0.02s\x1b[0m\r\n")) == "pytest"
+    assert find_failed_runner(plain("\x1b[31m\x1b[1m1 failed\x1b[0m\x1b[31m in 0.02s\x1b[0m\r\n")) == "pytest"

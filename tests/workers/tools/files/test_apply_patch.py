@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 SHELF = """\
 class Shelf:

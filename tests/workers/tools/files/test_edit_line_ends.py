@@ -2,10 +2,10 @@ from collections.abc import Callable
 
 import pytest
 
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.files.edit import EDIT_FILE
 from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
 _LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0�", exclude_categories=["Cs", "Cc"]), max_size=8)
@@ -32,7 +32,7 @@ def _place(data: bytes) -> Iterator[Workplace]:
         yield Workplace(root=root, tmp=tmp, env={}, confined=OPEN, stop=lambda: False, left_s=lambda: 9.0)
 
 
-def _call(place: Workplace, name: str, **arguments: str) -> Answer:
+def _call(place: Workplace, name: str, **arguments: str) -> ToolAnswer:
     return carry_out(ToolCall(id="1", name=name, arguments=arguments), (EDIT_FILE, APPLY_PATCH), place)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from forgepool.workers.tools.commands.verdicts import failed_by, passed_by, plain, why_broken
+from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken
 from forgepool.workers.tools.files.near import near_miss
 from forgepool.workers.tools.files.search.globs import glob_pattern
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_many_stars_do_not_multiply(glob: str, path: str) -> None:
 
 def test_braces_that_multiply_are_refused() -> None:
     """What they come to is bounded; a few are expanded, nested ones too."""
-    with pytest.raises(Refused, match="more than 64 patterns"):
+    with pytest.raises(ToolRefused, match="more than 64 patterns"):
         glob_pattern("{a,a}{b,b}" * 14)
     nested = glob_pattern("src/{a,{b,c}d}/*.{py,ts}")
     assert [nested.matches(f"src/{each}/x.ts") for each in ("a", "bd", "cd", "b")] == [True, True, True, False]
@@ -55,8 +55,8 @@ def test_file_names_are_not_matched_with_the_models_pattern(use: Use, place: Wor
 def test_a_verdict_does_not_take_long(use: Use) -> None:
     """Of megabytes of empty lines or blanks, or of one word."""
     for text in ("\n" * 2_000_000, " " * 2_000_000, "FAIL [" * 100_000, "1 " * 500_000):
-        assert (failed_by(plain(text)), passed_by(text), why_broken(text)) == (None, None, None)
-    assert failed_by("x\n" * 1_000_000 + "1 failed in 0.1s") == "pytest"
+        assert (find_failed_runner(plain(text)), find_passed_runner(text), why_broken(text)) == (None, None, None)
+    assert find_failed_runner("x\n" * 1_000_000 + "1 failed in 0.1s") == "pytest"
 
 
 def test_a_near_miss_does_not_take_long() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.tools.files.search.globs import glob_pattern
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 def test_a_file_is_read_with_line_numbers(use: Use, place: Workplace) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.fixture(params=["git", "rg"])
@@ -27,7 +27,7 @@ def path_of_program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def find(use: Use, place: Workplace, path_of_program: str) -> Use:
-    def call(pattern: str, **arguments: object) -> Answer:
+    def call(pattern: str, **arguments: object) -> ToolAnswer:
         at = {"env": {"PATH": path_of_program}, "readable": (place.root.parent / "lent",)}
         return use("grep", at, pattern=pattern, **arguments)
 

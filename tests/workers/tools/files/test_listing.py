@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import Git, GitFailed
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from swapping import swapped
 
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 _TIMES = 3_400
 _RIGHT = "right here\n"

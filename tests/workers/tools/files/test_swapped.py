@@ -10,11 +10,11 @@ import pytest
 
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.tools.files.text_file import read_text, write_text
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 _SWAP = {
     "link": 'ln -sf "$SECRET" "$log"',
@@ -108,7 +108,7 @@ def test_a_pipe_is_refused_and_not_waited_for(place: Workplace) -> None:
     pipe = place.root / "pipe"
     os.mkfifo(pipe)
     began = time.monotonic()
-    with pytest.raises(Refused, match="is not a file"):
+    with pytest.raises(ToolRefused, match="is not a file"):
         read_text(pipe, "pipe", place)
     assert time.monotonic() - began < 5
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.tools.lsp.places import Change, Spot, changed, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.lsp.places import TextChange, Spot, apply_changes, columns_of, lines_of, plain_name, units
 
 _TEXTS = st.text(alphabet="ab𝔘é\r\n ", max_size=40)
 
@@ -31,19 +31,19 @@ def test_of_a_name_with_owners_the_last_part_counts(symbol: str, plain: str) -> 
 def test_a_change_keeps_every_line_end(end: str) -> None:
     """What is not changed stays byte for byte, whatever ends its lines."""
     text = f"one{end}𝔘 two{end}three"
-    after = changed(text, [Change(Spot(1, 3), Spot(1, 6), "2"), Change(Spot(0, 0), Spot(0, 3), "1")])
+    after = apply_changes(text, [TextChange(Spot(1, 3), Spot(1, 6), "2"), TextChange(Spot(0, 0), Spot(0, 3), "1")])
     assert after == f"1{end}𝔘 2{end}three"
 
 
 def test_a_spot_past_the_end_is_the_end() -> None:
     """The protocol allows a column past its line and a line past the text."""
-    assert changed("ab\ncd", [Change(Spot(0, 99), Spot(0, 99), "!"), Change(Spot(9, 0), Spot(9, 0), "?")]) == "ab!\ncd?"
+    assert apply_changes("ab\ncd", [TextChange(Spot(0, 99), Spot(0, 99), "!"), TextChange(Spot(9, 0), Spot(9, 0), "?")]) == "ab!\ncd?"
 
 
 def test_changes_that_overlap_are_refused() -> None:
     """Of two changes to the same characters, none is right."""
     with pytest.raises(ValueError, match="overlap"):
-        changed("abcdef", [Change(Spot(0, 0), Spot(0, 3), "x"), Change(Spot(0, 2), Spot(0, 4), "y")])
+        apply_changes("abcdef", [TextChange(Spot(0, 0), Spot(0, 3), "x"), TextChange(Spot(0, 2), Spot(0, 4), "y")])
 
 
 @given(text=_TEXTS, new=_TEXTS, data=st.data())
@@ -61,4 +61,4 @@ def test_a_change_replaces_exactly_what_lies_between_its_spots(text: str, new: s
         return ends[line] + index, Spot(line, units(lines[line][:index]))
 
     (begin, start), (end, stop) = sorted([spot(), spot()])
-    assert changed(text, [Change(start, stop, new)]) == text[:begin] + new + text[end:]
+    assert apply_changes(text, [TextChange(start, stop, new)]) == text[:begin] + new + text[end:]

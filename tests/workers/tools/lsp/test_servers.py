@@ -108,9 +108,9 @@ def test_a_server_knows_the_files_as_they_are_now(begin: Begin, notes: Notes, ro
 def test_changed_files_are_those_of_the_order(begin: Begin, root: Path) -> None:
     """What was there before the order began is not its doing."""
     server = begin().running[0]
-    assert server.changed_files() == ()
+    assert server.list_changed_files() == ()
     (root / "b.toy").write_text("def b\n")
-    assert server.changed_files() == (root / "b.toy",)
+    assert server.list_changed_files() == (root / "b.toy",)
 
 
 def test_a_server_is_there_when_its_program_and_its_files_are(root: Path) -> None:

@@ -16,10 +16,10 @@ from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.config import LanguageServer
 from forgepool.workers.tools.lsp.servers import LanguageServers, program_finder
 from forgepool.workers.tools.lsp.symbols import symbol_tools
-from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 Toy = Callable[[str], Use]
 
 _SHOP = """\
@@ -50,7 +50,7 @@ print(shop.open(1), Door().open())
 def _users(servers: LanguageServers, place: Workplace) -> Use:
     tools = (*symbol_tools(servers), BASH)
 
-    def use(tool: str, /, **arguments: JsonValue) -> Answer:
+    def use(tool: str, /, **arguments: JsonValue) -> ToolAnswer:
         return carry_out(ToolCall(id="1", name=tool, arguments=arguments), tools, place)
 
     return use

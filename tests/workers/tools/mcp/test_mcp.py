@@ -21,11 +21,11 @@ from forgepool.workers.tools.config import McpServer
 from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
 from forgepool.workers.tools.mcp.session import ServerTool, Session
 from forgepool.workers.tools.mcp.tools import mcp_tools
-from forgepool.workers.tools.tool import Answer, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
 Begin = Callable[..., McpServers]
-Call = Callable[..., Answer]
+Call = Callable[..., ToolAnswer]
 
 _PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 _OVER_PIPES = McpServer(name="t", command=(sys.executable, _PROGRAM))
@@ -46,7 +46,7 @@ def begin(place: Workplace) -> Iterator[Begin]:
 def call(place: Workplace) -> Call:
     """Calls a tool as a model does in EXECUTE."""
 
-    def called(servers: McpServers, tool: str, /, left_s: float = 60.0, **arguments: JsonValue) -> Answer:
+    def called(servers: McpServers, tool: str, /, left_s: float = 60.0, **arguments: JsonValue) -> ToolAnswer:
         tools = (*mcp_tools(servers, "execute"), BASH)
         here = replace(place, left_s=lambda: left_s)
         return carry_out(ToolCall(id="1", name=tool, arguments=arguments), tools, here)
@@ -58,7 +58,7 @@ def test_a_servers_tools_are_called(begin: Begin, call: Call) -> None:
     """Texts come as they are, the tool's own failures as errors, pictures by name."""
     servers = begin(_OVER_PIPES)
     assert servers.warnings == ()
-    assert call(servers, "mcp__t__repeat", text="ab", times=2) == Answer(text="abab")
+    assert call(servers, "mcp__t__repeat", text="ab", times=2) == ToolAnswer(text="abab")
     failed = call(servers, "mcp__t__fail")
     assert (failed.is_error, "no such page" in failed.text) == (True, True)
     assert call(servers, "mcp__t__picture").text == "a dot:\n[image of type image/png, not shown]"
@@ -169,7 +169,7 @@ def test_a_schema_fetches_nothing(begin: Begin, call: Call) -> None:
         refused = call(servers, "mcp__t__look", text="a")
         with pytest.raises(TimeoutError):
             elsewhere.accept()
-    assert refused == Answer(text="mcp__t__look: its own schema cannot be used; go on without it", is_error=True)
+    assert refused == ToolAnswer(text="mcp__t__look: its own schema cannot be used; go on without it", is_error=True)
 
 
 @pytest.fixture

@@ -4,16 +4,16 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.tool import Answer, Asked, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, PersonAsked, Finish, Planned, Queued, Tool, carry_out
 from forgepool.workers.tools.turns.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
 from forgepool.workers.tools.workplace import Workplace
 
-Use = Callable[..., Answer]
+Use = Callable[..., ToolAnswer]
 
 
 @pytest.fixture
 def end(place: Workplace) -> Use:
-    def call(tool: Tool, **arguments: JsonValue) -> Answer:
+    def call(tool: Tool, **arguments: JsonValue) -> ToolAnswer:
         return carry_out(ToolCall(id="1", name=tool.name, arguments=arguments), (tool,), place)
 
     return call
@@ -83,7 +83,7 @@ def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, Js
 
 def test_a_question_rests_the_work(end: Use) -> None:
     """With the question in the model's own words; an empty one is none."""
-    assert end(ASK, question="Which shelf?").ends == Asked(question="Which shelf?")
+    assert end(ASK, question="Which shelf?").ends == PersonAsked(question="Which shelf?")
     assert end(ASK, question="").is_error
 
 

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.tool import Answer, Arguments, Finish, Tool, carry_out
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, Finish, Tool, carry_out
 from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
 
@@ -22,7 +22,7 @@ class Form(Arguments):
     first: Point | None = None
 
 
-def answer(take: Callable[[Form], Taken], place: Workplace, **arguments: object) -> Answer:
+def answer(take: Callable[[Form], Taken], place: Workplace, **arguments: object) -> ToolAnswer:
     call = ToolCall(id="1", name="verdict", arguments=json.loads(json.dumps(arguments)))
     return carry_out(call, [verdict_tool(Form, take)], place)
 

@@ -21,7 +21,7 @@ _KEYWORDS = (
 )
 
 
-def defined(text: str, git: Git, base: CommitId, *, timeout_s: float = 1.0) -> Iterator[Hint]:
+def find_definitions(text: str, git: Git, base: CommitId, *, timeout_s: float = 1.0) -> Iterator[Hint]:
     """
     Raises:
         GitFailed: git was not done in time, or the commit cannot be read.

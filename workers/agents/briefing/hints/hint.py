@@ -39,7 +39,7 @@ def _plain(text: str) -> str:
     return "".join(each for each in text if each.isprintable() and each != "`")
 
 
-def rendered(hints: Sequence[Hint]) -> str:
+def render_hints(hints: Sequence[Hint]) -> str:
     """The section of the card; empty without hints. The form of its lines is P-053's."""
     if not hints:
         return ""

@@ -15,7 +15,7 @@ from forgepool.workers.agents.briefing.hints.named import words
 from forgepool.workers.agents.briefing.hints.rules import hintable_paths, words_of
 from forgepool.workers.agents.briefing.prompts.blocks import prompt
 from forgepool.workers.llm.messages import Text, Usage, user
-from forgepool.workers.llm.provider import ModelFailed, Provider, Request
+from forgepool.workers.llm.provider import ModelFailed, Provider, ModelRequest
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
@@ -73,13 +73,13 @@ def hints_by_model(
     return Guess(hints=hints, usage=turn.usage, model=turn.model)
 
 
-def _request(order: WorkOrder, paths: Sequence[str], guide: str, text: str) -> Request:
+def _request(order: WorkOrder, paths: Sequence[str], guide: str, text: str) -> ModelRequest:
     task = words_of(order)
     parts = [f"# The task\n\n{task}"]
     if text:
         parts.append(f"# {guide}, as the repository has it\n\n{text}")
     parts.append("# The files\n\n" + "\n".join(_listed(paths, task)))
-    return Request(
+    return ModelRequest(
         system=(prompt("hints"),),
         tools=(),
         turns=(user(Text(text="\n\n".join(parts))),),

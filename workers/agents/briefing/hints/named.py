@@ -16,7 +16,7 @@ _MOST_ALIKE = 3
 """Files of one name, beyond which the name says nothing."""
 
 
-def named_files(text: str, paths: Sequence[str]) -> Iterator[Hint]:
+def find_named_files(text: str, paths: Sequence[str]) -> Iterator[Hint]:
     known = frozenset(paths)
     by_name = _grouped(paths, lambda path: path.rpartition("/")[2])
     by_module = _grouped(paths, lambda path: re.sub(r"(?:/__init__)?\.\w+$", "", path).replace("/", "."))

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import structlog
 
-from forgepool.workers.agents.briefing.hints.definitions import defined
+from forgepool.workers.agents.briefing.hints.definitions import find_definitions
 from forgepool.workers.agents.briefing.hints.hint import Hint, best
 from forgepool.workers.agents.briefing.hints.history import companions
-from forgepool.workers.agents.briefing.hints.named import named_files
+from forgepool.workers.agents.briefing.hints.named import find_named_files
 from forgepool.workers.schema.orders import Prior, WorkOrder
 from forgepool.worktrees.commits.changes import tree_paths
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
@@ -30,9 +30,9 @@ def hints_by_rule(order: WorkOrder, git: Git, base: CommitId) -> tuple[Hint, ...
     text = words_of(order)
     hints = [
         *_declared(order.files),
-        *named_files(text, paths),
+        *find_named_files(text, paths),
         *_by_needs(order.priors),
-        *_asked("definitions", lambda: defined(text, git, base)),
+        *_asked("definitions", lambda: find_definitions(text, git, base)),
     ]
     seeds = {hint.path for hint in hints if hint.confidence >= _SURE and hint.path in tree}
     return best([*hints, *_asked("history", lambda: companions(git, base, seeds))], tree)

@@ -12,7 +12,7 @@ _HARNESS = {"confirm_red_phase"}
 """Asked for by the task, not by the role."""
 
 
-def narrowed(tools: Sequence[Tool], skill: Skill | None, phase: PhaseName) -> tuple[Tool, ...]:
+def narrow_tools(tools: Sequence[Tool], skill: Skill | None, phase: PhaseName) -> tuple[Tool, ...]:
     """
     The phase's tools, in their order, as far as the skill's context mode and its `allowed-tools` let them through.
 

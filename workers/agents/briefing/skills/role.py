@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from forgepool.workers.schema.yaml.documents import read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest, shown
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest, show_value
 from forgepool.workers.schema.yaml.scalars import Slug
 
 ContextMode = Literal["autonomous", "injected", "hybrid"]
@@ -31,7 +31,7 @@ TOOL_NAMES = frozenset(
 def _listed(value: object) -> object:
     """`read_file, grep` as its names."""
     if not isinstance(value, str):
-        raise ValueError(f"must be names with commas between them such as read_file, grep, is {shown(value)}")
+        raise ValueError(f"must be names with commas between them such as read_file, grep, is {show_value(value)}")
     return tuple(name for name in (part.strip() for part in value.split(",")) if name)
 
 
@@ -41,7 +41,7 @@ def _known(names: tuple[str, ...]) -> tuple[str, ...]:
         if name not in TOOL_NAMES and "__" not in name:
             meant = nearest(name, TOOL_NAMES)
             more = f"did you mean {meant[0]}?" if meant else f"tools are: {', '.join(sorted(TOOL_NAMES))}"
-            raise ValueError(f"names the tool {shown(name)}, which there is not; {more}")
+            raise ValueError(f"names the tool {show_value(name)}, which there is not; {more}")
     return names
 
 
@@ -87,7 +87,7 @@ def parse_skill(text: str, file: str, name: str) -> Skill:
     document = read("\n".join(["", *lines[1:end]]), file)
     head = validate(document, Frontmatter)
     if head.name != name:
-        wrong = f"'name' must be {shown(name)}, as the file is called, is {shown(head.name)}"
+        wrong = f"'name' must be {show_value(name)}, as the file is called, is {show_value(head.name)}"
         raise DocumentWrong(file, [Mistake(document.line(["name"]), wrong)])
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:

@@ -9,9 +9,9 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Hopeless, Remarked, Spoke, Used
-from forgepool.workers.agents.cli.lines import clipped, cost
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
+from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, ProgramFailure, Hopeless, Remarked, Spoke, Used
+from forgepool.workers.agents.cli.lines import clip_text, cost
+from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram, vendors_by_prefix
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, Usage
 
@@ -33,11 +33,11 @@ _GAVE_UP = re.compile(r"Only \d+ reflections allowed|Empty response received fro
 _EDITED = re.compile(r"Applied edit to ")
 _MOST_LINES = 2_000
 _MOST_ERROR_LINES = 20
-_UNFINISHED = Failure(said="it went on after its report of tokens, and did not end with one")
+_UNFINISHED = ProgramFailure(said="it went on after its report of tokens, and did not end with one")
 _TIMES = {"k": 1_000, "M": 1_000_000}
 
 
-def invoke(job: Job) -> Invocation:
+def invoke(job: ProgramJob) -> ProgramInvocation:
     argv = [job.executable, "--message-file", str(job.prompt), "--yes-always", "--no-stream", "--no-pretty"]
     argv += [
         "--no-auto-commits",
@@ -56,11 +56,11 @@ def invoke(job: Job) -> Invocation:
     if job.model is not None:
         argv += ["--model", job.model]
     keys = {name: value for name, value in job.given.items() if name not in _ADDRESSES}
-    return Invocation(argv=tuple(argv), env={**keys, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "1000"})
+    return ProgramInvocation(argv=tuple(argv), env={**keys, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "1000"})
 
 
 class AiderReader:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         self._speaker = job.speaker
         self._said: deque[str] = deque(maxlen=_MOST_LINES)
         self._error: list[str] = []
@@ -72,20 +72,20 @@ class AiderReader:
         if self._error:
             return self._go_on_with_error(line)
         if _ERROR.match(line):
-            self._error.append(clipped(line))
+            self._error.append(clip_text(line))
             return self._on_error()
         if match := _REPORT.match(line):
             return self._answered(match)
         if _GAVE_UP.match(line):
             self._gave_up = line
-            return (Closed(failure=Failure(said=line)),)
+            return (Closed(failure=ProgramFailure(said=line)),)
         if _EDITED.match(line) and self._closed is not None:
             # It has told which file before that, which is no part of an answer.
             self._said.clear()
             return (Remarked(text=line), self._closed)
         if _BANNER.match(line) or not (line.strip() or self._said):
             return (Remarked(text=line),) if line.strip() else ()
-        self._said.append(clipped(line))
+        self._said.append(clip_text(line))
         # What looked like a report may have been a line of the answer: the last thing said must be one.
         return (Closed(failure=_UNFINISHED),) if self._closed is not None else ()
 
@@ -94,7 +94,7 @@ class AiderReader:
         if line.strip() and not _BANNER.match(line):
             if len(self._error) == _MOST_ERROR_LINES:
                 return
-            self._error.append(clipped(line))
+            self._error.append(clip_text(line))
             yield from self._on_error()
         else:
             self._error = []
@@ -109,7 +109,7 @@ class AiderReader:
     def _answered(self, report: re.Match[str]) -> Iterator[Event]:
         """What was printed since the last report is the answer."""
         self._answers += 1
-        text = clipped("\n".join(self._said).strip())
+        text = clip_text("\n".join(self._said).strip())
         self._said.clear()
         turn = str(self._answers)
         if text:
@@ -117,7 +117,7 @@ class AiderReader:
         yield Used(usage=_usage(report), turn=turn)
         gave_up, self._gave_up = self._gave_up, ""
         if gave_up:
-            self._closed = Closed(failure=Failure(said=gave_up))
+            self._closed = Closed(failure=ProgramFailure(said=gave_up))
         else:
             self._closed = Closed(summary=text) if text else Closed(failure=SPEECHLESS)
         yield self._closed
@@ -144,7 +144,7 @@ def _number(text: str | None) -> float | None:
     return float(text) if text is not None and re.fullmatch(r"\d{1,11}(\.\d{1,20})?", text) else None
 
 
-AIDER = Program(
+AIDER = CliAgentProgram(
     name="aider",
     install="uv tool install --python 3.12 aider-chat",
     vendors=vendors_by_prefix,

@@ -12,7 +12,7 @@ from forgepool.workers.agents.cli.events import (
     SPEECHLESS,
     Closed,
     Event,
-    Failure,
+    ProgramFailure,
     Hopeless,
     Remarked,
     Returned,
@@ -23,8 +23,8 @@ from forgepool.workers.agents.cli.events import (
 from forgepool.workers.agents.cli.lines import (
     Json,
     at,
-    clipped,
-    clipped_object,
+    clip_text,
+    clip_object,
     cost,
     count_at,
     json_object,
@@ -33,7 +33,7 @@ from forgepool.workers.agents.cli.lines import (
     objects_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, Invocation, Job, Program
+from forgepool.workers.agents.cli.programs.program import ANTHROPIC, ProgramInvocation, ProgramJob, CliAgentProgram
 from forgepool.workers.agents.cli.reset_times import likely
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
@@ -53,7 +53,7 @@ _IN_VAIN = 2
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 
 
-def invoke(job: Job) -> Invocation:
+def invoke(job: ProgramJob) -> ProgramInvocation:
     argv = [job.executable, "-p", "--output-format", "stream-json", "--verbose", "--no-session-persistence"]
     argv += ["--permission-mode", "acceptEdits", "--permission-prompts", "none"]
     argv += ["--tools", _TOOLS, "--allowedTools", _TOOLS]
@@ -63,11 +63,11 @@ def invoke(job: Job) -> Invocation:
         argv += ["--model", job.model]
     if job.limits.cost_usd is not None:
         argv += ["--max-budget-usd", f"{job.limits.cost_usd:.6f}"]
-    return Invocation(argv=tuple(argv), env={**_ENV, **job.given}, stdin=job.prompt)
+    return ProgramInvocation(argv=tuple(argv), env={**_ENV, **job.given}, stdin=job.prompt)
 
 
 class ClaudeReader:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         self._resets_at: float | None = None
 
     def read(self, line: str) -> Iterable[Event]:
@@ -104,7 +104,7 @@ class ClaudeReader:
             match text_at(block, "type"):
                 case "tool_result":
                     failed = at(block, "is_error") is True
-                    text = clipped(_result_text(at(block, "content")))
+                    text = clip_text(_result_text(at(block, "content")))
                     yield Returned(result=ToolResult(call_id=text_at(block, "tool_use_id"), text=text, is_error=failed))
                 case "text":
                     yield Remarked(text=text_at(block, "text"))
@@ -115,7 +115,7 @@ class ClaudeReader:
             attempt = count_at(event, "attempt")
             yield Remarked(text=f"asks again, {attempt} of {count_at(event, 'max_retries')}: {why}")
             if text_at(event, "error") == "authentication_failed" and attempt >= _IN_VAIN:
-                yield Hopeless(failure=Failure(said=f"its key is not accepted ({why})", trouble="authentication"))
+                yield Hopeless(failure=ProgramFailure(said=f"its key is not accepted ({why})", trouble="authentication"))
         elif content := text_at(event, "content"):
             yield Remarked(text=content)
 
@@ -124,31 +124,31 @@ class ClaudeReader:
         summary = text_at(event, "result")
         is_success = text_at(event, "subtype") == "success" and at(event, "is_error") is False
         if is_success and summary.strip():
-            yield Closed(summary=clipped(summary))
+            yield Closed(summary=clip_text(summary))
         else:
             yield Closed(failure=SPEECHLESS if is_success else self._failure(event, summary))
 
-    def _failure(self, event: Json, said: str) -> Failure:
+    def _failure(self, event: Json, said: str) -> ProgramFailure:
         subtype = text_at(event, "subtype")
         if subtype in _LIMITS:
-            return Failure(said=f"it reached its limit ({subtype})", ended="limits")
+            return ProgramFailure(said=f"it reached its limit ({subtype})", ended="limits")
         if text_at(event, "stop_reason") == "refusal":
-            return Failure(said=said or "its model refused", ended="refused")
+            return ProgramFailure(said=said or "its model refused", ended="refused")
         status = number_at(event, "api_error_status")
         codes = [text_at(event, key) for key in ("api_error_code", "api_error", "api_error_type")]
         said = said or f"{subtype or 'no reason'} ({text_at(event, 'terminal_reason')})"
         found = failure(said, status=None if status is None else int(status), codes=filter(None, codes))
         if found.trouble != "usage_limit" or self._resets_at is None:
             return found
-        return Failure(said=said, trouble="usage_limit", resets_at=self._resets_at)
+        return ProgramFailure(said=said, trouble="usage_limit", resets_at=self._resets_at)
 
 
 def _part(block: Json) -> Iterator[Part]:
     match text_at(block, "type"):
         case "text":
-            yield Text(text=clipped(text_at(block, "text")))
+            yield Text(text=clip_text(text_at(block, "text")))
         case "tool_use":
-            arguments = clipped_object(object_at(block, "input"))
+            arguments = clip_object(object_at(block, "input"))
             yield ToolCall(id=text_at(block, "id"), name=text_at(block, "name"), arguments=arguments)
 
 
@@ -184,7 +184,7 @@ def _whole_usage(event: Json) -> Usage:
     )
 
 
-CLAUDE = Program(
+CLAUDE = CliAgentProgram(
     name="claude",
     install="npm install -g @anthropic-ai/claude-code",
     vendors=lambda model: (replace(ANTHROPIC, keys=_KEYS),),

@@ -17,14 +17,14 @@ from forgepool.workers.agents.cli.events import (
 from forgepool.workers.agents.cli.lines import (
     Json,
     at,
-    clipped,
-    clipped_object,
+    clip_text,
+    clip_object,
     count_at,
     json_object,
     object_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import OPENAI, Invocation, Job, Program
+from forgepool.workers.agents.cli.programs.program import OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 
@@ -33,7 +33,7 @@ _FACTS = ("id", "type", "status", "aggregated_output", "exit_code", "result", "e
 """Of a tool's item, what are not its arguments."""
 
 
-def invoke(job: Job) -> Invocation:
+def invoke(job: ProgramJob) -> ProgramInvocation:
     folder = job.home / ".codex"
     folder.mkdir(exist_ok=True)
     argv = [job.executable, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"]
@@ -52,7 +52,7 @@ def invoke(job: Job) -> Invocation:
         argv += ["-m", job.model]
     key = job.given.get("OPENAI_API_KEY", "")
     env = {"CODEX_HOME": str(folder), "OPENAI_API_KEY": key, "CODEX_API_KEY": key}
-    return Invocation(argv=(*argv, "-"), env=env, stdin=job.prompt)
+    return ProgramInvocation(argv=(*argv, "-"), env=env, stdin=job.prompt)
 
 
 def _server(address: str | None) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _server(address: str | None) -> Iterator[str]:
 
 
 class CodexReader:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         self._speaker = job.speaker
         self._begun: set[str] = set()
         self._last_words = ""
@@ -93,13 +93,13 @@ class CodexReader:
             return
         self._begun.add(name)
         self._last_words = ""
-        arguments = clipped_object({key: value for key, value in item.items() if key not in _FACTS})
+        arguments = clip_object({key: value for key, value in item.items() if key not in _FACTS})
         yield Spoke(parts=(ToolCall(id=name, name=kind, arguments=arguments),), model=self._speaker)
 
     def _completed(self, item: Json) -> Iterator[Event]:
         match text_at(item, "type"):
             case "agent_message":
-                self._last_words = clipped(text_at(item, "text"))
+                self._last_words = clip_text(text_at(item, "text"))
                 yield Spoke(parts=(Text(text=self._last_words),), model=self._speaker)
             case "error":
                 yield Remarked(text=text_at(item, "message"))
@@ -129,10 +129,10 @@ def _result(item: Json) -> ToolResult:
     failed = text_at(item, "status") == "failed" or status not in (None, 0)
     found = next((value for key in ("aggregated_output", "result", "error") if (value := at(item, key))), None)
     text = found if isinstance(found, str) else json.dumps(found) if found is not None else text_at(item, "status")
-    return ToolResult(call_id=text_at(item, "id"), text=clipped(text), is_error=failed)
+    return ToolResult(call_id=text_at(item, "id"), text=clip_text(text), is_error=failed)
 
 
-CODEX = Program(
+CODEX = CliAgentProgram(
     name="codex",
     install="npm install -g @openai/codex",
     vendors=lambda model: (OPENAI,),

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
-from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, Failure, Remarked, Returned, Spoke, Used
+from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, ProgramFailure, Remarked, Returned, Spoke, Used
 from forgepool.workers.agents.cli.lines import (
     Json,
-    clipped,
-    clipped_object,
+    clip_text,
+    clip_object,
     cost,
     count_at,
     json_object,
@@ -19,7 +19,7 @@ from forgepool.workers.agents.cli.lines import (
     object_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, Invocation, Job, Program, vendors_by_prefix
+from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram, vendors_by_prefix
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 from forgepool.workers.llm.wires.common import faults
@@ -33,7 +33,7 @@ _ENV = {
 _TITLE_CHARACTERS = 80
 
 
-def invoke(job: Job) -> Invocation:
+def invoke(job: ProgramJob) -> ProgramInvocation:
     argv = [job.executable, "run", "--format", "json", "--pure", "--auto", "--dir", str(job.worktree)]
     # With a title it does not ask a model for one.
     argv += ["--title", f"task: {job.title}"[:_TITLE_CHARACTERS]]
@@ -43,10 +43,10 @@ def invoke(job: Job) -> Invocation:
     env = {**_ENV, **keys, "OPENCODE_CONFIG_CONTENT": json.dumps(_configuration(job))}
     if keys != job.given:
         env["OPENCODE_DISABLE_MODELS_FETCH"] = "1"
-    return Invocation(argv=tuple(argv), env=env, stdin=job.prompt)
+    return ProgramInvocation(argv=tuple(argv), env=env, stdin=job.prompt)
 
 
-def _configuration(job: Job) -> dict[str, JsonValue]:
+def _configuration(job: ProgramJob) -> dict[str, JsonValue]:
     vendor, _, model = (job.model or "").partition("/")
     providers: dict[str, JsonValue] = {}
     for name, address in _addresses(job.given):
@@ -65,7 +65,7 @@ def _addresses(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 class OpencodeReader:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         self._speaker = job.speaker
         self._last_words = ""
 
@@ -88,18 +88,18 @@ class OpencodeReader:
         return ()
 
     def _text(self, part: Json) -> Iterator[Event]:
-        text = clipped(text_at(part, "text"))
-        self._last_words = clipped(self._last_words + text)
+        text = clip_text(text_at(part, "text"))
+        self._last_words = clip_text(self._last_words + text)
         yield Spoke(parts=(Text(text=text),), turn=text_at(part, "messageID"), model=self._speaker)
 
     def _tool(self, part: Json) -> Iterator[Event]:
         """Told when it is over, with its result."""
         name, state = text_at(part, "callID"), object_at(part, "state")
-        arguments = clipped_object(object_at(state, "input"))
+        arguments = clip_object(object_at(state, "input"))
         call = ToolCall(id=name, name=text_at(part, "tool"), arguments=arguments)
         yield Spoke(parts=(call,), turn=text_at(part, "messageID"), model=self._speaker)
         failed = text_at(state, "status") == "error"
-        text = clipped(text_at(state, "error" if failed else "output"))
+        text = clip_text(text_at(state, "error" if failed else "output"))
         yield Returned(result=ToolResult(call_id=name, text=text, is_error=failed))
 
     def _step(self, part: Json) -> Iterator[Event]:
@@ -111,11 +111,11 @@ class OpencodeReader:
             case "tool-calls":
                 return
             case "content-filter":
-                yield Closed(failure=Failure(said=self._last_words or "its model refused", ended="refused"))
+                yield Closed(failure=ProgramFailure(said=self._last_words or "its model refused", ended="refused"))
             case "length":
-                yield Closed(failure=Failure(said="its model's last answer was cut off at its length limit"))
+                yield Closed(failure=ProgramFailure(said="its model's last answer was cut off at its length limit"))
             case reason:
-                yield Closed(failure=Failure(said=f"its model's last answer ended by '{reason}'"))
+                yield Closed(failure=ProgramFailure(said=f"its model's last answer ended by '{reason}'"))
 
 
 def _usage(part: Json) -> Usage:
@@ -134,15 +134,15 @@ def _usage(part: Json) -> Usage:
     )
 
 
-def _failure(error: Json) -> Failure:
+def _failure(error: Json) -> ProgramFailure:
     name, said = text_at(error, "name"), text_at(error, "data", "message") or text_at(error, "message")
     said = said or name or "no reason given"
     if name == "ContentFilterError":
-        return Failure(said=said, ended="refused")
+        return ProgramFailure(said=said, ended="refused")
     if name == "ContextOverflowError":
-        return Failure(said=said, trouble="overflow")
+        return ProgramFailure(said=said, trouble="overflow")
     if name in ("ProviderAuthError", "ProviderInitError"):
-        return Failure(said=said, trouble="authentication")
+        return ProgramFailure(said=said, trouble="authentication")
     status = number_at(error, "data", "statusCode")
     codes = faults.from_body(json_object(text_at(error, "data", "responseBody")) or {}).codes
     headers = object_at(error, "data", "responseHeaders")
@@ -154,7 +154,7 @@ def _failure(error: Json) -> Failure:
     )
 
 
-OPENCODE = Program(
+OPENCODE = CliAgentProgram(
     name="opencode",
     install="npm install -g opencode-ai",
     vendors=vendors_by_prefix,

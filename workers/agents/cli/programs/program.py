@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.workers.agents.cli.events import Reader
+from forgepool.workers.agents.cli.events import OutputReader
 from forgepool.workers.schema.orders import CliProgram, Limits
 
 Secret = Callable[[str], str | None]
@@ -35,7 +35,7 @@ VENDORS: Mapping[str, Vendor] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ProgramJob:
     """One run of a program."""
 
     executable: str
@@ -59,7 +59,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
+class ProgramInvocation:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     """What it needs besides a command's usual environment, keys included."""
@@ -67,14 +67,14 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CliAgentProgram:
     name: CliProgram
     install: str
     """The command that installs it."""
     vendors: Callable[[str | None], tuple[Vendor, ...]]
     """By the model's name: whose keys it may be given. It needs one of them."""
-    invoke: Callable[[Job], Invocation]
-    reader: Callable[[Job], Reader]
+    invoke: Callable[[ProgramJob], ProgramInvocation]
+    reader: Callable[[ProgramJob], OutputReader]
     litter: str = ""
     """Files it leaves at the top of a worktree, by a pattern; those that were not there before are removed."""
 

@@ -7,8 +7,8 @@ rewrite all that follows it in the provider's cache.
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.masks import freed, masked, needed, seen, text_of
-from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.edits.masks import count_freed, mask_steps, find_needed, find_seen, text_of
+from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
 
 CLEARED = "[Old tool result content cleared]"
 
@@ -26,21 +26,21 @@ class Clear:
     def name(self) -> str:
         return "clear"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         """Whyever it is asked, it looks at tokens only; on an overflow too."""
         tokens = state.gauge.tokens(state.gauge.fixed_characters + state.shown_characters)
         if tokens <= self.trigger_tokens:
             return None
         texts = self._texts(state)
-        clearing = state.gauge.tokens(freed(state, texts))
+        clearing = state.gauge.tokens(count_freed(state, texts))
         if not texts or clearing < self.at_least_tokens:
             return None
         why = f"cleared {len(texts)} results, about {clearing:,} of {tokens:,} tokens"
-        return Proposal(edit=masked(state, texts), why=why)
+        return EditProposal(edit=mask_steps(state, texts), why=why)
 
-    def _texts(self, state: State) -> dict[int, str]:
-        old = seen(state, keep=self.keep)
-        spared = needed(state, old)
+    def _texts(self, state: ContextState) -> dict[int, str]:
+        old = find_seen(state, keep=self.keep)
+        spared = find_needed(state, old)
         return {
             deed.step: CLEARED for deed in old if len(text_of(state, deed)) > len(CLEARED) and deed.step not in spared
         }

@@ -8,9 +8,9 @@ these, the last turns.
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, ContextState
 from forgepool.workers.context.profiles.shared.prose import refusal, with_facts
-from forgepool.workers.context.profiles.shared.replacement import of_window, settled, unchanged
+from forgepool.workers.context.profiles.shared.replacement import of_window, settle_replacement, keep_unchanged
 
 _OUTPUT_TOKENS = 8_192
 _RESET = 0.5
@@ -33,17 +33,17 @@ class Compact:
     def name(self) -> str:
         return "compact"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         threshold = of_window(
             self.name, state, trigger=1.0, reset=_RESET, keep=self.keep_turns, trigger_tokens=self.trigger_tokens
         )
         due = threshold.due(state, moment)
         if due is None:
             return None
-        question = Question(kind="prose", instruction=_COMPACT, max_output_tokens=_OUTPUT_TOKENS, once=due.attempt)
+        question = SummaryQuestion(kind="prose", instruction=_COMPACT, max_output_tokens=_OUTPUT_TOKENS, once=due.attempt)
         reply = moment.ask(question)
         if (wrong := refusal(reply, question, state)) is not None:
-            return unchanged(state, due, wrong, (reply,))
+            return keep_unchanged(state, due, wrong, (reply,))
         text = with_facts(reply.text, state, due.cut)
         why = f"a model summarised {due.cut - state.edit.cut} messages after their cached beginning"
-        return settled(state, due, text, why=why, replies=(reply,))
+        return settle_replacement(state, due, text, why=why, replies=(reply,))

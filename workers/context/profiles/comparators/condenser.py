@@ -9,10 +9,10 @@ overflow all is forgotten but the card and the last exchange.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Cause, Moment, Proposal, Question, Reply, State
+from forgepool.workers.context.edits.state import Cause, Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.profiles.shared.prose import refusal, whole, with_facts
-from forgepool.workers.context.profiles.shared.replacement import Due, boundary, characters, settled, unchanged
-from forgepool.workers.context.transcript.edit import shown
+from forgepool.workers.context.profiles.shared.replacement import Due, boundary, characters, settle_replacement, keep_unchanged
+from forgepool.workers.context.transcript.edit import show_turns
 from forgepool.workers.llm.messages import ToolCall, Turn
 
 _OUTPUT_TOKENS = 4_096
@@ -42,22 +42,22 @@ class Condenser:
     def name(self) -> str:
         return "condenser"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         due = self._due(state, moment)
         if due is None:
             return None
         kept = () if moment.cause == "overflow" else _first_kept(state.turns[: due.cut], self.keep_first)
-        forgotten = shown(state.turns[: due.cut], state.edit)[1:]
+        forgotten = show_turns(state.turns[: due.cut], state.edit)[1:]
         if tuple(forgotten[: len(kept)]) == kept:
             forgotten = forgotten[len(kept) :]
         replies, fault = _asked(state, moment, due, forgotten)
         if fault is not None:
-            return unchanged(state, due, fault, replies)
+            return keep_unchanged(state, due, fault, replies)
         why = f"{len(forgotten)} messages are forgotten, and summed up by a model"
         text = with_facts(replies[-1].text, state, due.cut)
-        return settled(state, due, text, why=why, replies=replies, first=kept)
+        return settle_replacement(state, due, text, why=why, replies=replies, first=kept)
 
-    def _due(self, state: State, moment: Moment) -> Due | None:
+    def _due(self, state: ContextState, moment: Moment) -> Due | None:
         forced = moment.cause in ("overflow", "wish")
         shown_turns = len(state.shown_sizes)
         # Every turn is an item at least: most calls need no counting.
@@ -73,7 +73,7 @@ class Condenser:
             cut=place, why=_WHY.get(moment.cause, f"there are more than {self.max_items} items"), attempt=attempt
         )
 
-    def _place(self, state: State, cause: Cause) -> int:
+    def _place(self, state: ContextState, cause: Cause) -> int:
         """As much stays as half the limit has room for beside the first ones and the summary; by wish, half of all."""
         half = (_view_items(state) if cause == "wish" else self.max_items) // 2
         room = 0 if cause == "overflow" else half - self.keep_first - 1
@@ -101,13 +101,13 @@ def _first_kept(turns: Sequence[Turn], most: int) -> tuple[Turn, ...]:
     return tuple(turns[1:end])
 
 
-def _asked(state: State, moment: Moment, due: Due, forgotten: Sequence[Turn]) -> tuple[tuple[Reply, ...], str | None]:
+def _asked(state: ContextState, moment: Moment, due: Due, forgotten: Sequence[Turn]) -> tuple[tuple[SummaryReply, ...], str | None]:
     """What a model answered, and what is wrong with it; after an overflow it is tried with less and less."""
     room = characters(state.gauge, _TEXT_SHARE * state.gauge.window_tokens)
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[SummaryReply, ...] = ()
     fault: str | None = None
     for tried in range(_TRIES if moment.cause == "overflow" else 1):
-        question = Question(
+        question = SummaryQuestion(
             kind="prose",
             instruction=_FORGET,
             text=whole(forgotten, room),
@@ -122,5 +122,5 @@ def _asked(state: State, moment: Moment, due: Due, forgotten: Sequence[Turn]) ->
     return replies, fault
 
 
-def _view_items(state: State) -> int:
+def _view_items(state: ContextState) -> int:
     return 1 + sum(map(items, state.edit.head)) + sum(map(items, state.turns[state.edit.cut :]))

@@ -12,9 +12,9 @@ in the end everything; one that does not, less. The variants differ in how much 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Moment, Proposal, State
+from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
 from forgepool.workers.context.history.token_estimate import length, lengths
-from forgepool.workers.context.profiles.ledger.ledger_head import CHARACTERS, cached, rebuilt
+from forgepool.workers.context.profiles.ledger.ledger_head import CHARACTERS, count_cached, rebuilt
 from forgepool.workers.context.transcript.edit import Edit
 
 _GUARD, _EMERGENCY = 0.70, 0.90
@@ -56,7 +56,7 @@ _LEAST = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Ledger:
+class LedgerProfile:
     name: str = "ledger"
     most_lost: float = 0.08
     """The share of calls that may need something they are not shown; it steers how much is kept."""
@@ -71,7 +71,7 @@ class Ledger:
     characters. Without this memory the same is found out anew before each call.
     """
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         keep = self._keep(state, moment)
         is_forced = moment.cause in _FREE or state.share >= _GUARD
         if keep is None or self._rests(state, moment, keep, is_forced):
@@ -90,13 +90,13 @@ class Ledger:
         if is_forced:
             gain = 1 if moment.cause == "overflow" else int(_LEAST_GAIN * kept)
         else:
-            gain = int(keep.ratio * (kept - first - cached(state.edit, edit)))
+            gain = int(keep.ratio * (kept - first - count_cached(state.edit, edit)))
         if state.shown_characters < kept + gain:
             self._waits = (state.edit, keep, is_forced, kept + gain)
             return None
-        return Proposal(edit=edit, why=_why(state, moment, state.shown_characters - kept))
+        return EditProposal(edit=edit, why=_why(state, moment, state.shown_characters - kept))
 
-    def _rests(self, state: State, moment: Moment, keep: Keep, is_forced: bool) -> bool:
+    def _rests(self, state: ContextState, moment: Moment, keep: Keep, is_forced: bool) -> bool:
         size = state.shown_characters
         if not is_forced and size < self.least_tokens * CHARACTERS:
             return True
@@ -105,7 +105,7 @@ class Ledger:
         edit, *known, least = self._waits
         return edit is state.edit and known == [keep, is_forced] and size < least
 
-    def _keep(self, state: State, moment: Moment) -> Keep | None:
+    def _keep(self, state: ContextState, moment: Moment) -> Keep | None:
         """None where nothing is to be dropped any more: more was lost than may be."""
         if moment.cause == "overflow" or state.share >= _EMERGENCY:
             recent = sum(state.sizes[_cut(state, _LEAST[0].turns) :])
@@ -115,7 +115,7 @@ class Ledger:
             return self.keeps[place]
         return self.keeps[-1] if state.share >= _GUARD else None
 
-    def _place(self, state: State) -> int:
+    def _place(self, state: ContextState) -> int:
         """Among the keeps; beyond the last where too much was lost."""
         if not state.rebuilds:
             return self.first
@@ -123,7 +123,7 @@ class Ledger:
         return min(len(self.keeps), max(0, round(used * (len(self.keeps) - 1))))
 
 
-def _cut(state: State, turns: int) -> int:
+def _cut(state: ContextState, turns: int) -> int:
     """The place of the model's turn from which so many of its turns are shown."""
     for place in range(len(state.turns) - 1, 0, -1):
         if state.turns[place].role == "assistant":
@@ -133,7 +133,7 @@ def _cut(state: State, turns: int) -> int:
     return 1
 
 
-def _why(state: State, moment: Moment, freed: int) -> str:
+def _why(state: ContextState, moment: Moment, freed: int) -> str:
     reasons = {
         "cold": "the cache was cold",
         "overflow": "the window was full",
@@ -145,12 +145,12 @@ def _why(state: State, moment: Moment, freed: int) -> str:
     return f"{reasons.get(moment.cause, due)}: about {state.gauge.tokens(freed):,} tokens dropped"
 
 
-def variant(name: str) -> Ledger:
+def variant(name: str) -> LedgerProfile:
     """`ledger` is `ledger-balanced`."""
     match name:
         case "ledger-cheap":
-            return Ledger(name=name, most_lost=0.16, first=0)
+            return LedgerProfile(name=name, most_lost=0.16, first=0)
         case "ledger-safe":
-            return Ledger(name=name, most_lost=0.03, first=3)
+            return LedgerProfile(name=name, most_lost=0.03, first=3)
         case _:
-            return Ledger(name=name)
+            return LedgerProfile(name=name)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from forgepool.workers.context.edits.hot import Carrier, hot
-from forgepool.workers.context.edits.ledger import condensed, lines
+from forgepool.workers.context.edits.ledger import condense_lines, lines
 from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS
-from forgepool.workers.context.edits.state import Moment, State
+from forgepool.workers.context.edits.state import Moment, ContextState
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, user
@@ -31,7 +31,7 @@ _SHORT, _NEW = 0.6, 0.2
 """Of the ledger's room: what a condensed one takes, and the most that new lines beside it do."""
 
 
-def rebuilt(state: State, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float) -> Edit:
+def rebuilt(state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float) -> Edit:
     """
     The edit that shows the turns from the place `cut` on, after a ledger of about so much of the window at most; and,
     of files touched from the place `hot_since` on, texts of at most so many tokens.
@@ -45,7 +45,7 @@ def rebuilt(state: State, moment: Moment, *, cut: int, hot_since: int, hot_token
     return Edit(cut=cut, opening=_opening(state), head=head, lasting=len(blocks))
 
 
-def _opening(state: State) -> int | None:
+def _opening(state: ContextState) -> int | None:
     """The card and the plan. Texts of files behind them, where nothing else is, are old by now: what matters is hot."""
     parts = state.turns[0].parts
     texts = parts[_OPENING] if len(parts) == _OPENING + 1 else None
@@ -54,7 +54,7 @@ def _opening(state: State) -> int | None:
     return state.edit.opening
 
 
-def _ledger(state: State, cut: int, room: int) -> list[Text]:
+def _ledger(state: ContextState, cut: int, room: int) -> list[Text]:
     """The blocks there are, and one for what has been cut since; condensed where they have more than so many tokens."""
     blocks = _blocks(state.edit)
     before = state.edit.cut if blocks else 1
@@ -67,7 +67,7 @@ def _ledger(state: State, cut: int, room: int) -> list[Text]:
     last, rest = (before, told) if blocks and state.gauge.tokens(_size(told)) <= room * _NEW else (cut, [])
     old = _of_turns(state.deeds, 1, last)
     short = int(room * _SHORT * state.gauge.characters_a_token)
-    return [*_block(_title(state, _CONDENSED, old), condensed(state.turns, old, last, room=short)), *rest]
+    return [*_block(_title(state, _CONDENSED, old), condense_lines(state.turns, old, last, room=short)), *rest]
 
 
 def _size(blocks: Sequence[Text]) -> int:
@@ -79,7 +79,7 @@ def _block(title: str, told: Iterable[str]) -> list[Text]:
     return [Text(text="\n".join([title, *found]))] if found else []
 
 
-def _title(state: State, title: str, deeds: Sequence[Deed]) -> str:
+def _title(state: ContextState, title: str, deeds: Sequence[Deed]) -> str:
     steps = f", steps {deeds[0].step} to {deeds[-1].step}" if deeds else ""
     where = f" (the whole result of each step: {state.archive}/step-N.txt)" if state.archive else ""
     return f"{title}{steps}{where}:"
@@ -90,7 +90,7 @@ def _blocks(edit: Edit) -> list[Text]:
     return [part for part in parts if isinstance(part, Text) and part.text.startswith(_TITLE)]
 
 
-def cached(before: Edit, after: Edit) -> int:
+def count_cached(before: Edit, after: Edit) -> int:
     """Characters of the ledger that stay the same bytes."""
     pairs = zip(_blocks(before), _blocks(after), strict=False)
     return _size([one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
@@ -105,7 +105,7 @@ def _turn(deed: Deed) -> int:
     return deed.turn
 
 
-def _hot(state: State, moment: Moment, cut: int, since: int, tokens: int) -> list[Carrier]:
+def _hot(state: ContextState, moment: Moment, cut: int, since: int, tokens: int) -> list[Carrier]:
     return hot(
         state.deeds,
         dropped=bisect_left(state.deeds, cut, key=_turn),

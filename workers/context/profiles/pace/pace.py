@@ -15,15 +15,15 @@ The published first stage rewrites what was sent at almost every call, which pro
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.masks import HARNESS, answered, cut
-from forgepool.workers.context.edits.state import Moment, Proposal, Reply, State
+from forgepool.workers.context.edits.masks import HARNESS, find_answered_turn, cut
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryReply, ContextState
 from forgepool.workers.context.history.token_estimate import lengths
 from forgepool.workers.context.profiles.pace.pace_noise import Noise
-from forgepool.workers.context.profiles.pace.pace_summary import checked, known, question
-from forgepool.workers.context.profiles.shared.prose import OVERRIDES, ended, words
+from forgepool.workers.context.profiles.pace.pace_summary import check_summary, collect_known, question
+from forgepool.workers.context.profiles.shared.prose import OVERRIDES, list_endings, words
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.exchanges import text_argument
-from forgepool.workers.context.transcript.summary import rendered
+from forgepool.workers.context.transcript.summary import render_summary
 from forgepool.workers.llm.messages import Text, Turn, user
 
 COMPRESS = "pace-compress"
@@ -61,9 +61,9 @@ class Pace:
     def name(self) -> str:
         return "pace"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         self._noise.learn(state.deeds)
-        last = answered(state.turns)
+        last = find_answered_turn(state.turns)
         if last <= 1:
             return None
         if self.fork and FORK not in moment.fired and (fork := self._forked(state, last)) is not None:
@@ -72,14 +72,14 @@ class Pace:
             return _compress(state, moment, last)
         return self._first_stage(state, last) if self._due(state, moment) else None
 
-    def _due(self, state: State, moment: Moment) -> bool:
+    def _due(self, state: ContextState, moment: Moment) -> bool:
         if self.batch_tokens is None or moment.cause not in ("call", "red"):
             return True
         return state.gauge.tokens(state.gauge.fixed_characters + state.shown_characters) > self.batch_tokens
 
-    def _first_stage(self, state: State, last: int) -> Proposal | None:
+    def _first_stage(self, state: ContextState, last: int) -> EditProposal | None:
         edit, end = state.edit, last if self.order_aware else len(state.turns)
-        hidden, inputs = self._noise.hidden(edit.cut, end), self._noise.elided(edit.cut, end)
+        hidden, inputs = self._noise.find_hidden(edit.cut, end), self._noise.find_elided(edit.cut, end)
         new = {step: text for step, text in hidden.items() if step not in edit.results}
         new_inputs = {step: texts for step, texts in inputs.items() if step not in edit.inputs}
         back = self._wanted_back(edit, hidden)
@@ -88,7 +88,7 @@ class Pace:
         results = {step: text for step, text in edit.results.items() if step not in back}
         changes = {"results": {**results, **new}, "inputs": {**edit.inputs, **new_inputs}}
         why = f"{len(new)} results of earlier reads and runs, and the text of {len(new_inputs)} writes, are out of date"
-        return Proposal(edit=edit.model_copy(update=changes), why=why)
+        return EditProposal(edit=edit.model_copy(update=changes), why=why)
 
     def _wanted_back(self, edit: Edit, hidden: Mapping[int, str]) -> set[int]:
         """What this profile hid, and a result that came since refers to."""
@@ -98,19 +98,19 @@ class Pace:
             if step in edit.results and edit.results[step] == self._noise.results.get(step)
         }
 
-    def _forked(self, state: State, last: int) -> Proposal | None:
+    def _forked(self, state: ContextState, last: int) -> EditProposal | None:
         """Where a plan was committed just now, in the model's last turn, and there is anything to leave behind."""
         planned = self._noise.planned
         if planned is None or planned.turn < last:
             return None
-        _, summary, told = forked(state, "", state.plan or text_argument(planned.call.arguments, "plan"))
+        _, summary, told = fork_history(state, "", state.plan or text_argument(planned.call.arguments, "plan"))
         heard = words(state, last)
         edit = _from(state, last, summary, *(["\n".join([HARNESS, *heard])] if heard else []), told.text)
         why = "a plan was committed: what was explored gives way to a summary of it"
-        return Proposal(edit=edit, why=why, once=FORK) if _is_shorter(state, edit) else None
+        return EditProposal(edit=edit, why=why, once=FORK) if _is_shorter(state, edit) else None
 
 
-def forked(state: State, summary: str, plan: str) -> tuple[Turn, ...]:
+def fork_history(state: ContextState, summary: str, plan: str) -> tuple[Turn, ...]:
     """
     How EXECUTE begins: the card, what was learned, and the plan last (P-073 to P-076).
 
@@ -121,28 +121,28 @@ def forked(state: State, summary: str, plan: str) -> tuple[Turn, ...]:
         return ()
     card = state.turns[0].model_copy(update={"parts": state.turns[0].parts[:1]})
     told = f"## The committed plan\n\n{plan.strip()}"
-    return card, _summed_up(summary or rendered(known(state))), user(Text(text=told))
+    return card, _summed_up(summary or render_summary(collect_known(state))), user(Text(text=told))
 
 
-def _compress(state: State, moment: Moment, last: int) -> Proposal:
-    truth = known(state, red=True)
+def _compress(state: ContextState, moment: Moment, last: int) -> EditProposal:
+    truth = collect_known(state, red=True)
     reply = moment.ask(replace(question(state, truth), once=COMPRESS))
-    found = checked(reply, truth, state)
+    found = check_summary(reply, truth, state)
     if isinstance(found, str):
         return _unchanged(state, reply, found)
-    facts = [*ended(state, last), *words(state, last)]
+    facts = [*list_endings(state, last), *words(state, last)]
     told = "\n".join([f"{_GO_ON}\n", OVERRIDES, *facts]) if facts else _GO_ON
-    edit = _from(state, last, _summed_up(rendered(found)), told)
+    edit = _from(state, last, _summed_up(render_summary(found)), told)
     if not _is_shorter(state, edit):
         return _unchanged(state, reply, "the summary is no shorter than what it stands for")
-    return Proposal(edit=edit, why="a first failing test was confirmed", once=COMPRESS, replies=(reply,))
+    return EditProposal(edit=edit, why="a first failing test was confirmed", once=COMPRESS, replies=(reply,))
 
 
-def _unchanged(state: State, reply: Reply, why: str) -> Proposal:
-    return Proposal(edit=state.edit, why=f"not compressed: {why}", once=COMPRESS, replies=(reply,))
+def _unchanged(state: ContextState, reply: SummaryReply, why: str) -> EditProposal:
+    return EditProposal(edit=state.edit, why=f"not compressed: {why}", once=COMPRESS, replies=(reply,))
 
 
-def _from(state: State, last: int, summary: Turn, *told: str) -> Edit:
+def _from(state: ContextState, last: int, summary: Turn, *told: str) -> Edit:
     """
     The model's last answer and what came of it stay as they are: nobody has seen that yet. The head ends with a turn of
     the user's side, since an answer that begins with a signed thought takes no text before it.
@@ -151,7 +151,7 @@ def _from(state: State, last: int, summary: Turn, *told: str) -> Edit:
     return edit.model_copy(update={"head": (summary, *edit.head)})
 
 
-def _is_shorter(state: State, edit: Edit) -> bool:
+def _is_shorter(state: ContextState, edit: Edit) -> bool:
     """Than what is shown now."""
     return state.shown_sizes[0] + lengths(edit.head) + sum(state.sizes[edit.cut :]) < state.shown_characters
 

@@ -25,15 +25,15 @@ _ROOM = 200
 _RECEIPT = re.compile(r"OK: wrote \d[\d,]* bytes to .+ \(iter \d+\)")
 
 
-def evicted(path: str) -> str:
+def make_evicted_text(path: str) -> str:
     return f"[evicted: {path} was read here but has since been written — see current version on disk]"
 
 
-def repeated(command: str) -> str:
+def make_repeated_text(command: str) -> str:
     return f"[dedup: {command} — see most recent output later in history]"
 
 
-def elided(characters: int, path: str) -> str:
+def make_elided_text(characters: int, path: str) -> str:
     return f"[elided: {characters:,} characters, written to {path} — see current version on disk]"
 
 
@@ -78,7 +78,7 @@ class Noise:
         for deed in deeds[len(self._learned) :]:
             self._take(deed)
 
-    def hidden(self, start: int, end: int) -> dict[int, str]:
+    def find_hidden(self, start: int, end: int) -> dict[int, str]:
         """Of results to calls in the turns from `start` to before `end`."""
         found = {step: text for step, text in self.results.items() if start <= self._turn(step) < end}
         for step in sorted(found.keys() & self.referred.keys(), reverse=True):
@@ -86,7 +86,7 @@ class Noise:
                 del found[step]
         return found
 
-    def elided(self, start: int, end: int) -> dict[int, Mapping[str, JsonValue]]:
+    def find_elided(self, start: int, end: int) -> dict[int, Mapping[str, JsonValue]]:
         return {step: texts for step, texts in self.inputs.items() if start <= self._turn(step) < end}
 
     def _turn(self, step: int) -> int:
@@ -125,7 +125,7 @@ class Noise:
             return
         command = text_argument(deed.call.arguments, "command") or deed.command
         if (before := self._runs.get(command)) is not None:
-            placeholder = repeated(before.command)
+            placeholder = make_repeated_text(before.command)
             if len(placeholder) <= max(_ROOM, len(before.result.text)):
                 self.results.setdefault(before.step, placeholder)
         self._runs[command] = deed
@@ -148,7 +148,7 @@ class Noise:
         left = self._so[deed.step]
         left.discard(path)
         if not left:
-            self.results.setdefault(deed.step, evicted(", ".join(dict.fromkeys(read.path for read in deed.reads))))
+            self.results.setdefault(deed.step, make_evicted_text(", ".join(dict.fromkeys(read.path for read in deed.reads))))
 
     def _remember_read(self, deed: Deed) -> None:
         self._so[deed.step] = {read.path for read in deed.reads}
@@ -163,7 +163,7 @@ class Noise:
         """What an earlier call read and this one reads again, all of it."""
         for before, part in self._reads.get(read.path, ()):
             if len(before.reads) == 1 and _covers(read, part):
-                self.results.setdefault(before.step, repeated(f"read {part.path}"))
+                self.results.setdefault(before.step, make_repeated_text(f"read {part.path}"))
 
     def _remember_body(self, deed: Deed) -> None:
         if self.write_bodies and not deed.command and len(deed.writes) == 1 and deed.writes[0].how == "create":
@@ -174,7 +174,7 @@ class Noise:
         """The longest text of the call, where it is longer than what would stand for it."""
         texts = {name: value for name, value in deed.call.arguments.items() if isinstance(value, str)}
         name = max(texts, key=lambda each: len(texts[each]), default="")
-        placeholder = elided(len(texts.get(name, "")), deed.writes[0].path)
+        placeholder = make_elided_text(len(texts.get(name, "")), deed.writes[0].path)
         if len(texts.get(name, "")) > len(placeholder):
             self.inputs[deed.step] = {**deed.call.arguments, name: placeholder}
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from forgepool.workers.context.edits.state import Question, Reply, State
+from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles.shared.prose import honest, strange
-from forgepool.workers.context.transcript.edit import shown
+from forgepool.workers.context.transcript.edit import show_turns
 from forgepool.workers.context.transcript.summary import FileRead, Summary
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult
 from forgepool.workers.schema.orders import Message
@@ -60,7 +60,7 @@ class _Claimed(Message, extra="ignore"):
     red_phase_confirmed: bool
 
 
-def known(state: State, *, red: bool = False) -> Summary:
+def collect_known(state: ContextState, *, red: bool = False) -> Summary:
     """What the harness knows, by itself; no decisions. `red` says that a failing test was confirmed just now."""
     done = [deed for deed in state.deeds if not deed.failed]
     return Summary(
@@ -74,14 +74,14 @@ def known(state: State, *, red: bool = False) -> Summary:
     )
 
 
-def question(state: State, truth: Summary) -> Question:
+def question(state: ContextState, truth: Summary) -> SummaryQuestion:
     facts = f"plan_committed: {_yes(truth.plan_committed)}\nred_phase_confirmed: {_yes(truth.red_phase_confirmed)}\n"
     written = "".join(f"- {path}\n" for path in truth.files_written[-_LINES:])
-    view = shown(state.turns, state.edit)
+    view = show_turns(state.turns, state.edit)
     card = view[0].text[:_CARD_CHARACTERS]
     lines = [_line(turn.role, part) for turn in view[1:] for part in turn.parts]
     history = "\n".join([line for line in lines if line][-_LINES:])
-    return Question(
+    return SummaryQuestion(
         kind="yaml",
         instruction=f"{_INSTRUCTION}{facts}files_written:\n{written}",
         text=f"## The task\n\n{card}\n\n## The conversation\n\n{history}\n",
@@ -89,7 +89,7 @@ def question(state: State, truth: Summary) -> Question:
     )
 
 
-def checked(reply: Reply, truth: Summary, state: State) -> Summary | str:
+def check_summary(reply: SummaryReply, truth: Summary, state: ContextState) -> Summary | str:
     """The summary that the history may give way to, or one sentence: why it may not."""
     answer = reply.text
     if not answer.strip():

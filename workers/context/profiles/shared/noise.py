@@ -7,8 +7,8 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.masks import seen, text_of
-from forgepool.workers.context.edits.state import State
+from forgepool.workers.context.edits.masks import find_seen, text_of
+from forgepool.workers.context.edits.state import ContextState
 from forgepool.workers.context.history.actions import Deed, Read
 from forgepool.workers.context.shorten.new_results import bases
 from forgepool.workers.tools.turns.compact import COMPACT
@@ -65,10 +65,10 @@ class _Later:
         return next((step for other, step in self.reads.get(read.path, ()) if _covers(other, read)), None)
 
 
-def noise(state: State) -> dict[int, str]:
+def noise(state: ContextState) -> dict[int, str]:
     """By step, what is to be shown in place of a result that is noise; none that is longer than what is shown now."""
     spared = {step for deed in state.deeds for step in bases(deed)}
-    candidates = {deed.step for deed in seen(state)} - spared
+    candidates = {deed.step for deed in find_seen(state)} - spared
     later = _Later()
     found: dict[int, str] = {}
     for deed in reversed(state.deeds):

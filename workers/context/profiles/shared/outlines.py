@@ -61,6 +61,6 @@ def ends(text: str, most: int) -> str:
     return f"{text[:head]} … {text[head - most + 3 :]}"
 
 
-def counted_lines(text: str, *, most_lines: int = 10, most: int = 600) -> str:
+def count_lines(text: str, *, most_lines: int = 10, most: int = 600) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return beginning(f"{len(lines)} lines: " + "\n".join(lines[:most_lines]), most)

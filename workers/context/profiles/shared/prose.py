@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 
-from forgepool.workers.context.edits.facts import failures, files, outcomes, said
+from forgepool.workers.context.edits.facts import failures, files, outcomes, find_said
 from forgepool.workers.context.edits.masks import HARNESS, before
-from forgepool.workers.context.edits.state import Question, Reply, State
+from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, ContextState
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles.shared.outlines import ends
 from forgepool.workers.context.profiles.shared.replacement import characters
@@ -42,7 +42,7 @@ _ROUGHLY = 1.5
 """How much longer than asked for an answer may be: tokens are estimated here."""
 
 
-def transcribed(turns: Sequence[Turn], *, most: int, each: int, result: int) -> str:
+def transcribe_turns(turns: Sequence[Turn], *, most: int, each: int, result: int) -> str:
     """From the oldest, until `most` characters are full: at most `each` of a turn, `result` of a tool's result."""
     found: list[str] = []
     room = most
@@ -58,10 +58,10 @@ def transcribed(turns: Sequence[Turn], *, most: int, each: int, result: int) -> 
 def whole(turns: Sequence[Turn], room: int) -> str:
     """Every turn; where `room` characters are too little, long ones lose their middle."""
     for each in (room, *_TIGHTER):
-        text = transcribed(turns, most=room + 3, each=each, result=each)
+        text = transcribe_turns(turns, most=room + 3, each=each, result=each)
         if len(text) <= room:
             return text
-    return transcribed(turns, most=room, each=_TIGHTER[-1], result=_TIGHTER[-1])
+    return transcribe_turns(turns, most=room, each=_TIGHTER[-1], result=_TIGHTER[-1])
 
 
 def _lines(turn: Turn, result: int) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _lines(turn: Turn, result: int) -> Iterator[str]:
                 yield f"{'error' if wrong else 'result'}: {ends(text, result)}"
 
 
-def refusal(reply: Reply, question: Question, state: State, *, shortest: int = SHORTEST_SUMMARY) -> str | None:
+def refusal(reply: SummaryReply, question: SummaryQuestion, state: ContextState, *, shortest: int = SHORTEST_SUMMARY) -> str | None:
     """
     Why a summary is not used, as a clause: it is missing, hardly one, longer than it may be, or speaks of files that
     the conversation does not know.
@@ -90,15 +90,15 @@ def refusal(reply: Reply, question: Question, state: State, *, shortest: int = S
     return strange(text, state)
 
 
-def strange(text: str, state: State) -> str | None:
+def strange(text: str, state: ContextState) -> str | None:
     """Why a model's text, whatever its form, is not used at all: a clause."""
-    names = invented(text, state)
+    names = find_invented(text, state)
     return f"the summary speaks of files that are nowhere in the conversation: {', '.join(names)}" if names else None
 
 
-def with_facts(summary: str, state: State, cut: int) -> str:
+def with_facts(summary: str, state: ContextState, cut: int) -> str:
     """A model's summary of what comes before the cut, and beside it what the harness knows, which overrides it."""
-    known = [files(state.deeds[: before(state, cut)]), *ended(state, cut), *words(state, cut)]
+    known = [files(state.deeds[: before(state, cut)]), *list_endings(state, cut), *words(state, cut)]
     return "\n".join([f"{honest(summary).strip()}\n", OVERRIDES, *known])
 
 
@@ -107,13 +107,13 @@ def honest(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if HARNESS not in line and _SAW not in line.casefold())
 
 
-def ended(state: State, cut: int) -> list[str]:
+def list_endings(state: ContextState, cut: int) -> list[str]:
     """How tests and builds ended, and what else failed, before the cut."""
     deeds = state.deeds[: before(state, cut)]
     return [*(f"Ran: {line}" for line in outcomes(deeds)), *(f"Failed: {line}" for line in failures(deeds))]
 
 
-def words(state: State, cut: int) -> list[str]:
+def words(state: ContextState, cut: int) -> list[str]:
     """What persons said before the cut, the card apart."""
     return _words(state.turns[1:cut], characters(state.gauge, _SAID_TOKENS))
 
@@ -121,7 +121,7 @@ def words(state: State, cut: int) -> list[str]:
 def _words(turns: Sequence[Turn], room: int) -> list[str]:
     """What persons said, the newest of it that there is room for."""
     found: list[str] = []
-    for text in reversed(list(said(turns))):
+    for text in reversed(list(find_said(turns))):
         room -= len(text)
         if room < 0:
             break
@@ -129,7 +129,7 @@ def _words(turns: Sequence[Turn], room: int) -> list[str]:
     return found[::-1]
 
 
-def invented(text: str, state: State) -> list[str]:
+def find_invented(text: str, state: ContextState) -> list[str]:
     """
     The first few paths in a model's text that occur nowhere in the conversation. A path is known where it stands as it
     is or as the end of a longer one; a file that was listed, as what was listed with its folder before it. Addresses on
@@ -190,7 +190,7 @@ def _stands(path: str, text: str, before: str, after: str) -> bool:
     return False
 
 
-def _archived(name: str, state: State) -> bool:
+def _archived(name: str, state: ContextState) -> bool:
     return bool(state.archive) and f"{name}/".startswith(f"{state.archive.rstrip('/')}/")
 
 
@@ -208,7 +208,7 @@ def _listed(path: str, deeds: Sequence[Deed]) -> bool:
     return False
 
 
-def _everything(state: State) -> Iterator[str]:
+def _everything(state: ContextState) -> Iterator[str]:
     """That was said, called and answered; what the harness put in its place, too."""
     yield from (state.root, state.plan, *state.planned, *state.edit.results.values())
     for turn in (*state.turns, *state.edit.head):

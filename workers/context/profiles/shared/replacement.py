@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.masks import HARNESS, cut
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State, nobody
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
 from forgepool.workers.context.history.token_estimate import Gauge, lengths
-from forgepool.workers.context.transcript.edit import shown
+from forgepool.workers.context.transcript.edit import show_turns
 from forgepool.workers.llm.messages import Turn
 
 LABEL = f"{HARNESS} What follows stands in place of the earlier messages; the task card above stays as it is."
@@ -47,14 +47,14 @@ class Threshold:
     reset: float
     keep: int
 
-    def due(self, state: State, moment: Moment) -> Due | None:
+    def due(self, state: ContextState, moment: Moment) -> Due | None:
         """
         What to replace now. An overflow, and the agent's own wish, need no threshold.
 
         It follows from the sizes in the state alone, so that another process comes to the same.
         """
         forced = moment.cause in _FORCED
-        taken = taken_tokens(state, state.shown_characters)
+        taken = count_taken_tokens(state, state.shown_characters)
         if len(state.shown_sizes) < LEAST_MESSAGES or not (forced or self._over(state, taken)):
             return None
         place = boundary(state.turns, _KEPT_IN_NEED if moment.cause == "overflow" else self.keep)
@@ -73,18 +73,18 @@ class Threshold:
             case _:
                 return f"a request takes about {taken:,} tokens, and {self.trigger:,.0f} are the limit"
 
-    def _over(self, state: State, taken: int) -> bool:
+    def _over(self, state: ContextState, taken: int) -> bool:
         if taken <= self.trigger:
             return False
         if state.edit.empty:
             return True
         # In most conversations every other turn is the assistant's, and what is kept begins with one.
         kept = 1 + len(state.edit.head) + self.keep + self.keep % 2
-        after = taken_tokens(state, sum(state.shown_sizes[:kept]))
+        after = count_taken_tokens(state, sum(state.shown_sizes[:kept]))
         enough = min(self.trigger - self.reset, (state.gauge.window_tokens - after) / 2)
         return taken - after >= enough
 
-    def _worthwhile(self, state: State, place: int, *, forced: bool) -> bool:
+    def _worthwhile(self, state: ContextState, place: int, *, forced: bool) -> bool:
         hidden = place - state.edit.cut
         if hidden < _LEAST_HIDDEN:
             return False
@@ -93,7 +93,7 @@ class Threshold:
 
 
 def of_window(
-    name: str, state: State, *, trigger: float, reset: float, keep: int, trigger_tokens: int | None = None
+    name: str, state: ContextState, *, trigger: float, reset: float, keep: int, trigger_tokens: int | None = None
 ) -> Threshold:
     """Trigger and reset as shares of the window; `trigger_tokens` moves both, and keeps their proportion."""
     above = float(trigger_tokens) if trigger_tokens is not None else trigger * state.gauge.window_tokens
@@ -105,7 +105,7 @@ def characters(gauge: Gauge, tokens: float) -> int:
     return int(tokens * 1_000_000 / max(1, gauge.tokens(1_000_000)))
 
 
-def taken_tokens(state: State, characters: int) -> int:
+def count_taken_tokens(state: ContextState, characters: int) -> int:
     """Of a request with so many characters of history."""
     return state.gauge.tokens(state.gauge.fixed_characters + characters)
 
@@ -121,34 +121,34 @@ def boundary(turns: Sequence[Turn], keep: int) -> int:
     return place
 
 
-def labelled(state: State, text: str) -> str:
+def label_text(state: ContextState, text: str) -> str:
     """What the harness says in place of what is cut, and where that can be read again."""
     where = f" The whole result of step N: {state.archive}/step-N.txt." if state.archive else ""
     return f"{LABEL}{where}\n\n{text}"
 
 
-def settled(
-    state: State,
+def settle_replacement(
+    state: ContextState,
     due: Due,
     text: str,
     *,
     why: str,
-    replies: tuple[Reply, ...] = (),
+    replies: tuple[SummaryReply, ...] = (),
     first: tuple[Turn, ...] = (),
-) -> Proposal:
+) -> EditProposal:
     """The replacement, after the turns of `first`; nothing of it where it would not make the view smaller."""
-    edit = cut(state, due.cut, labelled(state, text))
+    edit = cut(state, due.cut, label_text(state, text))
     edit = edit.model_copy(update={"head": (*first, *edit.head)})
-    if lengths(shown(state.turns, edit)) >= state.shown_characters:
-        return unchanged(state, due, "what would stand in place of the earlier messages is not shorter", replies)
-    return Proposal(edit=edit, why=f"{due.why}: {why}", replies=given(replies))
+    if lengths(show_turns(state.turns, edit)) >= state.shown_characters:
+        return keep_unchanged(state, due, "what would stand in place of the earlier messages is not shorter", replies)
+    return EditProposal(edit=edit, why=f"{due.why}: {why}", replies=find_given_replies(replies))
 
 
-def unchanged(state: State, due: Due, why: str, replies: tuple[Reply, ...]) -> Proposal:
-    return Proposal(edit=state.edit, why=f"{due.why}, but {why}", once=due.attempt, replies=given(replies))
+def keep_unchanged(state: ContextState, due: Due, why: str, replies: tuple[SummaryReply, ...]) -> EditProposal:
+    return EditProposal(edit=state.edit, why=f"{due.why}, but {why}", once=due.attempt, replies=find_given_replies(replies))
 
 
-def given(replies: Iterable[Reply]) -> tuple[Reply, ...]:
+def find_given_replies(replies: Iterable[SummaryReply]) -> tuple[SummaryReply, ...]:
     """Those of models: where no model is set, none was called."""
-    absent = nobody(Question(kind="prose", instruction=""))
+    absent = nobody(SummaryQuestion(kind="prose", instruction=""))
     return tuple(reply for reply in replies if reply != absent)

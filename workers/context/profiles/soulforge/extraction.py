@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from forgepool.workers.context.edits.facts import by_person
 from forgepool.workers.context.history.actions import Deed, Write
-from forgepool.workers.context.profiles.shared.outlines import beginning, counted_lines, ends, error_lines
+from forgepool.workers.context.profiles.shared.outlines import beginning, count_lines, ends, error_lines
 from forgepool.workers.context.profiles.soulforge.sentences import remarks
 from forgepool.workers.context.profiles.soulforge.working_state import (
     TOOL_RESULTS,
     Status,
-    Step,
+    PlanStep,
     WorkingState,
     remember,
 )
@@ -48,7 +48,7 @@ _SETTING_UP = re.compile(
 )
 
 
-def extracted(
+def extract_state(
     turns: Sequence[Turn], deeds: Sequence[Deed], *, plan: str = "", most_tool_results: int = TOOL_RESULTS
 ) -> WorkingState:
     """The state after these turns, the first of which holds the task card, and these of their deeds."""
@@ -154,7 +154,7 @@ def _result(deed: Deed) -> str | None:
         return None
     if deed.failed:
         return ends(deed.whole, _ERROR_RESULT_CHARACTERS)
-    return counted_lines(deed.whole) if deed.action == "search" else ends(deed.whole, _RESULT_CHARACTERS)
+    return count_lines(deed.whole) if deed.action == "search" else ends(deed.whole, _RESULT_CHARACTERS)
 
 
 def _surroundings(state: WorkingState, deed: Deed) -> None:
@@ -165,12 +165,12 @@ def _surroundings(state: WorkingState, deed: Deed) -> None:
         )
 
 
-def _steps(arguments: Mapping[str, object]) -> tuple[Step, ...]:
+def _steps(arguments: Mapping[str, object]) -> tuple[PlanStep, ...]:
     """Of the lists that agents keep of what is to be done, as their tools take them."""
     items = next((value for key in ("todos", "plan") if isinstance(value := arguments.get(key), list)), [])
     found = []
     for item in items:
         if isinstance(item, dict) and (label := text_argument(item, "content") or text_argument(item, "step")):
             status = _STATUS.get(text_argument(item, "status"), "pending")
-            found.append(Step(label=beginning(label, _REQUIREMENT_CHARACTERS), status=status))
+            found.append(PlanStep(label=beginning(label, _REQUIREMENT_CHARACTERS), status=status))
     return tuple(found[-25:])

@@ -12,21 +12,21 @@ a model added once is carried on; failures are told by how a command ended.
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.masks import before
-from forgepool.workers.context.edits.state import Moment, Proposal, Question, Reply, State
-from forgepool.workers.context.profiles.shared.prose import refusal, transcribed, whole, with_facts
+from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.profiles.shared.prose import refusal, transcribe_turns, whole, with_facts
 from forgepool.workers.context.profiles.shared.replacement import (
     LABEL,
     Due,
     Threshold,
     characters,
-    given,
+    find_given_replies,
     of_window,
-    settled,
-    unchanged,
+    settle_replacement,
+    keep_unchanged,
 )
-from forgepool.workers.context.profiles.soulforge.extraction import extracted
-from forgepool.workers.context.profiles.soulforge.working_state import TOOL_RESULTS, WorkingState, serialised
-from forgepool.workers.context.transcript.edit import Edit, shown
+from forgepool.workers.context.profiles.soulforge.extraction import extract_state
+from forgepool.workers.context.profiles.soulforge.working_state import TOOL_RESULTS, WorkingState, serialise_state
+from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Text
 
 RICH_SLOTS = 15
@@ -67,7 +67,7 @@ class SoulforgeV2:
     def name(self) -> str:
         return "soulforge-v2"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         threshold = of_window(
             self.name,
             state,
@@ -81,11 +81,11 @@ class SoulforgeV2:
             return None
         found = _found(state, due, self.max_tool_results)
         gaps = _gaps(state, moment, due, found) if self.llm_extraction else _Gaps()
-        text = serialised(found, plan_above=_plan_above(state), room=_room(state, due, threshold))
+        text = serialise_state(found, plan_above=_plan_above(state), room=_room(state, due, threshold))
         details = _carried(state.edit, gaps.text)
         text = f"{text}\n\n{DETAILS}\n{details}" if details else text
         why = f"{found.slots} slots stand in place of {due.cut - state.edit.cut} messages, and {gaps.told}"
-        return settled(state, due, text, why=why, replies=gaps.replies)
+        return settle_replacement(state, due, text, why=why, replies=gaps.replies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class SoulforgeV1:
     def name(self) -> str:
         return "soulforge-v1"
 
-    def propose(self, state: State, moment: Moment) -> Proposal | None:
+    def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
         due = of_window(
             self.name,
             state,
@@ -110,16 +110,16 @@ class SoulforgeV1:
         ).due(state, moment)
         if due is None:
             return None
-        older = shown(state.turns[: due.cut], state.edit)
+        older = show_turns(state.turns[: due.cut], state.edit)
         text = whole(older, characters(state.gauge, _WHOLE_SHARE * state.gauge.window_tokens))
-        question = Question(
+        question = SummaryQuestion(
             kind="prose", instruction=_PROSE, text=text, max_output_tokens=_SUMMARY_TOKENS, once=due.attempt
         )
         reply = moment.ask(question)
         if (wrong := refusal(reply, question, state)) is not None:
-            return unchanged(state, due, wrong, (reply,))
+            return keep_unchanged(state, due, wrong, (reply,))
         why = f"a model summarised {len(older) - 1} messages"
-        return settled(state, due, with_facts(reply.text, state, due.cut), why=why, replies=(reply,))
+        return settle_replacement(state, due, with_facts(reply.text, state, due.cut), why=why, replies=(reply,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,21 +128,21 @@ class _Gaps:
 
     text: str = ""
     told: str = "no model was asked"
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[SummaryReply, ...] = ()
 
 
-def _gaps(state: State, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
+def _gaps(state: ContextState, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
     """It is shown what is about to go, from the oldest on. Where it says nothing of use, the state stands alone."""
     if found.slots >= RICH_SLOTS:
         return _Gaps()
-    conversation = transcribed(
+    conversation = transcribe_turns(
         (state.turns[0], *state.turns[state.edit.cut : due.cut]),
         most=_GAP_CHARACTERS,
         each=_GAP_MESSAGE_CHARACTERS,
         result=_GAP_RESULT_CHARACTERS,
     )
-    record = serialised(found, room=_GAP_CHARACTERS)
-    question = Question(
+    record = serialise_state(found, room=_GAP_CHARACTERS)
+    question = SummaryQuestion(
         kind="gaps",
         instruction=_GAPS,
         text=f"# Record\n\n{record}\n\n# Conversation\n\n{conversation}",
@@ -150,7 +150,7 @@ def _gaps(state: State, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
         once=f"{due.attempt}, gaps",
     )
     reply = moment.ask(question)
-    if not given([reply]):
+    if not find_given_replies([reply]):
         return _Gaps()
     wrong = refusal(reply, question, state, shortest=_SHORTEST_GAP)
     if wrong is not None or reply.text.strip().startswith("COMPLETE"):
@@ -169,13 +169,13 @@ def _details(text: str) -> str:
     return text.partition(f"\n{DETAILS}\n")[2] if text.startswith(LABEL) else ""
 
 
-def _found(state: State, due: Due, most_tool_results: int = TOOL_RESULTS) -> WorkingState:
+def _found(state: ContextState, due: Due, most_tool_results: int = TOOL_RESULTS) -> WorkingState:
     """The state at the cut: what comes after it is shown as it is."""
     deeds = state.deeds[: before(state, due.cut)]
-    return extracted(state.turns[: due.cut], deeds, plan=state.plan, most_tool_results=most_tool_results)
+    return extract_state(state.turns[: due.cut], deeds, plan=state.plan, most_tool_results=most_tool_results)
 
 
-def _room(state: State, due: Due, threshold: Threshold) -> int:
+def _room(state: ContextState, due: Due, threshold: Threshold) -> int:
     """For the state: what the card and the kept messages leave of the reset, or half of it where that is more."""
     reset = characters(state.gauge, threshold.reset)
     kept = 1 + len(state.edit.head) + due.cut - state.edit.cut
@@ -183,5 +183,5 @@ def _room(state: State, due: Due, threshold: Threshold) -> int:
     return max(reset // 2, reset - stays)
 
 
-def _plan_above(state: State) -> bool:
+def _plan_above(state: ContextState) -> bool:
     return bool(state.plan) and state.plan.strip() in state.turns[0].text

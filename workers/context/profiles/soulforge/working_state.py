@@ -27,7 +27,7 @@ Status = Literal["pending", "active", "done", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlanStep:
     label: str
     status: Status = "pending"
 
@@ -54,7 +54,7 @@ class FileNote:
 
 
 @dataclass(slots=True, kw_only=True)
-class Failure:
+class SeenFailure:
     what: str
     times: int = 1
     passed_since: bool = False
@@ -65,12 +65,12 @@ class WorkingState:
     most_tool_results: int = TOOL_RESULTS
     plan: str = ""
     """As it was committed."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
     """Of the agent's own list of things to do, the newest."""
     files: dict[str, FileNote] = field(default_factory=dict)
     """Longest untouched first."""
     decisions: list[str] = field(default_factory=list)
-    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    failures: dict[tuple[str, str], SeenFailure] = field(default_factory=dict)
     """By what failed and how."""
     discoveries: list[str] = field(default_factory=list)
     environment: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class WorkingState:
 
     def fail(self, subject: str, what: str) -> None:
         known = self.failures.pop((subject, what), None)
-        self.failures[subject, what] = Failure(what=what, times=known.times + 1 if known else 1)
+        self.failures[subject, what] = SeenFailure(what=what, times=known.times + 1 if known else 1)
         if len(self.failures) > LIST_LIMIT:
             self.failures.pop(next(iter(self.failures)))
 
@@ -117,7 +117,7 @@ def remember(items: list[str], text: str) -> None:
         del items[:-LIST_LIMIT]
 
 
-def serialised(state: WorkingState, *, plan_above: bool = False, room: float = float("inf")) -> str:
+def serialise_state(state: WorkingState, *, plan_above: bool = False, room: float = float("inf")) -> str:
     """
     The slots as markdown, in SoulForge's order, within `room` characters: where that is too little, the oldest of each
     list is left out, what fills most of it first. What the user required is not.
@@ -185,5 +185,5 @@ def _failures(state: WorkingState, most: int) -> Sequence[str]:
     return [f"- {_counted(subject, failure.times)}: {_told(failure)}" for (subject, _), failure in newest]
 
 
-def _told(failure: Failure) -> str:
+def _told(failure: SeenFailure) -> str:
     return f"{failure.what} (it has worked since)" if failure.passed_since else failure.what

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from forgepool.workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
-from forgepool.workers.context.replay.formats.forms import File, parsed
+from forgepool.workers.context.replay.formats.forms import File, parse_json
 from forgepool.workers.context.replay.recording import BadRecording, Recording
 
 _RIGHT = (
@@ -40,7 +40,7 @@ def _read(file: File) -> list[Recording]:
     """By the first line, where that is a value of its own: of JSON lines, or a document on one line."""
     head, _, rest = file.data.lstrip().partition(b"\n")
     try:
-        first = parsed(head)
+        first = parse_json(head)
     except ValueError:
         return _read_document(file, _document(file))
     match first:
@@ -58,7 +58,7 @@ def _document(file: File) -> object:
     if not file.data.strip():
         raise BadRecording(f"{file.path}: empty; right would be {_RIGHT}")
     try:
-        return parsed(file.data)
+        return parse_json(file.data)
     except json.JSONDecodeError as wrong:
         raise BadRecording(f"{file.path}:{wrong.lineno}: not JSON; right would be {_RIGHT}") from wrong
     except ValueError as wrong:

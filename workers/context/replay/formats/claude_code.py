@@ -13,8 +13,8 @@ from datetime import datetime
 from pydantic import Field, JsonValue
 
 from forgepool.workers.context.replay.assembly import Assembly
-from forgepool.workers.context.replay.formats.forms import Content, File, Form, call_named, fitted, parsed, text_of
-from forgepool.workers.context.replay.recording import BadRecording, Recording, numbered, project_named
+from forgepool.workers.context.replay.formats.forms import Content, File, Form, call_named, fit_form, parse_json, text_of
+from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, Turn, Usage
 
 _TOLD = ("user", "assistant", "system", "attachment")
@@ -143,7 +143,7 @@ def read(file: File) -> list[Recording]:
         assembled = [_assembled(segment, file.name) for segment in _segments(_gone_on_with(thread.records))]
         kept = [recording for recording in assembled if recording is not None]
         name = f"{file.name}{thread.suffix}"
-        found += [replace(recording, name=numbered(name, number)) for number, recording in enumerate(kept)]
+        found += [replace(recording, name=number_name(name, number)) for number, recording in enumerate(kept)]
     return found
 
 
@@ -154,7 +154,7 @@ def _records(file: File) -> Iterator[_Record]:
             continue
         where = f"{file.path}:{number}"
         try:
-            value = parsed(line)
+            value = parse_json(line)
         except ValueError as wrong:
             if number == len(lines):
                 return
@@ -162,7 +162,7 @@ def _records(file: File) -> Iterator[_Record]:
         if not isinstance(value, dict):
             raise BadRecording(f"{where}: not an object; each line of a session of Claude Code is one")
         if value.get("type") in _TOLD:
-            yield fitted(_Record, value, where, "a line of a session of Claude Code")
+            yield fit_form(_Record, value, where, "a line of a session of Claude Code")
         elif isinstance(uuid := value.get("uuid"), str):
             yield _Record(type="", uuid=uuid)
 

@@ -37,14 +37,14 @@ class Form(BaseModel):
 F = TypeVar("F", bound=Form)
 
 
-class Piece(Form):
+class ContentBlock(Form):
     """A block of content."""
 
     type: str = ""
     text: str | None = None
 
 
-Content = str | Sequence[Piece | str] | None
+Content = str | Sequence[ContentBlock | str] | None
 
 
 class _Function(Form):
@@ -78,7 +78,7 @@ class WireUsage(Form):
     cache_creation_input_tokens: int | None = None
 
 
-def parsed(data: bytes) -> object:
+def parse_json(data: bytes) -> object:
     """
     The value a JSON text stands for. Halves of characters, which cut strings end in, become question marks.
 
@@ -89,7 +89,7 @@ def parsed(data: bytes) -> object:
     return _whole(value) if _MAY_HOLD_HALVES.search(data) else value
 
 
-def fitted(form: type[F], value: object, where: str, format: str) -> F:
+def fit_form(form: type[F], value: object, where: str, format: str) -> F:
     """
     Raises:
         BadRecording: `value` is not of the form; says where, in a file of which `format`, and what is expected there.
@@ -109,7 +109,7 @@ def text_of(content: Content) -> str:
     return "\n".join(piece if isinstance(piece, str) else _piece_text(piece) for piece in content)
 
 
-def called(wire: WireCall) -> ToolCall:
+def read_call(wire: WireCall) -> ToolCall:
     return call_named(wire.function.name, wire.function.arguments, wire.id or "")
 
 
@@ -118,7 +118,7 @@ def call_named(name: str, arguments: str | dict[str, JsonValue] | None, call_id:
     if not isinstance(arguments, str):
         return ToolCall(id=call_id, name=name, arguments=arguments or {})
     try:
-        found: Any = parsed(arguments.encode())
+        found: Any = parse_json(arguments.encode())
     except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
@@ -130,7 +130,7 @@ def moment(seconds: float | None) -> float | None:
     return seconds if seconds is not None and math.isfinite(seconds) else None
 
 
-def _piece_text(piece: Piece) -> str:
+def _piece_text(piece: ContentBlock) -> str:
     return piece.text if piece.text is not None else f"[{piece.type}]"
 
 

@@ -18,8 +18,8 @@ from forgepool.workers.context.replay.formats.forms import (
     WireCall,
     WireUsage,
     call_named,
-    called,
-    fitted,
+    read_call,
+    fit_form,
     moment,
     text_of,
 )
@@ -106,7 +106,7 @@ def read(file: File, value: object) -> list[Recording]:
     Raises:
         BadRecording: `value` is not of the form.
     """
-    run = fitted(_Run, value, str(file.path), "a trajectory of mini-swe-agent")
+    run = fit_form(_Run, value, str(file.path), "a trajectory of mini-swe-agent")
     assembly, system = Assembly(), []
     for message in run.messages:
         if message.role == "exit":
@@ -147,7 +147,7 @@ def _turn(message: _Message) -> Turn:
 
 def _parts(message: _Message) -> list[Part]:
     if message.tool_calls:
-        return [*_said(message.text), *map(called, message.tool_calls)]
+        return [*_said(message.text), *map(read_call, message.tool_calls)]
     if message.object == "response" and not isinstance(message.output, str):
         return [part for item in message.output or () for part in _item_parts(item)]
     return _fenced(message.text, [action.command for action in message.extra.actions or ()])

@@ -8,7 +8,7 @@ from itertools import groupby
 from pydantic import JsonValue
 
 from forgepool.workers.context.replay.assembly import Assembly
-from forgepool.workers.context.replay.formats.forms import File, Form, fitted, moment
+from forgepool.workers.context.replay.formats.forms import File, Form, fit_form, moment
 from forgepool.workers.context.replay.recording import Recording, project_named
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
 
@@ -60,7 +60,7 @@ def read(file: File, value: object) -> list[Recording]:
     Raises:
         BadRecording: `value` is not of the form.
     """
-    run = fitted(_Run, value, str(file.path), "a run in the normal form")
+    run = fit_form(_Run, value, str(file.path), "a run in the normal form")
     assembly = Assembly()
     assembly.hear(run.task)
     for steps in _turns(run.steps):

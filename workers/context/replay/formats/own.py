@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import File, moment
-from forgepool.workers.context.replay.recording import BadRecording, Recording, numbered, project_named
+from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
 from forgepool.workers.context.transcript.entries import (
     Answered,
     Entry,
-    Said,
-    Started,
+    TurnSaid,
+    ConversationStarted,
     TranscriptWrong,
     parse_transcript,
 )
@@ -30,13 +30,13 @@ def read(file: File) -> list[Recording]:
     except TranscriptWrong as wrong:
         raise BadRecording(str(wrong)) from wrong
     found = [recording for talk in _conversations(entries) if (recording := _recording(talk, file.name)) is not None]
-    return [replace(recording, name=numbered(file.name, number)) for number, recording in enumerate(found)]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(found)]
 
 
 def _conversations(entries: list[Entry]) -> list[list[Entry]]:
     found: list[list[Entry]] = [[]]
     for entry in entries:
-        if isinstance(entry, Started):
+        if isinstance(entry, ConversationStarted):
             found.append([])
         found[-1].append(entry)
     return found
@@ -47,11 +47,11 @@ def _recording(entries: list[Entry], name: str) -> Recording | None:
     assembly, system = Assembly(), ""
     for entry in entries:
         match entry:
-            case Started():
+            case ConversationStarted():
                 system = "\n\n".join(text for text in entry.system if text.strip())
-            case Said(turn=turn) if turn.role == "assistant":
+            case TurnSaid(turn=turn) if turn.role == "assistant":
                 assembly.answer(turn, moment(entry.at))
-            case Said(turn=turn):
+            case TurnSaid(turn=turn):
                 _hear(assembly, turn, moment(entry.at))
             case Answered(result=result, whole=whole):
                 text = whole or result.text

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forgepool.workers.context.replay.assembly import Assembly
-from forgepool.workers.context.replay.formats.forms import Content, File, Form, WireCall, called, fitted, text_of
-from forgepool.workers.context.replay.recording import Recording, numbered, project_named
+from forgepool.workers.context.replay.formats.forms import Content, File, Form, WireCall, read_call, fit_form, text_of
+from forgepool.workers.context.replay.recording import Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn
 
 _FEWEST = 0.5
@@ -53,10 +53,10 @@ def read(file: File, value: object) -> list[Recording]:
     Raises:
         BadRecording: `value` is not of the form.
     """
-    run = fitted(_Run, value, str(file.path), "a trajectory of SWE-agent")
+    run = fit_form(_Run, value, str(file.path), "a trajectory of SWE-agent")
     found = [_recording(attempt, file.name) for attempt in run.attempts or [run]]
     kept = [recording for recording in found if recording is not None]
-    return [replace(recording, name=numbered(file.name, number)) for number, recording in enumerate(kept)]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(kept)]
 
 
 def _recording(attempt: _Attempt, name: str) -> Recording | None:
@@ -106,7 +106,7 @@ def _turn(content: str, thought: str | None, action: str | None, calls: Sequence
     """Text and action: a call over the wire where there is one, else a command, which `content` then repeats."""
     parts: list[Part] = []
     if calls:
-        parts = list(map(called, calls))
+        parts = list(map(read_call, calls))
     elif action and action.strip():
         content = thought if thought is not None else content
         parts = [ToolCall(id="", name="bash", arguments={"command": action})]

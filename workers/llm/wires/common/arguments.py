@@ -24,7 +24,7 @@ def read_call(*, id: str, name: str, text: str) -> ToolCall:
     return ToolCall(id=id, name=name, arguments=arguments)
 
 
-def joined(pieces: Iterable[str]) -> str:
+def join_pieces(pieces: Iterable[str]) -> str:
     """
     The pieces of a streamed text in one. A character beyond the sixteen-bit range may come as two halves in two
     pieces; what stays half is replaced, since it could not be written down.

@@ -15,7 +15,7 @@ _MOST_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class VendorCounts:
     """A vendor's counts, as far as it gave any that can be; `input` is all of the input."""
 
     input: int | None = None
@@ -34,14 +34,14 @@ def count(said: object, name: str) -> int | None:
     return int(number) if 0 <= number <= _MOST_TOKENS else None
 
 
-def guessed_input(sent: object) -> int:
+def guess_input(sent: object) -> int:
     """Of a request's body."""
     return len(json.dumps(sent, ensure_ascii=False)) // TOKEN_CHARACTERS + 1
 
 
-def settled(told: Told, *, sent: object, said_characters: int) -> Usage:
+def settle_counts(told: VendorCounts, *, sent: object, said_characters: int) -> Usage:
     """What is taken to be true. No request is without input, and nothing that was said without output."""
-    shown = told.input or guessed_input(sent)
+    shown = told.input or guess_input(sent)
     told = told if (told.cached or 0) + (told.written or 0) <= shown else replace(told, cached=0, written=0)
     guess = said_characters // TOKEN_CHARACTERS + 1 if said_characters else 0
     output = told.output or guess

@@ -15,7 +15,7 @@ _REFUSED = re.compile(
 _TOO_LONG = re.compile(r"length|max_\w*tokens|max_?tokens|token_?limit")
 
 
-def ended(word: object, good: Mapping[str, StopReason]) -> StopReason | None:
+def find_stop_reason(word: object, good: Mapping[str, StopReason]) -> StopReason | None:
     """`end` stands for either good end; None where the answer has not come to one."""
     text = str(word or "")[:100]
     if text in good:

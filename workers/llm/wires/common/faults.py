@@ -97,7 +97,7 @@ _MEND: Mapping[Trouble, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class FaultReply:
     """What came in place of an answer."""
 
     status: int | None = None
@@ -108,7 +108,7 @@ class Said:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def trouble(said: Said) -> Trouble:
+def trouble(said: FaultReply) -> Trouble:
     """The kind of trouble. A code tells more than a wording, a wording more than a status."""
     said = replace(said, message=said.message[:_READ_CHARACTERS])
     if _OVERFLOW_CODES & {*said.codes} or (_refused(said) and _OVERFLOW_TEXT.search(said.message)):
@@ -122,12 +122,12 @@ def trouble(said: Said) -> Trouble:
     return next(known, "overloaded" if _OVERLOADED_TEXT.search(said.message) else "server")
 
 
-def _refused(said: Said) -> bool:
+def _refused(said: FaultReply) -> bool:
     """Whether the wording may be about the request, and is not a page some proxy made."""
     return said.status is None or said.status < 500 or len(said.message) < _SAID_CHARACTERS
 
 
-def _status(said: Said) -> int | None:
+def _status(said: FaultReply) -> int | None:
     """The status an error has: its own, or inside a stream the one some servers give as its code."""
     if said.status not in (None, 200):
         return said.status
@@ -142,7 +142,7 @@ def _by_status(status: int, message: str) -> Trouble:
     return "bad_request"
 
 
-def failed(said: Said, called: str, *, hidden: str = "") -> ModelFailed:
+def make_failure(said: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
     """The failure of the model called so; `hidden` is its key."""
     kind, now = trouble(said), time.time()
     return ModelFailed(
@@ -186,10 +186,10 @@ def _mend(kind: Trouble, called: str, status: int | None) -> str:
 def from_kit(error: Exception, called: str, *, hidden: str = "") -> ModelFailed:
     """What an exception of the vendors' kits, or of what is below them, means for the model called so."""
     if hasattr(error, "status_code"):
-        return failed(_from_status(error), called, hidden=hidden)
+        return make_failure(_from_status(error), called, hidden=hidden)
     body = getattr(error, "body", None)
     if body is not None:
-        return failed(from_body(body, str(error)), called, hidden=hidden)
+        return make_failure(from_body(body, str(error)), called, hidden=hidden)
     kind = _transport(error)
     if kind is None:
         return broken_off(called, "what it sent is no answer")
@@ -209,18 +209,18 @@ def keyless(called: str) -> ModelFailed:
     return ModelFailed(sentence(called, "authentication", "it has no key"), trouble="authentication")
 
 
-def _from_status(error: Any) -> Said:
+def _from_status(error: Any) -> FaultReply:
     said = from_body(error.body, str(error))
-    return Said(status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers})
+    return FaultReply(status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers})
 
 
-def from_body(body: object, otherwise: str = "", status: int = 200) -> Said:
+def from_body(body: object, otherwise: str = "", status: int = 200) -> FaultReply:
     """An error as JSON has it, of whatever vendor; `otherwise` where it holds no message."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
-        return Said(status=status, message=str(error or otherwise))
+        return FaultReply(status=status, message=str(error or otherwise))
     message = error.get("message")
-    return Said(status=status, codes=tuple(_codes(error)), message=str(message) if message else otherwise)
+    return FaultReply(status=status, codes=tuple(_codes(error)), message=str(message) if message else otherwise)
 
 
 def _codes(error: Mapping[str, object]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from forgepool.workers.sandbox.network.hosts import (
     Permit,
     forbidden_address,
     permits,
-    written_in_full,
+    write_in_full,
 )
 from forgepool.workers.sandbox.network.lookup import LookUp, Lookups
 from forgepool.workers.sandbox.network.proxy.head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
@@ -43,7 +43,7 @@ _BROKEN = (OSError, IncompleteReadError, LimitOverrunError, BadMessage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ProxyRecord:
     """One decision, and what came of it."""
 
     host: str
@@ -56,7 +56,7 @@ class Told:
     received_bytes: int = 0
 
 
-Tell = Callable[[Told], None]
+Tell = Callable[[ProxyRecord], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,11 @@ class _Traffic:
         self._end = end
         self._idle_s = idle_s
 
-    def sent(self, size_bytes: int) -> None:
+    def count_sent(self, size_bytes: int) -> None:
         self.sent_bytes += size_bytes
         self._put_off()
 
-    def received(self, size_bytes: int) -> None:
+    def count_received(self, size_bytes: int) -> None:
         self.received_bytes += size_bytes
         self._put_off()
 
@@ -143,7 +143,7 @@ class Exchanges:
             try:
                 request = await self._request(client)
             except (BadMessage, BadHost) as bad:
-                self._tell(Told(host="", port=0, allowed=False, why=str(bad)))
+                self._tell(ProxyRecord(host="", port=0, allowed=False, why=str(bad)))
                 await _refuse(client, HTTPStatus.BAD_REQUEST, str(bad))
                 return
             if request is not None:
@@ -169,7 +169,7 @@ class Exchanges:
     def turn_away(self, connection: socket.socket) -> None:
         """Answers a client that comes when there are too many, at once."""
         why = f"more than {self._limits.connections} connections at once; close some and try again"
-        self._tell(Told(host="", port=0, allowed=False, why=why))
+        self._tell(ProxyRecord(host="", port=0, allowed=False, why=why))
         with contextlib.suppress(OSError):
             connection.send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
 
@@ -188,7 +188,7 @@ class Exchanges:
     ) -> _NoWay | None:
         way = await self._way(host, port, request)
         if isinstance(way, _NoWay):
-            self._tell(Told(host=host, port=port, allowed=way.status != HTTPStatus.FORBIDDEN, why=way.why))
+            self._tell(ProxyRecord(host=host, port=port, allowed=way.status != HTTPStatus.FORBIDDEN, why=way.why))
             return way
         with contextlib.suppress(TimeoutError):
             await self._carry(client, way, carry)
@@ -268,8 +268,8 @@ class Exchanges:
             yield stream
 
 
-def _carried(way: _Way, traffic: _Traffic) -> Told:
-    return Told(
+def _carried(way: _Way, traffic: _Traffic) -> ProxyRecord:
+    return ProxyRecord(
         host=way.permit.host,
         port=way.permit.port,
         allowed=True,
@@ -281,7 +281,7 @@ def _carried(way: _Way, traffic: _Traffic) -> Told:
 
 def _unreachable(permit: Permit, trouble: OSError) -> _NoWay:
     reason = os.strerror(trouble.errno) if trouble.errno else str(trouble) or "it does not answer"
-    return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=f"{written_in_full(permit.host, permit.port)}: {reason}")
+    return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=f"{write_in_full(permit.host, permit.port)}: {reason}")
 
 
 async def _tunnel(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
@@ -291,14 +291,14 @@ async def _tunnel(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
 
 async def _both_ways(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
     await _together(
-        pass_all(client.reader, host.writer, traffic.sent), pass_all(host.reader, client.writer, traffic.received)
+        pass_all(client.reader, host.writer, traffic.count_sent), pass_all(host.reader, client.writer, traffic.count_received)
     )
 
 
 def _plain(request: Plain) -> Carry:
     async def carry(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
         host.writer.write(request.head)
-        traffic.sent(len(request.head))
+        traffic.count_sent(len(request.head))
         sending = asyncio.create_task(_send(client, host, request, traffic))
         try:
             await _receive(client, host, request.method, traffic)
@@ -317,7 +317,7 @@ def _plain(request: Plain) -> Carry:
 async def _send(client: _Stream, host: _Stream, request: Plain, traffic: _Traffic) -> None:
     """A host may answer before it has read all, and then close; half a request it must not take for a whole one."""
     try:
-        await pass_body(client.reader, host.writer, request.body, traffic.sent)
+        await pass_body(client.reader, host.writer, request.body, traffic.count_sent)
     except (IncompleteReadError, LimitOverrunError, BadMessage):
         host.writer.transport.abort()
     except OSError:
@@ -328,9 +328,9 @@ async def _receive(client: _Stream, host: _Stream, method: str, traffic: _Traffi
     while True:
         answer = read_answer(await host.reader.readuntil(_HEAD_END), method=method)
         client.writer.write(answer.head)
-        traffic.received(len(answer.head))
+        traffic.count_received(len(answer.head))
         if not answer.interim:
-            await pass_body(host.reader, client.writer, answer.body, traffic.received)
+            await pass_body(host.reader, client.writer, answer.body, traffic.count_received)
             return
 
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from forgepool.workers.sandbox.network.hosts import host_name, split_port, written_in_full
+from forgepool.workers.sandbox.network.hosts import host_name, split_port, write_in_full
 
 Length = int | Literal["chunked", "rest"]
 """How a body's end is known: its bytes, its own marks, the end of the connection."""
@@ -53,7 +53,7 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ResponseHead:
     """What a host says before the body."""
 
     interim: bool
@@ -96,7 +96,7 @@ def _plain(method: str, target: str, version: str, fields: list[Field]) -> Plain
     if body == "chunked" and version == "HTTP/1.0":
         raise BadMessage("a chunked body in HTTP/1.0; send it as HTTP/1.1")
     line = f"{method} {path if path.startswith('/') else f'/{path}'} {version}"
-    to_host = ("Host", written_in_full(host, port if port != _HTTP_PORT else None))
+    to_host = ("Host", write_in_full(host, port if port != _HTTP_PORT else None))
     return Plain(
         host=host,
         port=port or _HTTP_PORT,
@@ -106,7 +106,7 @@ def _plain(method: str, target: str, version: str, fields: list[Field]) -> Plain
     )
 
 
-def read_answer(head: bytes, *, method: str) -> Answer:
+def read_answer(head: bytes, *, method: str) -> ResponseHead:
     """
     What a host answers to a request of this method.
 
@@ -119,7 +119,7 @@ def read_answer(head: bytes, *, method: str) -> Answer:
         raise BadMessage("no answer of HTTP/1.1; ask a host that speaks it")
     status, length = int(found[1]), _length(fields)
     bare = method == "HEAD" or status in _WITHOUT_BODY or status < 200
-    return Answer(interim=status < 200, head=_written(first, fields, length), body=0 if bare else length)
+    return ResponseHead(interim=status < 200, head=_written(first, fields, length), body=0 if bare else length)
 
 
 def refusal(status: int, sentence: str) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from forgepool.workers.sandbox.network.hosts import BadHost, host_name, literal, split_port, written_in_full
+from forgepool.workers.sandbox.network.hosts import BadHost, host_name, literal, split_port, write_in_full
 from forgepool.workers.sandbox.network.proxy.head import Plain
 
 
@@ -41,14 +41,14 @@ class Upstream:
 
     def tunnel_head(self, host: str, port: int) -> bytes:
         """The request by which it leads to a host."""
-        place = written_in_full(host, port)
+        place = write_in_full(host, port)
         return self._written(f"CONNECT {place} HTTP/1.1", f"Host: {place}")
 
     def plain_head(self, request: Plain) -> bytes:
         """The head of a request without TLS, as a proxy is to get it."""
         method, _, rest = request.head.decode("latin-1").partition(" ")
         first, _, fields = rest.partition("\r\n")
-        place = written_in_full(request.host, request.port)
+        place = write_in_full(request.host, request.port)
         return self._written(f"{method} http://{place}{first}", fields.removesuffix("\r\n\r\n"))
 
     def _written(self, first: str, fields: str) -> bytes:

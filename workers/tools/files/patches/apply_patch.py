@@ -12,11 +12,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.tools.files.patches.hunks import patched
-from forgepool.workers.tools.files.patches.patch import Add, Delete, Hunk, Update, read_patch
+from forgepool.workers.tools.files.patches.hunks import apply_hunks
+from forgepool.workers.tools.files.patches.patch import Add, Delete, PatchHunk, Update, read_patch
 from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -36,7 +36,7 @@ class _Draft:
     """Lines of the receipt."""
 
 
-def apply_patch(arguments: ApplyPatch, workplace: Workplace) -> Answer:
+def apply_patch(arguments: ApplyPatch, workplace: Workplace) -> ToolAnswer:
     draft = _Draft()
     for change in read_patch(arguments.input):
         match change:
@@ -48,13 +48,13 @@ def apply_patch(arguments: ApplyPatch, workplace: Workplace) -> Answer:
                 _update(change, draft, workplace)
     _write(draft, workplace)
     files = "1 file" if len(draft.done) == 1 else f"{len(draft.done)} files"
-    return Answer(text="\n".join([f"OK: patched {files} (iter {workplace.iteration})", *draft.done]))
+    return ToolAnswer(text="\n".join([f"OK: patched {files} (iter {workplace.iteration})", *draft.done]))
 
 
 def _add(change: Add, draft: _Draft, workplace: Workplace) -> None:
     path = workplace.path(change.path)
     if _is_there(path, draft):
-        raise Refused(f"{change.path}: is there already; use '*** Update File: {change.path}'")
+        raise ToolRefused(f"{change.path}: is there already; use '*** Update File: {change.path}'")
     draft.texts[path] = change.content
     draft.done.append(f"A {workplace.name(path)}")
 
@@ -73,26 +73,26 @@ def _update(change: Update, draft: _Draft, workplace: Workplace) -> None:
     new = _fitted(change.path, text, change.hunks)
     if change.moved_to is None:
         if new == text:
-            raise Refused(f"{change.path}: the patch leaves it as it is; nothing to do")
+            raise ToolRefused(f"{change.path}: the patch leaves it as it is; nothing to do")
         draft.texts[path] = new
         draft.done.append(f"M {workplace.name(path)}")
         return
     target = workplace.path(change.moved_to)
     if _own_path(change.path, workplace) != path:
-        raise Refused(f"{change.path}: is a link; move {workplace.name(path)} itself")
+        raise ToolRefused(f"{change.path}: is a link; move {workplace.name(path)} itself")
     if _is_there(target, draft):
-        raise Refused(f"{change.moved_to}: is there already; move {change.path} to a path that is free")
+        raise ToolRefused(f"{change.moved_to}: is there already; move {change.path} to a path that is free")
     draft.texts |= {path: None, target: new}
     if path.exists():
         draft.modes[target] = stat.S_IMODE(path.stat().st_mode)
     draft.done.append(f"R {workplace.name(path)} -> {workplace.name(target)}")
 
 
-def _fitted(name: str, text: str, hunks: Sequence[Hunk]) -> str:
+def _fitted(name: str, text: str, hunks: Sequence[PatchHunk]) -> str:
     for mark, line in (each for hunk in hunks for each in hunk.lines):
         if mark == "+":
             require_encodable(line, text, name)
-    return patched(name, text, hunks) if hunks else text
+    return apply_hunks(name, text, hunks) if hunks else text
 
 
 def _text(asked: str, path: Path, draft: _Draft, workplace: Workplace) -> str:
@@ -100,7 +100,7 @@ def _text(asked: str, path: Path, draft: _Draft, workplace: Workplace) -> str:
         return read_text(path, asked, workplace)
     text = draft.texts[path]
     if text is None:
-        raise Refused(f"{asked}: the patch has removed it further up; change it before")
+        raise ToolRefused(f"{asked}: the patch has removed it further up; change it before")
     return text
 
 
@@ -132,19 +132,19 @@ def _write(draft: _Draft, workplace: Workplace) -> None:
     try:
         for path, text in draft.texts.items():
             if text is None:
-                folder, below = workplace.held(path)
+                folder, below = workplace.open_parent(path)
                 folder.remove(below)
             else:
                 write_text(path, text, workplace, mode=draft.modes.get(path))
     except BaseException:
         for each in before:
-            with contextlib.suppress(OSError, Refused):
+            with contextlib.suppress(OSError, ToolRefused):
                 _restore(each, workplace)
         raise
 
 
 def _before(path: Path, workplace: Workplace) -> _Before:
-    folder, below = workplace.held(path)
+    folder, below = workplace.open_parent(path)
     state = folder.state(below)
     if state is None:
         return _Before(path=path, kind="nothing")
@@ -154,12 +154,12 @@ def _before(path: Path, workplace: Workplace) -> _Before:
     with folder.reading(below) as file:
         content = file.read(MAX_BYTES + 1) or b""
     if len(content) > MAX_BYTES:
-        raise Refused(f"{workplace.name(path)}: is too large to be put back if the patch fails; use bash")
+        raise ToolRefused(f"{workplace.name(path)}: is too large to be put back if the patch fails; use bash")
     return _Before(path=path, kind="file", content=content, mode=stat.S_IMODE(state.st_mode))
 
 
 def _restore(was: _Before, workplace: Workplace) -> None:
-    folder, below = workplace.held(was.path)
+    folder, below = workplace.open_parent(was.path)
     folder.remove(below)
     match was.kind:
         case "nothing":
@@ -187,4 +187,4 @@ Changes several files at once: all of the patch is applied, or none of it. The f
 Paths are below the worktree. Move is optional. A hunk needs about three lines that stay above and below its change; \
 where they occur more than once, an @@ line names a line above them. Hunks stand in the order of the file."""
 
-APPLY_PATCH = typed("apply_patch", _SAID, ApplyPatch, apply_patch, kind="write")
+APPLY_PATCH = make_typed_tool("apply_patch", _SAID, ApplyPatch, apply_patch, kind="write")

@@ -7,15 +7,15 @@ A line that stays keeps its bytes, whatever the patch has in its place; a line t
 from collections.abc import Sequence
 
 from forgepool.workers.tools.files.near import near_miss
-from forgepool.workers.tools.files.patches.patch import Hunk
-from forgepool.workers.tools.files.text_file import shown
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.files.patches.patch import PatchHunk
+from forgepool.workers.tools.files.text_file import show_text
+from forgepool.workers.tools.refusal import ToolRefused
 
 _BOM = "\ufeff"
 _MOST_NAMED = 5
 
 
-def patched(name: str, text: str, hunks: Sequence[Hunk]) -> str:
+def apply_hunks(name: str, text: str, hunks: Sequence[PatchHunk]) -> str:
     """
     The text with every hunk in its place.
 
@@ -24,7 +24,7 @@ def patched(name: str, text: str, hunks: Sequence[Hunk]) -> str:
     """
     mark = _BOM if text.startswith(_BOM) else ""
     raw = text.removeprefix(mark).split("\n")
-    plain = [line.rstrip() for line in shown(text).split("\n")]
+    plain = [line.rstrip() for line in show_text(text).split("\n")]
     ended = raw[-1] == ""
     if ended:
         raw, plain = raw[:-1], plain[:-1]
@@ -42,7 +42,7 @@ def patched(name: str, text: str, hunks: Sequence[Hunk]) -> str:
     return mark + "\n".join(out).removesuffix(lent) + ("\n" if ended and out else "")
 
 
-def _replaced(raw: Sequence[str], start: int, hunk: Hunk) -> list[str]:
+def _replaced(raw: Sequence[str], start: int, hunk: PatchHunk) -> list[str]:
     """The hunk's lines as the file has them; those that come end as the line beside them."""
     out: list[str] = []
     at = start
@@ -57,10 +57,10 @@ def _replaced(raw: Sequence[str], start: int, hunk: Hunk) -> list[str]:
     return out
 
 
-def _place(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> int:
+def _place(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) -> int:
     """The index of the hunk's first line, not before `done`."""
     start = _below_anchors(name, plain, hunk, done)
-    old = [line.rstrip() for line in shown("\n".join(hunk.old)).split("\n")] if hunk.old else []
+    old = [line.rstrip() for line in show_text("\n".join(hunk.old)).split("\n")] if hunk.old else []
     if not old:
         return start if hunk.anchors and not hunk.at_end else len(plain)
     if hunk.at_end:
@@ -68,18 +68,18 @@ def _place(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> int:
     else:
         places = _places(plain, old, start)
     if not places:
-        raise Refused(f"{name}, hunk {hunk.number}: {_why_not(plain, old, hunk, done)}")
+        raise ToolRefused(f"{name}, hunk {hunk.number}: {_why_not(plain, old, hunk, done)}")
     if len(places) > 1 and not hunk.anchors:
         where = ", ".join(str(place + 1) for place in places[:_MOST_NAMED])
         more = ", ..." if len(places) > _MOST_NAMED else ""
-        raise Refused(
+        raise ToolRefused(
             f"{name}, hunk {hunk.number}: fits in {len(places)} places (lines {where}{more}); "
             "give more context, or an @@ line with a line above it"
         )
     return places[0]
 
 
-def _below_anchors(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> int:
+def _below_anchors(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) -> int:
     """The index from which the hunk is looked for. A first anchor may stand above the hunk before: its class, say."""
     at = done
     for number, anchor in enumerate(hunk.anchors):
@@ -88,11 +88,11 @@ def _below_anchors(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> in
             found = _line(plain, anchor, 0)
         if found is None:
             elsewhere = near_miss("\n".join(plain), anchor.strip())
-            raise Refused(
+            raise ToolRefused(
                 f"{name}, hunk {hunk.number}: its @@ line {anchor.strip()[:80]!r} is not in the file{elsewhere}"
             )
         if (again := _line(plain, anchor, found + 1)) is not None and _is_open(plain, hunk, number, found, again):
-            raise Refused(
+            raise ToolRefused(
                 f"{name}, hunk {hunk.number}: its @@ line {anchor.strip()[:80]!r} stands in several places "
                 f"(lines {found + 1}, {again + 1}), and the hunk fits below each; "
                 "give more context, or an @@ line above it"
@@ -101,11 +101,11 @@ def _below_anchors(name: str, plain: Sequence[str], hunk: Hunk, done: int) -> in
     return at
 
 
-def _is_open(plain: Sequence[str], hunk: Hunk, number: int, found: int, again: int) -> bool:
+def _is_open(plain: Sequence[str], hunk: PatchHunk, number: int, found: int, again: int) -> bool:
     """Whether the last anchor leaves open which of its places is meant: the hunk fits below the first and the next."""
     if number < len(hunk.anchors) - 1 or hunk.at_end:
         return False
-    old = [line.rstrip() for line in shown("\n".join(hunk.old)).split("\n")] if hunk.old else []
+    old = [line.rstrip() for line in show_text("\n".join(hunk.old)).split("\n")] if hunk.old else []
     if not old:
         return True
     places = _places(plain, old, found + 1)
@@ -123,7 +123,7 @@ def _places(plain: Sequence[str], old: Sequence[str], start: int) -> list[int]:
     return [at for at in first if list(plain[at : at + size]) == list(old)]
 
 
-def _why_not(plain: Sequence[str], old: Sequence[str], hunk: Hunk, done: int) -> str:
+def _why_not(plain: Sequence[str], old: Sequence[str], hunk: PatchHunk, done: int) -> str:
     if elsewhere := _places(plain, old, 0):
         line = elsewhere[0] + 1
         if hunk.at_end:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File: ", "*** Update File: ", "*** Delete File: "
@@ -17,7 +17,7 @@ _FORM = f"a patch goes from '{_BEGIN}' to '{_END}'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
+class PatchHunk:
     number: int
     """From 1, within its file."""
     anchors: tuple[str, ...]
@@ -42,7 +42,7 @@ class Add:
 class Update:
     path: str
     moved_to: str | None
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[PatchHunk, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ def read_patch(text: str) -> tuple[Change, ...]:
     """
     lines = _inner_lines(text)
     if not lines:
-        raise Refused("the patch changes nothing; between its first and last line it needs '*** Update File: ...'")
+        raise ToolRefused("the patch changes nothing; between its first and last line it needs '*** Update File: ...'")
     starts = [at for at, line in enumerate(lines) if line.startswith((_ADD, _UPDATE, _DELETE))]
     if not starts or starts[0] != 0:
-        raise Refused(
+        raise ToolRefused(
             f"patch line 2: {lines[0]!r}: begin a file with '{_ADD}', '{_UPDATE}' or '{_DELETE}' and its path"
         )
     sections = [lines[start:end] for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
@@ -77,9 +77,9 @@ def _inner_lines(text: str) -> list[str]:
     if lines[0].startswith("<<") and len(lines) > 1:  # models that think of a shell wrap it so
         lines = lines[1:-1]
     if lines[0].strip() != _BEGIN:
-        raise Refused(f"patch line 1: {lines[0][:80]!r}: {_FORM}")
+        raise ToolRefused(f"patch line 1: {lines[0][:80]!r}: {_FORM}")
     if lines[-1].strip() != _END:
-        raise Refused(f"the patch's last line is {lines[-1][:80]!r}: {_FORM}")
+        raise ToolRefused(f"the patch's last line is {lines[-1][:80]!r}: {_FORM}")
     return lines[1:-1]
 
 
@@ -87,12 +87,12 @@ def _change(section: list[str]) -> Change:
     head, body = section[0], section[1:]
     path = head.split(": ", 1)[1].strip()
     if not path:
-        raise Refused(f"{head.strip()!r}: names no file; give its path below the worktree")
+        raise ToolRefused(f"{head.strip()!r}: names no file; give its path below the worktree")
     if head.startswith(_ADD):
         return Add(path=path, content=_content(path, body))
     if head.startswith(_DELETE):
         if any(line.strip() for line in body):
-            raise Refused(f"{path}: a file that is deleted has no lines; leave them out")
+            raise ToolRefused(f"{path}: a file that is deleted has no lines; leave them out")
         return Delete(path=path)
     return _update(path, body)
 
@@ -102,7 +102,7 @@ def _content(path: str, body: list[str]) -> str:
         body = body[:-1]
     for number, line in enumerate(body, start=1):
         if not line.startswith("+"):
-            raise Refused(f"{path}, line {number}: {line[:80]!r}: every line of an added file begins with '+'")
+            raise ToolRefused(f"{path}, line {number}: {line[:80]!r}: every line of an added file begins with '+'")
     return "".join(f"{line[1:]}\n" for line in body)
 
 
@@ -112,11 +112,11 @@ def _update(path: str, body: list[str]) -> Update:
         moved_to, body = body[0].removeprefix(_MOVE).strip(), body[1:]
     hunks = tuple(_hunks(path, body))
     if not hunks and moved_to is None:
-        raise Refused(f"{path}: the update has no hunk; give lines marked ' ', '-' and '+' below an '@@' line")
+        raise ToolRefused(f"{path}: the update has no hunk; give lines marked ' ', '-' and '+' below an '@@' line")
     return Update(path=path, moved_to=moved_to, hunks=hunks)
 
 
-def _hunks(path: str, body: list[str]) -> Iterator[Hunk]:
+def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
     while body and not body[-1]:
         body = body[:-1]  # empty lines before the next file
     anchors: list[str] = []
@@ -134,18 +134,18 @@ def _hunks(path: str, body: list[str]) -> Iterator[Hunk]:
         else:
             lines.append(_marked(path, number, line))
     if anchors:
-        raise Refused(f"{path}, hunk {number}: has no lines below its @@ line")
+        raise ToolRefused(f"{path}, hunk {number}: has no lines below its @@ line")
 
 
 def _marked(path: str, number: int, line: str) -> tuple[str, str]:
     if not line:
         return " ", ""  # an empty line that stays; its blank is easily lost
     if line[0] not in " -+":
-        raise Refused(f"{path}, hunk {number}: {line[:80]!r}: a line of a hunk begins with ' ', '-' or '+'")
+        raise ToolRefused(f"{path}, hunk {number}: {line[:80]!r}: a line of a hunk begins with ' ', '-' or '+'")
     return line[0], line[1:]
 
 
-def _hunk(path: str, number: int, anchors: list[str], lines: list[tuple[str, str]], at_end: bool) -> Hunk:
+def _hunk(path: str, number: int, anchors: list[str], lines: list[tuple[str, str]], at_end: bool) -> PatchHunk:
     if all(mark == " " for mark, _ in lines):
-        raise Refused(f"{path}, hunk {number}: changes nothing; mark lines that go with '-' and that come with '+'")
-    return Hunk(number=number, anchors=tuple(anchors), lines=tuple(lines), at_end=at_end)
+        raise ToolRefused(f"{path}, hunk {number}: changes nothing; mark lines that go with '-' and that come with '+'")
+    return PatchHunk(number=number, anchors=tuple(anchors), lines=tuple(lines), at_end=at_end)

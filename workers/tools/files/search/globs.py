@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 
 _MOST_CHARACTERS = 1000
 _MOST_WAYS = 64
@@ -36,7 +36,7 @@ def glob_pattern(glob: str) -> Glob:
         Refused: it means nothing, or too much.
     """
     if len(glob) > _MOST_CHARACTERS or "\0" in glob:
-        raise Refused(
+        raise ToolRefused(
             f"the glob is longer than {_MOST_CHARACTERS} characters, or holds a NUL; give one such as **/*.py"
         )
     ways = tuple(tuple(_TOKEN.findall(way)) for way in _ways(glob))
@@ -44,7 +44,7 @@ def glob_pattern(glob: str) -> Glob:
         try:
             _set(token)
         except re.error as wrong:
-            raise Refused(f"{glob}: {wrong}; give a glob such as **/*.py") from wrong
+            raise ToolRefused(f"{glob}: {wrong}; give a glob such as **/*.py") from wrong
     return Glob(ways)
 
 
@@ -60,7 +60,7 @@ def _ways(glob: str) -> list[str]:
             start, end, parts = span
             waiting += [way[:start] + part + way[end:] for part in parts]
         if len(waiting) + len(found) > _MOST_WAYS:
-            raise Refused(f"{glob[:80]}: its braces come to more than {_MOST_WAYS} patterns; give fewer")
+            raise ToolRefused(f"{glob[:80]}: its braces come to more than {_MOST_WAYS} patterns; give fewer")
     return list(dict.fromkeys(found))
 
 

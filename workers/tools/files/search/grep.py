@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic import Field
 
 from forgepool.workers.tools.files.search.globs import glob_pattern
-from forgepool.workers.tools.files.search.listing import shown_name
-from forgepool.workers.tools.files.search.search import Line, Query, searcher
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.files.search.listing import show_name
+from forgepool.workers.tools.files.search.search import MatchedLine, Query, searcher
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 _MOST_FILES = 20
@@ -35,24 +35,24 @@ class Grep(Arguments):
     literal: bool = Field(default=False, description="take the pattern as plain text")
 
 
-def grep(arguments: Grep, workplace: Workplace) -> Answer:
+def grep(arguments: Grep, workplace: Workplace) -> ToolAnswer:
     where = workplace.readable_path(arguments.path)
     if not where.exists():
-        raise Refused(f"{arguments.path}: no such file or folder; use glob to see what there is")
+        raise ToolRefused(f"{arguments.path}: no such file or folder; use glob to see what there is")
     if "\0" in arguments.pattern:
-        raise Refused("the pattern holds a NUL character, which no line of text does; leave it out")
+        raise ToolRefused("the pattern holds a NUL character, which no line of text does; leave it out")
     if "\n" in arguments.pattern:
-        raise Refused("the pattern spans lines, and lines are searched one by one; search for one of them")
+        raise ToolRefused("the pattern spans lines, and lines are searched one by one; search for one of them")
     search = searcher(workplace)
     query = Query(pattern=arguments.pattern, literal=arguments.literal, ignore_case=arguments.ignore_case, where=where)
     counts = _within(search.counts(query), where, arguments.glob)
     if not counts:
-        return Answer(text=_nothing(arguments))
+        return ToolAnswer(text=_nothing(arguments))
     ranked = _ranked(counts, arguments, workplace)
     top = ranked[:_MOST_FILES]
     each = max(_FEWEST_EACH, _MOST_MATCHES // len(top))
     lines = search.lines(query, top, each=each, context=arguments.context)
-    return Answer(text=_rendered(ranked, counts, lines, workplace))
+    return ToolAnswer(text=_rendered(ranked, counts, lines, workplace))
 
 
 def _within(counts: Mapping[Path, int], where: Path, glob: str | None) -> Mapping[Path, int]:
@@ -76,13 +76,13 @@ def _ranked(counts: Mapping[Path, int], arguments: Grep, workplace: Workplace) -
 
 
 def _rendered(
-    ranked: Sequence[Path], counts: Mapping[Path, int], lines: Mapping[Path, list[Line]], workplace: Workplace
+    ranked: Sequence[Path], counts: Mapping[Path, int], lines: Mapping[Path, list[MatchedLine]], workplace: Workplace
 ) -> str:
     blocks: list[str] = []
     left_out: dict[str, int] = {}
     room = _MOST_CHARACTERS
     for path in ranked:
-        name = shown_name(workplace.name(path))
+        name = show_name(workplace.name(path))
         block, told = _block(name, counts[path], lines.get(path, []), room)
         if told:
             blocks.append(block)
@@ -92,7 +92,7 @@ def _rendered(
     return "\n".join([*blocks, *_note(left_out)])
 
 
-def _block(name: str, count: int, lines: Sequence[Line], room: int) -> tuple[str, int]:
+def _block(name: str, count: int, lines: Sequence[MatchedLine], room: int) -> tuple[str, int]:
     """One file's lines, as far as there is room, and how many matches they hold."""
     out = [f"{name} ({count} {'match' if count == 1 else 'matches'})"]
     told, before = 0, None
@@ -109,7 +109,7 @@ def _block(name: str, count: int, lines: Sequence[Line], room: int) -> tuple[str
     return "\n".join(out), told
 
 
-def _cut(line: Line) -> str:
+def _cut(line: MatchedLine) -> str:
     """A long line by its match: minified files have nothing else."""
     text = line.text
     if len(text) <= _LINE_CHARACTERS:
@@ -134,7 +134,7 @@ def _nothing(arguments: Grep) -> str:
     return f"no line below {arguments.path} matches {arguments.pattern}{among} (files that git ignores are left out)"
 
 
-GREP = typed(
+GREP = make_typed_tool(
     "grep",
     "Searches files for lines that match a regular expression. Shows the files that matter most first, with line "
     "numbers; says what it left out. Files that git ignores are not searched, unless one is given as path.",

@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic import Field
 
 from forgepool.workers.tools.files.search.globs import glob_pattern
-from forgepool.workers.tools.refusal import Refused
-from forgepool.workers.tools.tool import Answer, Arguments, typed
+from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import GitFailed
 
@@ -19,34 +19,34 @@ _MOST = 500
 _TIMEOUT_S = 30.0
 
 
-class Glob(Arguments):
+class GlobArguments(Arguments):
     pattern: str = Field(default="**", description="such as **/*.py or src/{a,b}*.ts; ** spans folders, * does not")
     path: str = Field(default=".", description="the folder that the pattern begins in")
     sort: Literal["path", "recent"] = Field(default="path", description="by path, or the latest changed first")
 
 
-def glob(arguments: Glob, workplace: Workplace) -> Answer:
+def glob(arguments: GlobArguments, workplace: Workplace) -> ToolAnswer:
     folder = workplace.path(arguments.path)
     if not folder.is_dir():
-        raise Refused(f"{arguments.path}: no such folder; use glob without a path")
+        raise ToolRefused(f"{arguments.path}: no such folder; use glob without a path")
     wanted = glob_pattern(arguments.pattern.removeprefix("./"))
     found = [path for path in _files(folder, workplace) if wanted.matches(path.relative_to(folder).as_posix())]
     if not found:
-        return Answer(text=_nothing(arguments))
+        return ToolAnswer(text=_nothing(arguments))
     ordered = sorted(found, key=_age) if arguments.sort == "recent" else sorted(found)
-    lines = [shown_name(workplace.name(path)) for path in ordered[:_MOST]]
+    lines = [show_name(workplace.name(path)) for path in ordered[:_MOST]]
     if len(found) > _MOST:
         lines.append(f"[{len(found) - _MOST:,} more; narrow the path or the pattern]")
-    return Answer(text="\n".join(lines))
+    return ToolAnswer(text="\n".join(lines))
 
 
-def shown_name(name: str) -> str:
+def show_name(name: str) -> str:
     """A name on a line of its own, whatever characters it is made of."""
     plain = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return plain if plain.isprintable() else repr(plain)
 
 
-def _nothing(arguments: Glob) -> str:
+def _nothing(arguments: GlobArguments) -> str:
     deeper = "" if "/" in arguments.pattern else f"; **/{arguments.pattern} looks in all folders"
     return f"no file below {arguments.path} matches {arguments.pattern} (files that git ignores are left out){deeper}"
 
@@ -80,10 +80,10 @@ def _walked(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in names + linked if name.lower() != ".git")
 
 
-GLOB = typed(
+GLOB = make_typed_tool(
     "glob",
     "Lists files whose paths match a pattern, all of them without one. Files that git ignores are left out.",
-    Glob,
+    GlobArguments,
     glob,
     kind="read",
 )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from forgepool.workers.sandbox.run.output import nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Command, run
-from forgepool.workers.tools.refusal import Refused
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import Git, GitFailed
 
@@ -37,7 +37,7 @@ class Query:
     """A folder or a file."""
 
 
-class Line(NamedTuple):
+class MatchedLine(NamedTuple):
     """A line of a file that is shown for a match in it or near it."""
 
     number: int
@@ -56,7 +56,7 @@ class Ripgrep:
         found = _COUNT.findall(self._ask(query, "--count", "--", str(query.where)))
         return {_path(name): int(count) for name, count in found}
 
-    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[Line]]:
+    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[MatchedLine]]:
         """The first `each` matching lines of these files, with so many lines around them."""
         words = ("--line-number", "--column", "--no-heading", "-m", str(each), "-C", str(context))
         return _lines(_RG_LINE, self._ask(query, *words, "--", *map(str, files)), query.where)
@@ -82,9 +82,9 @@ class Ripgrep:
             )
             said = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
         if ended.how != "exit":
-            raise Refused(f"the search was ended after {ended.seconds:.0f} s; narrow the path or the glob")
+            raise ToolRefused(f"the search was ended after {ended.seconds:.0f} s; narrow the path or the glob")
         if ended.status not in (0, 1) and b"\0" not in said:
-            raise Refused(_complaint(query, said.decode(errors="replace")))
+            raise ToolRefused(_complaint(query, said.decode(errors="replace")))
         return said
 
 
@@ -96,7 +96,7 @@ class GitGrep:
         found = _COUNT.findall(self._ask(query, (), "--count"))
         return {self._place(query) / _path(name): int(count) for name, count in found}
 
-    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[Line]]:
+    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[MatchedLine]]:
         words = ("--line-number", "--column", "-m", str(each), "-C", str(context))
         return _lines(_GIT_LINE, self._ask(query, files, *words), self._place(query))
 
@@ -105,7 +105,7 @@ class GitGrep:
         Where names are told from, and beyond which git opens nothing: the worktree, or the folder outside it that is
         lent. Not the folder that is searched, which a command may by now have replaced by a link.
         """
-        return self.workplace.held(query.where)[0].path
+        return self.workplace.open_parent(query.where)[0].path
 
     def _ask(self, query: Query, files: Sequence[Path], *words: str) -> bytes:
         place = self._place(query)
@@ -124,7 +124,7 @@ class GitGrep:
             except GitFailed as failed:
                 if kind == "-P" and "USE_LIBPCRE" in failed.stderr:
                     continue  # this git was built without it
-                raise Refused(_complaint(query, failed.stderr)) from failed
+                raise ToolRefused(_complaint(query, failed.stderr)) from failed
         return b""
 
 
@@ -134,10 +134,10 @@ def searcher(workplace: Workplace) -> Ripgrep | GitGrep:
     return GitGrep(workplace) if found is None else Ripgrep(found, workplace)
 
 
-def _lines(form: re.Pattern[bytes], said: bytes, place: Path) -> Mapping[Path, list[Line]]:
-    found: dict[Path, list[Line]] = {}
+def _lines(form: re.Pattern[bytes], said: bytes, place: Path) -> Mapping[Path, list[MatchedLine]]:
+    found: dict[Path, list[MatchedLine]] = {}
     for name, number, column, text in form.findall(said):
-        line = Line(int(number), int(column) if column else None, text.decode(errors="replace").rstrip("\r"))
+        line = MatchedLine(int(number), int(column) if column else None, text.decode(errors="replace").rstrip("\r"))
         found.setdefault(place / _path(name), []).append(line)
     return found
 
