@@ -21,11 +21,11 @@ from pathlib import Path
 from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk
 from forgepool.workers.context.transcript.entries import (
     Answered,
+    ConversationStarted,
     Entry,
     Finished,
-    TurnSaid,
-    ConversationStarted,
     Transcript,
+    TurnSaid,
     read_transcript,
 )
 from forgepool.workers.context.transcript.usage import Meter

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import Moment, Profile, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.calls import read_command
+from forgepool.workers.context.history.calls import read_tool_call
 from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.replay.simulation import find_shown_from
@@ -57,7 +57,9 @@ def conversation(calls: int) -> list[Turn]:
 class Lead:
     profile: Profile
     births: Births | None
-    view: ContextView = field(default_factory=lambda: ContextView(gauge=Gauge(window_tokens=200_000, fixed_characters=10_000)))
+    view: ContextView = field(
+        default_factory=lambda: ContextView(gauge=Gauge(window_tokens=200_000, fixed_characters=10_000))
+    )
     asked_s: float = 0.0
     fired: set[str] = field(default_factory=set)
 
@@ -72,7 +74,7 @@ class Lead:
         if self.births is None:
             return result.text
         (call,) = self.view.turns[-1].calls
-        told = read_command(call)
+        told = read_tool_call(call)
         entering = Entering(
             call=call,
             text=result.text,

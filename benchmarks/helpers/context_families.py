@@ -194,7 +194,10 @@ def told(score: Score, base: Score) -> str:
 
 
 def held_out(
-    outcomes: dict[int, list[ReplayOutcome]], nothing: Sequence[ReplayOutcome], sides: tuple[list[int], list[int]], cap: float
+    outcomes: dict[int, list[ReplayOutcome]],
+    nothing: Sequence[ReplayOutcome],
+    sides: tuple[list[int], list[int]],
+    cap: float,
 ) -> tuple[str, list[int]]:
     total, base, picked = Score(), Score(), []
     for tuned, tried in (sides, sides[::-1]):

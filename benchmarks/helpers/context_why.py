@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.context.edits.masks import mask_steps, find_seen, text_of
-from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
+from forgepool.workers.context.edits.masks import find_seen, mask_steps, text_of
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 from forgepool.workers.context.profiles.ledger.ledger import variant
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.profiles.pace.pace import Pace

@@ -16,7 +16,16 @@ from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.simulate.queue.numbers import Numbers, play
 from forgepool.orchestrator.simulate.queue.policies import POLICIES
 from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
-from forgepool.supervisor.train.model import Cancel, Couple, TrainEntry, TrainPolicy, Scopes, Snapshot, StartTrial, Trial
+from forgepool.supervisor.train.model import (
+    Cancel,
+    Couple,
+    Scopes,
+    Snapshot,
+    StartTrial,
+    TrainEntry,
+    TrainPolicy,
+    Trial,
+)
 from forgepool.supervisor.train.plan import plan
 from forgepool.supervisor.train.queue import TrainQueue
 

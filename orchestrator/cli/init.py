@@ -13,7 +13,7 @@ from forgepool.orchestrator.launch.preflight import check_tip, lacking_tools
 from forgepool.orchestrator.launch.prerequisites import only_family
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
-from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, read_committed, gate_file
+from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import ReviewWord, read_gate_file
 from forgepool.supervisor.messages import CheckResult

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from forgepool.orchestrator.journal.freeze_windows import freezes, describe_windows
+from forgepool.orchestrator.journal.freeze_windows import describe_windows, freezes
 from forgepool.workers.schema.orders import Message
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.orchestrator.launch.commits import CommitChange, fetch_commit, change, open_both
+from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_commit, open_both
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, blocking

@@ -31,7 +31,7 @@ from forgepool.orchestrator.launch.prerequisites import (
     unreviewable,
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest
-from forgepool.orchestrator.reports.leftovers import remove_refs, list_unlanded_tasks
+from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation.loop import ThroughLoop
 from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away

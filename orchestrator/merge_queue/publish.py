@@ -12,7 +12,7 @@ from forgepool.orchestrator.journal.events import EntryAnswered
 from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, RequestReply, public_board
 from forgepool.orchestrator.run.delegation.submit import UnreadableRef, read_sign
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.workspace.refs import board_ref, orders_of, sign_ref, reply_ref
+from forgepool.workers.workspace.refs import board_ref, orders_of, reply_ref, sign_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate

@@ -15,9 +15,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.plan.entries import (
-    PlanSource,
     PlanPolicy,
     PlanReading,
+    PlanSource,
     WrittenTask,
     check_groups,
     check_hosts,

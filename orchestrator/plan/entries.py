@@ -11,7 +11,14 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.plan.fan_out import CannotFanOut, LimitsEntry, TaskEntry, TaskFields, for_each, merge_defaults
+from forgepool.orchestrator.plan.fan_out import (
+    CannotFanOut,
+    LimitsEntry,
+    TaskEntry,
+    TaskFields,
+    for_each,
+    merge_defaults,
+)
 from forgepool.orchestrator.plan.overlap import BadGlob
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.workers.policy.rules.document import mistakes_in

@@ -25,9 +25,9 @@ __all__ = [
     "Pattern",
     "Tree",
     "escape",
+    "find_shared_files",
     "meet",
     "parse",
-    "find_shared_files",
 ]
 
 Owner = TypeVar("Owner", bound=Hashable)

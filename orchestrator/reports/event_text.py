@@ -33,7 +33,9 @@ def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             by = f", which {event.gate} keeps" if event.gate else ""
-            return f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
+            return (
+                f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
+            )
         case e.RunResumed():
             return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
@@ -299,9 +301,8 @@ def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExt
         case e.PathsGranted():
             return f"{event.task}: also holds {shorten_list(event.paths)}, as it asked" if event.paths else None
         case e.PathsQueued():
-            return (
-                f"{event.task}: is to have {shorten_list(event.paths)}, which it asked for, when they are free: {event.why}"
-            )
+            paths = shorten_list(event.paths)
+            return f"{event.task}: is to have {paths}, which it asked for, when they are free: {event.why}"
         case e.PathsRefused():
             return f"{event.task}: may not change the paths it asked for: {event.why}"
         case e.LockExtended():

@@ -55,7 +55,9 @@ class EntryStanding:
     """What a person can do, as a command; empty where nothing is to be done."""
 
 
-def standings(state: RunState, now: float, *, in_line: int | None = None, ended: int | None = None) -> list[EntryStanding]:
+def standings(
+    state: RunState, now: float, *, in_line: int | None = None, ended: int | None = None
+) -> list[EntryStanding]:
     """Return entries in line, in its order, then ended ones, the latest first; of each no more than so many."""
     places = _places(state)
     line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
@@ -165,7 +167,9 @@ def _places(state: RunState) -> dict[str, int]:
         one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
     }
     line = decorate_line(state.train.line, classes)
-    return {one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=TrainPolicy(), surprise=0.0)), start=1)}
+    return {
+        one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=TrainPolicy(), surprise=0.0)), start=1)
+    }
 
 
 Stand = tuple[str, str, str, str, str]

@@ -38,7 +38,9 @@ _MOST_TOLD = 100
 _MOST_CLAIMED = 20_000
 
 
-def order(course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool) -> WorkOrder:
+def order(
+    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool
+) -> WorkOrder:
     planned = course.tasks[task.id]
     return WorkOrder(
         order_id=sent.message_id,
@@ -119,7 +121,9 @@ def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
     )
 
 
-def review_request(course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float) -> ReviewRequest:
+def review_request(
+    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float
+) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
     return ReviewRequest(
         **_train(course, state, sent, now),

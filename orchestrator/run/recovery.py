@@ -21,7 +21,7 @@ from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.context.transcript.entries import Entry, TurnSaid, TranscriptWrong, parse_transcript
+from forgepool.workers.context.transcript.entries import Entry, TranscriptWrong, TurnSaid, parse_transcript
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
 from forgepool.workers.workspace.candidates import read_result

@@ -19,7 +19,7 @@ from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, path_requests, presence, replies
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
+from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 

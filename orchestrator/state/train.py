@@ -11,7 +11,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckResult
-from forgepool.supervisor.train.model import TrainEntry, Ids, Trial, TrialState
+from forgepool.supervisor.train.model import Ids, TrainEntry, Trial, TrialState
 from forgepool.supervisor.train.queue import TrainQueue
 
 _RED = ("red", "findings", "conflict")

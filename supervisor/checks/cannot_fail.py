@@ -17,8 +17,8 @@ from itertools import pairwise
 from forgepool.workers.shell.parse.parser import Parser
 from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.syntax import (
-    Bare,
     AndOrList,
+    Bare,
     Compound,
     Function,
     Pipeline,

@@ -63,6 +63,10 @@ def _asked(check: CheckDefinition, runs: CheckRuns, commit: CommitId, inputs: In
 
 
 def _red(check: CheckDefinition, failure: CheckFailure, seconds: float) -> Advice:
-    what = f"is red: its set-up {describe_failure(failure, '')}" if failure.setup else f"is red: it {describe_failure(failure, '')}"
+    what = (
+        f"is red: its set-up {describe_failure(failure, '')}"
+        if failure.setup
+        else f"is red: it {describe_failure(failure, '')}"
+    )
     tail = excerpt(failure.log_tail, _TAIL_CHARS)
     return Advice(check=check.name, green=False, said=what, seconds=seconds, log_tail=tail, log=failure.log)

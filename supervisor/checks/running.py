@@ -192,7 +192,9 @@ def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
     failure = _failure(check, ended, bench.checkout.list_altered() if ended.succeeded else ())
     how = ended.how if failure is None else failure.how
     ran = Ran(how=how, status=ended.status, evidence=evidence)
-    return TriedCheck(check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log))
+    return TriedCheck(
+        check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log)
+    )
 
 
 def _failure(check: CheckDefinition, ended: Ended, altered: Sequence[str]) -> CheckFailure | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from forgepool.supervisor.checks.certificates import Inputs, certify, describe_failures
 from forgepool.supervisor.checks.lines import CheckGroup, line_of, lines_of
 from forgepool.supervisor.checks.results.failures import missing_program
-from forgepool.supervisor.checks.results.judging import Excuse, CheckJudgement, Ran, judge
+from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran, judge
 from forgepool.supervisor.checks.results.problems import with_names_of
 from forgepool.supervisor.checks.results.protected import GuardedTree, weigh
 from forgepool.supervisor.checks.running import TriedCheck
@@ -121,7 +121,9 @@ class _Trial:
     def _is_left(self, check: CheckDefinition, line: CheckGroup) -> bool:
         return check.name in line.decides and check.name not in self.found.certificates
 
-    def _run(self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None) -> tuple[TriedCheck, ...]:
+    def _run(
+        self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None
+    ) -> tuple[TriedCheck, ...]:
         return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused)
 
     def _reuse(self, check: CheckDefinition, line: CheckGroup) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.supervisor.detection.proposals import (
+    CheckProposal,
     CommittedFiles,
     Detected,
     Folder,
     Preparation,
-    CheckProposal,
     Role,
     name_proposals,
     one_line,

@@ -57,7 +57,9 @@ class CommittedFiles:
 def read_committed(git: Git, commit: CommitId) -> CommittedFiles:
     """The files of a commit, whatever lies in anybody's work tree."""
     records = (one.partition("\t") for one in git.run("ls-tree", "-r", "-z", "--full-tree", commit).fields)
-    return CommittedFiles(git=git, commit=commit, paths=frozenset(path for facts, _, path in records if facts[:3] == "100"))
+    return CommittedFiles(
+        git=git, commit=commit, paths=frozenset(path for facts, _, path in records if facts[:3] == "100")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

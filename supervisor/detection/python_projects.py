@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from forgepool.supervisor.detection.proposals import CommittedFiles, Folder, Preparation, CheckProposal
+from forgepool.supervisor.detection.proposals import CheckProposal, CommittedFiles, Folder, Preparation
 
 _INDEX = ("pypi.org", "files.pythonhosted.org")
 _REQUIREMENTS = (

@@ -13,7 +13,7 @@ from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, 
 from forgepool.supervisor.checks.results.touched import covers, free_touched
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.checks.runs import CheckRuns
-from forgepool.supervisor.checks.trial import TrialFindings, Sample, try_checks
+from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
@@ -154,7 +154,9 @@ class ComposedCandidate:
         if result.verdict == "green":
             return result.model_copy(update={"advice": advice})
         tail = hide_values(diff_tail(self._git, self._ground, self.composed.tree), values)
-        failures = tuple(one.model_copy(update={"log_tail": hide_values(one.log_tail, values)}) for one in result.failures)
+        failures = tuple(
+            one.model_copy(update={"log_tail": hide_values(one.log_tail, values)}) for one in result.failures
+        )
         return result.model_copy(update={"diff_tail": tail, "failures": failures})
 
     def _tried(self, subjects: Sequence[Subject], blank: CheckResult) -> CheckResult:

@@ -182,7 +182,9 @@ def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
     return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
 
 
-def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: CheckPlace, made: Remaking | None) -> CheckRuns:
+def _runs(
+    request: CheckRequest, demands: Demands, composed: Composed, place: CheckPlace, made: Remaking | None
+) -> CheckRuns:
     """
     Judged by what the entries are composed on; or by the target itself, where nothing is known yet of those ahead.
     """
@@ -202,7 +204,9 @@ def _runs(request: CheckRequest, demands: Demands, composed: Composed, place: Ch
         hasty=not request.decisive,
         regeneration=made,
     )
-    if request.decisive or all(runs.find_remembered(check, runs.at_tip) is not None for check in voting(demands.checks)):
+    if request.decisive or all(
+        runs.find_remembered(check, runs.at_tip) is not None for check in voting(demands.checks)
+    ):
         return runs
     at_target = Inputs(git=git, tree=tree_of(git, tip), checks=demands.checks)
     return replace(runs, tip=tip, at_tip=at_target, guessed=ground != tip)

@@ -6,7 +6,7 @@ Composing sees to that; here it is asked once more, of the trees alone, before t
 
 from collections.abc import Collection, Sequence
 
-from forgepool.worktrees.commits.changes import changes, renames, list_touched_paths
+from forgepool.worktrees.commits.changes import changes, list_touched_paths, renames
 from forgepool.worktrees.commits.compose import Entry
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 

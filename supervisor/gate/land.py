@@ -25,7 +25,7 @@ from typing import assert_never
 
 from forgepool.supervisor.checks.certificates import Inputs, unproven
 from forgepool.supervisor.gate.approvals import find_unapproved
-from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by, patch_ids, find_taken_out
+from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out, gate_changed_by, patch_ids
 from forgepool.supervisor.gate.diff_ownership import find_unowned
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate_file.document import NotConfigured, voting

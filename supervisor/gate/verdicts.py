@@ -7,15 +7,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.checks.results.failures import name_failure, describe_failure
+from forgepool.supervisor.checks.results.failures import describe_failure, name_failure
 from forgepool.supervisor.checks.runs import CheckRuns
-from forgepool.supervisor.checks.trial import TrialFindings, KeptOutBy
+from forgepool.supervisor.checks.trial import KeptOutBy, TrialFindings
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate.blame import conflict_partner, find_red_partner
 from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, name_partner
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged
 from forgepool.supervisor.scans.subject import printable
-from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, ComposedStep
+from forgepool.worktrees.commits.compose import Composed, ComposedStep, Conflict, Entry
 from forgepool.worktrees.git.git import CommitId, without_password
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -48,7 +48,9 @@ def keep_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFindi
     )
 
 
-def base_red(request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns, blank: CheckResult) -> CheckResult:
+def base_red(
+    request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns, blank: CheckResult
+) -> CheckResult:
     failure = failures[0]
     where = f" on {request.target} itself at {request.base[:12]}"
     plain = failure.how == "exit" and not failure.setup
@@ -76,7 +78,9 @@ def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], r
     return " && ".join(steps)
 
 
-def out(request: CheckRequest, composed: Composed, found: TrialFindings, runs: CheckRuns, blank: CheckResult) -> CheckResult:
+def out(
+    request: CheckRequest, composed: Composed, found: TrialFindings, runs: CheckRuns, blank: CheckResult
+) -> CheckResult:
     """Of the check that keeps the entry out."""
     assert found.out is not None
     match found.out.judgement.verdict:

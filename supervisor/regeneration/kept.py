@@ -15,7 +15,7 @@ from forgepool.workers.workspace.refs import generated_ref
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 OWN_KEPT_S = 3 * 24 * 3600.0
 """How long a host keeps what was made for who lands nothing."""

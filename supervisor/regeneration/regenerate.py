@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from forgepool.supervisor.checks.results.failures import missing_program, describe_failure, untold
+from forgepool.supervisor.checks.results.failures import describe_failure, missing_program, untold
 from forgepool.supervisor.checks.results.touched import covers
 from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
@@ -202,7 +202,9 @@ class Remaking:
         alone = _told(make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
         return alone if isinstance(alone, CheckFailure) else None
 
-    def _refuse_unreached(self, one: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str) -> None:
+    def _refuse_unreached(
+        self, one: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str
+    ) -> None:
         """
         Raises:
             Untold: it did not reach what it needs, and neither does it on the target now.
@@ -295,5 +297,8 @@ def _refuse_command(one: RegenerateDefinition, failure: CheckFailure) -> NoRetur
     where = " on the target itself"
     if failure.how in _SLOW:
         raise Untold(f"the command that makes {one.named} {describe_failure(failure, where)}")
-    why = missing_program(failure, where) or f"the command that makes {one.named} {describe_failure(failure, where)}; mend it"
+    why = (
+        missing_program(failure, where)
+        or f"the command that makes {one.named} {describe_failure(failure, where)}; mend it"
+    )
     raise NotConfigured(why)

@@ -20,7 +20,13 @@ from forgepool.worktrees.git.git import CommitId, TreeId
 
 
 def make(
-    definition: RegenerateDefinition, tree: TreeId, on: CommitId, place: CheckPlace, *, label: str, base: CommitId | None
+    definition: RegenerateDefinition,
+    tree: TreeId,
+    on: CommitId,
+    place: CheckPlace,
+    *,
+    label: str,
+    base: CommitId | None,
 ) -> TreeId | CheckFailure:
     """
     A tree of the files alone, or how it came to nothing. `base` is the target's tip, of which set-up folders are kept;

@@ -22,7 +22,7 @@ from forgepool.workers.agents.builtin.loop import ConversationBrief, Conversatio
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.transcript.entries import TurnSaid, ConversationStarted, Transcript, now
+from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, TurnSaid, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context

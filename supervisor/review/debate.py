@@ -15,7 +15,7 @@ from itertools import combinations
 
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.review.brief import ReviewBrief
-from forgepool.supervisor.review.conversation import ReviewConversation, Position, ReviewSite, conversing
+from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite, conversing
 from forgepool.supervisor.review.panel import Panel
 from forgepool.workers.context.transcript.usage import add_spent
 from forgepool.workers.schema.orders import Limits, Spent
@@ -96,7 +96,9 @@ class Debate:
                 self._ask(talk, self.brief.others(others, last=number == self.rounds))
         return number
 
-    def _judge(self, until_the_end: ExitStack, card: str, standing: Sequence[ReviewConversation]) -> tuple[ReviewConversation, ...]:
+    def _judge(
+        self, until_the_end: ExitStack, card: str, standing: Sequence[ReviewConversation]
+    ) -> tuple[ReviewConversation, ...]:
         if self.panel.judge is None:
             return ()
         judge = until_the_end.enter_context(conversing(self.panel.judge, self.site))

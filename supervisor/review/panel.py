@@ -12,7 +12,7 @@ from forgepool.supervisor.messages import MODELLESS, Author, ReviewRequest
 from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
 from forgepool.workers.context.transcript.usage import Price
 from forgepool.workers.llm.provider import Provider
-from forgepool.workers.llm.routing.chain import ModelChain, Contender
+from forgepool.workers.llm.routing.chain import Contender, ModelChain
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel, scripts_in

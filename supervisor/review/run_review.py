@@ -22,7 +22,7 @@ from forgepool.supervisor.regeneration.kept import CannotKeep
 from forgepool.supervisor.regeneration.patches import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
 from forgepool.supervisor.review.brief import ReviewBrief
-from forgepool.supervisor.review.conversation import ReviewConversation, Position, ReviewSite
+from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite
 from forgepool.supervisor.review.debate import Debate, Heard, findings_of
 from forgepool.supervisor.review.difference import Difference, difference
 from forgepool.supervisor.review.panel import author_families, panel

@@ -16,7 +16,7 @@ from forgepool.supervisor.scans.evasion import harness
 from forgepool.supervisor.scans.paths import gate_settings, protection, shape
 from forgepool.supervisor.scans.source.grammar import sources
 from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
-from forgepool.supervisor.scans.subject import Subject, finding, find_moved_lines, printable
+from forgepool.supervisor.scans.subject import Subject, find_moved_lines, finding, printable
 from forgepool.supervisor.scans.tests import tampering
 from forgepool.worktrees.commits.diff import contents, tree_diff, unread_paths
 from forgepool.worktrees.git.git import CommitId, Git, TreeId

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepool.supervisor.train.facts import green_prefix
 from forgepool.supervisor.train.layout import Layout, lay_out
-from forgepool.supervisor.train.model import Couple, TrainEntry, TrainPolicy, Snapshot, have_common
+from forgepool.supervisor.train.model import Couple, Snapshot, TrainEntry, TrainPolicy, have_common
 from forgepool.supervisor.train.odds import entry_risk
 from forgepool.supervisor.train.queue import RANK
 

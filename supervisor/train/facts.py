@@ -4,7 +4,7 @@ import functools
 import operator
 
 from forgepool.supervisor.train.layout import Layout, bits
-from forgepool.supervisor.train.model import Action, Dissolve, TrainEntry, Land, Return, Trial
+from forgepool.supervisor.train.model import Action, Dissolve, Land, Return, TrainEntry, Trial
 from forgepool.supervisor.train.odds import DOUBTED
 
 TRIES = 2

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.supervisor.train.model import TrainEntry, Ids, Scopes, Snapshot, Trial, scopes_of, have_common
+from forgepool.supervisor.train.model import Ids, Scopes, Snapshot, TrainEntry, Trial, have_common, scopes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,16 @@ One target's line: who waits, the cars, the trials. What the run loop, the gate 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.supervisor.train.model import TrainEntry, Ids, TrainPolicy, Snapshot, Trial, TrialState, scopes_of, have_common
+from forgepool.supervisor.train.model import (
+    Ids,
+    Snapshot,
+    TrainEntry,
+    TrainPolicy,
+    Trial,
+    TrialState,
+    have_common,
+    scopes_of,
+)
 
 
 @dataclass(slots=True, kw_only=True)

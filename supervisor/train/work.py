@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from forgepool.supervisor.train.coupling import HOTFIX, next_car, order, ranks
 from forgepool.supervisor.train.facts import times_out
 from forgepool.supervisor.train.layout import Layout, bits
-from forgepool.supervisor.train.model import Action, Cancel, TrainEntry, Ids, StartTrial, Trial
+from forgepool.supervisor.train.model import Action, Cancel, Ids, StartTrial, TrainEntry, Trial
 from forgepool.supervisor.train.odds import Outlook
 
 _REFUTED = 0.05

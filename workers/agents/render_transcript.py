@@ -14,25 +14,36 @@ from pydantic import JsonValue
 
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    PlanCommitted,
-    Entry,
-    Finished,
     CallJudged,
     CheckpointKept,
+    ConversationStarted,
+    Entry,
+    Finished,
     Noted,
+    PlanCommitted,
     Profiled,
+    QuestionTried,
     Rebuilt,
     Resumed,
-    TurnSaid,
-    ConversationStarted,
     Summoned,
-    QuestionTried,
+    TurnSaid,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.schema.orders import Spent
 
-_Beside = QuestionTried | CallJudged | PlanCommitted | Verified | Noted | Profiled | Summoned | Rebuilt | CheckpointKept | Resumed
+_Beside = (
+    QuestionTried
+    | CallJudged
+    | PlanCommitted
+    | Verified
+    | Noted
+    | Profiled
+    | Summoned
+    | Rebuilt
+    | CheckpointKept
+    | Resumed
+)
 
 LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", "quiet"]
 
@@ -96,7 +107,9 @@ class _Narrator:
                 yield NarratedLine("note", f"    {_tried(entry)}")
             case CallJudged(decision=decision):
                 kind: LineKind = "quiet" if decision in ("allow", "audit") else "note"
-                yield NarratedLine(kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})")
+                yield NarratedLine(
+                    kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})"
+                )
             case PlanCommitted():
                 made = "a plan made by the harness" if entry.synthetic else "the plan"
                 yield NarratedLine("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")

@@ -22,7 +22,7 @@ from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
-from forgepool.workers.workspace.candidates import Candidate, publish, find_published
+from forgepool.workers.workspace.candidates import Candidate, find_published, publish
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.workspace import Workspace, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable

@@ -22,13 +22,13 @@ from forgepool.workers.policy.rules.rule import STRICTNESS
 from forgepool.workers.schema.policy_rules import Decision
 from forgepool.workers.shell.interpret.known_programs import find_written
 from forgepool.workers.shell.interpret.read_script import (
-    VariableAssignment,
     Execution,
     Fact,
     Redirect,
     ShellScript,
-    Unparseable,
     ShellWord,
+    Unparseable,
+    VariableAssignment,
     read_script,
 )
 
@@ -215,7 +215,9 @@ def _opened(fact: Redirect, ground: Ground) -> ResolvedPath | Unresolved:
     return _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
 
 
-def _of_file(policy: Policy, word: ShellWord, place: ResolvedPath | Unresolved, access: Access, tool: str) -> Iterator[_Finding]:
+def _of_file(
+    policy: Policy, word: ShellWord, place: ResolvedPath | Unresolved, access: Access, tool: str
+) -> Iterator[_Finding]:
     """A file that the shell itself opens."""
     if isinstance(place, Unresolved):
         yield _Finding(decision="deny", rule=None, reason=f"{word.shown}: {place.why}")

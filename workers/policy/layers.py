@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forgepool.workers.policy.rules.command import ProgramCall, Likeness
+from forgepool.workers.policy.rules.command import Likeness, ProgramCall
 from forgepool.workers.policy.rules.rule import READERS, STRICTNESS, PolicyRule
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.policy_rules import Decision

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.policy.layers import Match, Rank
-from forgepool.workers.policy.rules.command import ProgramCall, Likeness
+from forgepool.workers.policy.rules.command import Likeness, ProgramCall
 from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import UNKNOWN, ResolvedPath
 from forgepool.workers.policy.rules.rule import READERS, SHELLS, WRITERS, PolicyRule

@@ -157,7 +157,9 @@ def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Leas
 
 
 def _tell_started(client: Redis, delivery: Delivery, settings: Settings) -> None:
-    note = replies.MessageStarted(message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid())
+    note = replies.MessageStarted(
+        message_id=delivery.message_id, token=delivery.token, host=settings.host, pid=os.getpid()
+    )
     try:
         replies.tell(client, delivery.run, note)
     except BrokerAway:

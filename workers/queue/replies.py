@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 from forgepool.workers.queue.broker import BrokerAway, Redis
-from forgepool.workers.queue.leases import key_of_done, keep_s
+from forgepool.workers.queue.leases import keep_s, key_of_done
 from forgepool.workers.schema.orders import Message
 
 _KEPT_ANSWERS = 20_000

@@ -109,7 +109,9 @@ class Workplace:
         if self.anchors is not None and self.anchors.paths == (self.root, self.tmp, self.readable):
             return
         readable = tuple((folder, HeldFolder(folder)) for folder in self.readable)
-        anchors = Anchors(root=(self.root, HeldFolder(self.root)), tmp=(self.tmp, HeldFolder(self.tmp)), readable=readable)
+        anchors = Anchors(
+            root=(self.root, HeldFolder(self.root)), tmp=(self.tmp, HeldFolder(self.tmp)), readable=readable
+        )
         object.__setattr__(self, "anchors", anchors)  # frozen for all others
 
     @property

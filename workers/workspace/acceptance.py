@@ -80,7 +80,9 @@ def accept(
         )
         if not ended.succeeded:
             return _red(command, ended)
-    return AcceptanceFinding(verdict="green", detail="the acceptance commands are green" if order.acceptance or also else "")
+    return AcceptanceFinding(
+        verdict="green", detail="the acceptance commands are green" if order.acceptance or also else ""
+    )
 
 
 def _red(command: str, ended: Ended) -> AcceptanceFinding:

@@ -13,7 +13,7 @@ from forgepool.workers.workspace.refs import candidate_ref, result_ref
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

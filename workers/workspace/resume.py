@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from forgepool.workers.context.transcript.entries import (
-    Entry,
     CheckpointKept,
-    Resumed,
-    TurnSaid,
     ConversationStarted,
+    Entry,
+    Resumed,
     Transcript,
     TranscriptWrong,
+    TurnSaid,
     now,
     parse_transcript,
     read_transcript,

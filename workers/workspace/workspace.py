@@ -24,7 +24,7 @@ from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
 from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, list_touched_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -115,7 +115,9 @@ class Workspace:
         # What has to wait for another task waits as a candidate: the work is done.
         asked = self.may_touch(paths, stop=stop, left_s=left_s)
         if stop() or left_s() <= 0:
-            return AcceptanceFinding(verdict="stopped", detail="the attempt came to its end before its work was verified")
+            return AcceptanceFinding(
+                verdict="stopped", detail="the attempt came to its end before its work was verified"
+            )
         if asked.verdict == "refused":
             return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
         finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)

@@ -12,7 +12,7 @@ from forgepool.worktrees.checkouts.trees import remove_rubbish, remove_tree
 from forgepool.worktrees.git.git import is_ref
 from forgepool.worktrees.git.locks import hold_lock, take_lock
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import RefUpdate, PushRefused, Stale
+from forgepool.worktrees.hub.push import PushRefused, RefUpdate, Stale
 
 _MOST_AT_ONCE = 500
 """Refs deleted by one push: each costs two words of its command line."""

@@ -286,7 +286,8 @@ def _whole(mode: str, content: str, texts: dict[str, bytes]) -> list[bytes]:
 
 def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[DiffLine, ...]:
     return tuple(
-        DiffLine(number=number, text=text.removesuffix(b"\r").decode("utf-8", "backslashreplace")) for number, text in found
+        DiffLine(number=number, text=text.removesuffix(b"\r").decode("utf-8", "backslashreplace"))
+        for number, text in found
     )
 
 

@@ -27,9 +27,9 @@ from forgepool.worktrees.git.git import Git, is_ref, without_password
 from forgepool.worktrees.hub.hub import HubFacts, inspect_hub, is_url
 from forgepool.worktrees.hub.pre_receive import (
     CannotProtect,
+    find_kept_hook,
     is_ours,
     is_there,
-    find_kept_hook,
     lines,
     place,
     refuse_strange,

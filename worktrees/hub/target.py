@@ -9,7 +9,7 @@ from types import MappingProxyType
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 
 class CertificateMismatch(ValueError):

@@ -62,7 +62,8 @@ def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
         return
     if found:
         refs = count_of(sum(map(len, found.values())), "ref")
-        say(f"kept:        {refs} in the hub, the work of {shorten_list(list(found))}; `forgepool clean` lists what is kept")
+        tasks = shorten_list(list(found))
+        say(f"kept:        {refs} in the hub, the work of {tasks}; `forgepool clean` lists what is kept")
 
 
 def tally(now: Standing) -> str:

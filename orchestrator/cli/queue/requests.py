@@ -93,7 +93,9 @@ def release(
     as_json: Json = False,
 ) -> int:
     """Let an entry go on that was held."""
-    return _ask_anywhere(PersonRequest(do="release", task=entry, by=_person()), target, hub, server, token_file, as_json)
+    return _ask_anywhere(
+        PersonRequest(do="release", task=entry, by=_person()), target, hub, server, token_file, as_json
+    )
 
 
 def priority(
@@ -128,7 +130,12 @@ def resume(target: Target = None, as_json: Json = False) -> int:
 
 
 def _ask_anywhere(
-    request: PersonRequest, target: str | None, hub: str | None, server: str | None, token_file: Path | None, as_json: bool
+    request: PersonRequest,
+    target: str | None,
+    hub: str | None,
+    server: str | None,
+    token_file: Path | None,
+    as_json: bool,
 ) -> int:
     """Send the request to the API, to the hub, or to the queue of this home."""
     entry, settings = request.task or "", Settings()

@@ -16,7 +16,7 @@ from forgepool.orchestrator.cli.queue import requests
 from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
 from forgepool.orchestrator.cli.queue.requests import Entry, Json, Target
 from forgepool.orchestrator.cli.queue.waiting import wait_for
-from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_run, listen_to_ctrl_c, settings_with
+from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
 from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.freeze_windows import BadFreeze, refuse_endless

@@ -131,7 +131,9 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
 
 
-def _compared(recordings: Sequence[Recording], names: Sequence[str], terms: ReplayTerms, *, with_baseline: bool) -> list[Row]:
+def _compared(
+    recordings: Sequence[Recording], names: Sequence[str], terms: ReplayTerms, *, with_baseline: bool
+) -> list[Row]:
     wanted = list(names) or list(row_names())
     if with_baseline and APPEND_ONLY not in wanted:
         wanted.insert(0, APPEND_ONLY)

@@ -184,7 +184,9 @@ def _landed(course: PlanIndex, state: RunState, result: Landing) -> list[Event]:
     entries = landing.intent.entries if landing is not None else ()
     answered: list[Event] = [LandingAnswered(task=message.task, result=result, entries=entries)]
     if result.outcome == "refused" and result.unapproved:
-        answered.append(park_unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail))
+        answered.append(
+            park_unapproved(state, state.tasks.get(result.unapproved, state.tasks[message.task]), result.detail)
+        )
     elif result.outcome == "refused" and not (course.serving and _may_be_of_one_entry(state, entries, result)):
         answered.append(GateHalted(why=result.detail, infrastructure=True))
     return answered

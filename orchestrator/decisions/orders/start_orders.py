@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import OrderSent, TaskParked
-from forgepool.orchestrator.plan.budget import Kind, BudgetLedger, Reservation, Use, find_carried_use, left_of
+from forgepool.orchestrator.plan.budget import BudgetLedger, Kind, Reservation, Use, find_carried_use, left_of
 from forgepool.orchestrator.plan.readiness import count_overtaken, ready
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
@@ -59,7 +59,7 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
-        kind = ledger.find_used_up(course.tasks[task.id].limits, find_carried_use(course, state, task))
+        kind = ledger.find_used_up(course.tasks[task.id].limits, sum_earlier_use(course, state, task))
         if kind is not None:
             parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
     return parked
@@ -106,7 +106,7 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str 
     return f"waits for more budget; {left} are left, too little for it"
 
 
-def find_carried_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
+def sum_earlier_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
     """What the task's next order will find used already."""
     return find_carried_use(task.uses, find_resumable_attempt(course, state, task))
 

@@ -29,7 +29,18 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.messages import Approval, CheckResult
-from forgepool.supervisor.train.model import Action, Cancel, Couple, Dissolve, Ids, Land, TrainPolicy, Return, StartTrial, Trial
+from forgepool.supervisor.train.model import (
+    Action,
+    Cancel,
+    Couple,
+    Dissolve,
+    Ids,
+    Land,
+    Return,
+    StartTrial,
+    TrainPolicy,
+    Trial,
+)
 from forgepool.supervisor.train.plan import plan
 from forgepool.supervisor.train.queue import TrainQueue
 from forgepool.supervisor.train.surprise import surprise_rate

@@ -68,7 +68,9 @@ def _landlock(tried: Layers) -> MachineFinding:
     if tried.landlock is None:
         gaps = "; ".join(tried.unheld)
         found = f"hold, ABI {tried.abi}; the fallback where there is no bubblewrap"
-        return MachineFinding(what=what, verdict="ok", found=found, mend=f"with this kernel, then: {gaps}" if gaps else "")
+        return MachineFinding(
+            what=what, verdict="ok", found=found, mend=f"with this kernel, then: {gaps}" if gaps else ""
+        )
     mend = "so there is no fallback; Linux 5.19 and later have it where Landlock is switched on (lsm=landlock,...)"
     return MachineFinding(what=what, verdict="note", found=tried.landlock, mend=mend)
 

@@ -11,10 +11,10 @@ from forgepool.orchestrator.merge_queue.bot.memory import Given
 from forgepool.orchestrator.merge_queue.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
 from forgepool.orchestrator.merge_queue.forges.consent import wanting
 from forgepool.orchestrator.merge_queue.forges.intake import StatusReport
-from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeRefused
+from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeRefused, PullRequest
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.worktrees.commits.changes import FileTooLarge, changes, read_file, list_touched_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -10,8 +10,8 @@ from forgepool.orchestrator.merge_queue.bot.admission import Admission, Door, En
 from forgepool.orchestrator.merge_queue.bot.memory import Given, Memory
 from forgepool.orchestrator.merge_queue.bot.status import entries_of, paragraph
 from forgepool.orchestrator.merge_queue.forges.intake import (
-    KnownEntry,
     Explain,
+    KnownEntry,
     NoteLanded,
     StatusReport,
     Step,
@@ -19,7 +19,7 @@ from forgepool.orchestrator.merge_queue.forges.intake import (
     Withdraw,
     steps,
 )
-from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeAway, ForgeRefused
+from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
 from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.run.hub import CannotRun

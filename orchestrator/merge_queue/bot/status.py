@@ -25,7 +25,9 @@ def entries_of(
     }
 
 
-def _entry(state: RunState, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]) -> KnownEntry:
+def _entry(
+    state: RunState, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]
+) -> KnownEntry:
     task, head = state.tasks[one.name], stand.commit
     match task.phase:
         case "landed":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from forgepool.orchestrator.merge_queue.forges.codeowners import Codeowners, Missing
-from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge
+from forgepool.orchestrator.merge_queue.forges.protocol import Forge, PullRequest
 
 
 def wanting(forge: Forge, change: PullRequest, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:

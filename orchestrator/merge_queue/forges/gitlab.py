@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import quote
 
-from forgepool.orchestrator.merge_queue.forges.api import ForgeAccount, Api, ForgeObject
+from forgepool.orchestrator.merge_queue.forges.api import Api, ForgeAccount, ForgeObject
 from forgepool.orchestrator.merge_queue.forges.protocol import (
     CONTEXT,
     LABEL,
-    PullRequest,
     ForgeRefused,
+    PullRequest,
     Reported,
     dependencies,
     shorten_line,

@@ -73,7 +73,10 @@ Step: TypeAlias = Submit | Withdraw | StatusReport | Explain | NoteLanded
 
 
 def steps(
-    changes: Iterable[PullRequest], entries: Mapping[int, KnownEntry], told: Mapping[str, StatusReport], targets: Iterable[str]
+    changes: Iterable[PullRequest],
+    entries: Mapping[int, KnownEntry],
+    told: Mapping[str, StatusReport],
+    targets: Iterable[str],
 ) -> tuple[Step, ...]:
     """
     What follows from the forge's ready changes, the gate's entries by number, and what was last told of each commit.

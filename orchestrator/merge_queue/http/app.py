@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http.bodies import BadBody, Class, Pause, SubmissionBody, WordBody, read_body
-from forgepool.orchestrator.merge_queue.http.desk import MOST_LISTED, HttpAnswer, Desk, RequestRefused
+from forgepool.orchestrator.merge_queue.http.desk import MOST_LISTED, Desk, HttpAnswer, RequestRefused
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 

@@ -138,7 +138,9 @@ class Desk:
             own = refused.branch or name
             return RequestRefused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
         latest = self.view.look(lambda state: [branch_of(state, one) for one in [*state.submitted][-8:]])
-        return RequestRefused(404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}")
+        return RequestRefused(
+            404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}"
+        )
 
     def _commit(self, wanted: bodies.SubmissionBody) -> CommitId:
         if wanted.branch is not None:
@@ -150,7 +152,9 @@ class Desk:
             return at
         commit = CommitId(wanted.commit or "")
         if not is_object_id(commit):
-            raise RequestRefused(422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case")
+            raise RequestRefused(
+                422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case"
+            )
         if not self._is_in_hub(commit):
             raise RequestRefused(422, f"commit {commit} is on no branch or tag of the hub; push it there first")
         return commit

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.orchestrator.launch.prerequisites import CannotReach
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, HubLook
+from forgepool.orchestrator.merge_queue.remote.hub import HubLook, HubQueue
 from forgepool.orchestrator.merge_queue.submit import Submitted
 from forgepool.orchestrator.reports.queue_board import BoardEntry
 from forgepool.worktrees.git.git import GitFailed

@@ -11,7 +11,13 @@ import structlog
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in
 from forgepool.orchestrator.decisions.queue.queue_index import GateCourse
-from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, entry_of_ref, pattern, read_submissions
+from forgepool.orchestrator.decisions.queue.submissions import (
+    Submission,
+    entry_of_ref,
+    in_order,
+    pattern,
+    read_submissions,
+)
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckSent,

@@ -13,7 +13,7 @@ from forgepool.orchestrator.run.delegation.submit import UnreadableRef, answer_t
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.queue import crash_points
-from forgepool.workers.workspace.refs import sign_ref, submissions_of, reply_ref, reply_refs
+from forgepool.workers.workspace.refs import reply_ref, reply_refs, sign_ref, submissions_of
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 

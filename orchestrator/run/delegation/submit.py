@@ -15,7 +15,7 @@ from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submission_ref, reply_ref
+from forgepool.workers.workspace.refs import candidate_ref, reply_ref, sign_ref, submission_ref
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
 from forgepool.worktrees.hub.mirror import Mirror

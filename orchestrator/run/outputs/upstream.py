@@ -6,7 +6,7 @@ long, a group of thousands may be needed, and whoever wants more reads the commi
 """
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.plan.document import TaskNeed, Task
+from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import Prior
 

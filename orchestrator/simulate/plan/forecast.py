@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, BoundsWatch, bounds
+from forgepool.orchestrator.simulate.plan.bounds import BoundsWatch, PlanBounds, bounds
 from forgepool.orchestrator.simulate.plan.fitted import Fit, Kind
 from forgepool.orchestrator.simulate.plan.run import Played, play
-from forgepool.orchestrator.simulate.plan.world import Seconds, Source, PlanTerms
+from forgepool.orchestrator.simulate.plan.world import PlanTerms, Seconds, Source
 
 ASSUMED_WORK_S = 600.0
 """Of an attempt, where neither the plan nor an earlier run says anything of any task."""

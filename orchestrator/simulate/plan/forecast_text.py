@@ -8,7 +8,7 @@ from typing import get_args
 from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.reports.costs import usd_words
-from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, By
+from forgepool.orchestrator.simulate.plan.bounds import By, PlanBounds
 from forgepool.orchestrator.simulate.plan.fitted import Fit, Kind
 from forgepool.orchestrator.simulate.plan.forecast import Forecast, Grounds, Spread, Wanted
 from forgepool.orchestrator.simulate.plan.world import Source

@@ -22,7 +22,7 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.orchestrator.simulate.plan.world import PlanWorld, Said, Sent, PlanTerms
+from forgepool.orchestrator.simulate.plan.world import PlanTerms, PlanWorld, Said, Sent
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 

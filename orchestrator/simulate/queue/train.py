@@ -8,12 +8,12 @@ from forgepool.supervisor.train.model import (
     Cancel,
     Couple,
     Dissolve,
-    TrainEntry,
     Ids,
     Land,
     Return,
     Snapshot,
     StartTrial,
+    TrainEntry,
     Trial,
 )
 from forgepool.supervisor.train.model import TrainPolicy as TrainPolicy

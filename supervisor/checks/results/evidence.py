@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.supervisor.checks.results.problems import UnreadableOutput, report_of_problems
-from forgepool.supervisor.checks.results.reports import ReportOptions, Collected, TestReport, collect
+from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, TestReport, collect
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken

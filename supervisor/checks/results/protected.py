@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from forgepool.supervisor.checks.results.judging import Excuse, CheckJudgement, Ran
+from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran
 from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.results.shared_settings import put_back
-from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, covers, lies_in, find_touched
+from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, covers, find_touched, lies_in
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.gate_file.test_paths import Role, role, scripts_of
 from forgepool.worktrees.commits.candidate import write_commit

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.supervisor.checks.results.junit import Outcome, JunitCase, UnreadableReport, read_junit, to_line
+from forgepool.supervisor.checks.results.junit import JunitCase, Outcome, UnreadableReport, read_junit, to_line
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import Pattern, parse
 from forgepool.workers.schema.orders import Message
@@ -244,7 +244,9 @@ def _matching(checkout: Path, patterns: tuple[Pattern, ...]) -> list[str]:
                 if any(pattern.matches(name) for pattern in patterns):
                     found.add(name)
                 if looked_at > _MOST_LOOKED_AT or len(found) > _MOST_FILES:
-                    raise UnreadableReport(f"holds more than {_MOST_FILES} reports, or too many files; name fewer folders")
+                    raise UnreadableReport(
+                        f"holds more than {_MOST_FILES} reports, or too many files; name fewer folders"
+                    )
     return sorted(found)
 
 

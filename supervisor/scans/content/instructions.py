@@ -15,7 +15,7 @@ from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import Subject, finding, lighter
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 
 RULE = "reviewer-instructions"
 

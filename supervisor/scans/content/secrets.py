@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.subject import Subject, finding, lighter, find_moved_lines
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine
+from forgepool.supervisor.scans.subject import Subject, find_moved_lines, finding, lighter
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector

@@ -21,7 +21,7 @@ from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.grammar import SourceText, sources
 from forgepool.supervisor.scans.source.lexicon import is_code
 from forgepool.supervisor.scans.subject import Subject, finding
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 
 RULE = "letters"
 UNREADABLE = "unreadable"

@@ -13,7 +13,7 @@ from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.evasion.obfuscation import find_veiled
 from forgepool.supervisor.scans.evasion.patches import find_patched
 from forgepool.supervisor.scans.evasion.process_exit import find_program_ends
-from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram, programs
+from forgepool.supervisor.scans.evasion.program import ChangedProgram, Oddity, programs
 from forgepool.supervisor.scans.evasion.shadowing import impostor
 from forgepool.supervisor.scans.evasion.test_detection import find_test_questions
 from forgepool.supervisor.scans.grants import is_granted

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
+from forgepool.supervisor.scans.evasion.program import ChangedProgram, Oddity
 
 _RUN = re.compile(r"(?<![\w.])(exec|eval|compile|Function|loadstring|instance_eval)\s*\(|\|\s*(ba|z|da)?sh\b|\beval\b")
 _DECODED = re.compile(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
+from forgepool.supervisor.scans.evasion.program import ChangedProgram, Oddity
 from forgepool.supervisor.scans.languages.suite import name_set
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.evasion.program import Oddity, ChangedProgram
+from forgepool.supervisor.scans.evasion.program import ChangedProgram, Oddity
 
 _READS = (
     r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from forgepool.supervisor.scans.languages.flow import Dialect, Reached, walk_reached
-from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, TestCase, Mark, Suite, Value
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Mark, Suite, TestCase, Value
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.suite import Relation, Strength, CodeToken, name_set
-from forgepool.supervisor.scans.languages.syntax import words, text_of
+from forgepool.supervisor.scans.languages.suite import CodeToken, Relation, Strength, name_set
+from forgepool.supervisor.scans.languages.syntax import text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -86,7 +86,9 @@ def negate_condition(judged: JudgedCondition) -> JudgedCondition:
     return replace(judged, relation=relation, strength=0 if judged == _NEVER else strength)
 
 
-def compare(relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], *, or_equal: bool = True) -> JudgedCondition:
+def compare(
+    relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], *, or_equal: bool = True
+) -> JudgedCondition:
     """What a comparison of two sides asks for."""
     if _says_nothing(relation, left, right, or_equal):
         return JudgedCondition(relation=relation, strength=0)
@@ -110,7 +112,9 @@ def tolerance_of(said: tuple[CodeToken, ...]) -> float:
     return max((float(text) for text in given if re.fullmatch(r"[\d._]+(e-?\d+)?", text)), default=0.0)
 
 
-def _says_nothing(relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], or_equal: bool) -> bool:
+def _says_nothing(
+    relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], or_equal: bool
+) -> bool:
     if not any(word.kind == "name" for word in (*left, *right)):
         return True
     # Two calls may well differ: that they do not is worth a test.

@@ -10,9 +10,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Relation, Strength, Suite, CodeToken, name_set
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
+from forgepool.supervisor.scans.languages.conditions import (
+    JudgedCondition,
+    compare,
+    judge,
+    negate_condition,
+    relation_of,
+)
+from forgepool.supervisor.scans.languages.suite import (
+    Assertion,
+    CodeToken,
+    Mark,
+    Relation,
+    Strength,
+    Suite,
+    TestCase,
+    name_set,
+)
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -54,7 +69,9 @@ class Go:
             return None
         name = text_of(node.child_by_field_name("function"))
         if _FAILS.fullmatch(name):
-            return _assertion(node, JudgedCondition(relation="throws", strength=2), words(node.child_by_field_name("function")))
+            return _assertion(
+                node, JudgedCondition(relation="throws", strength=2), words(node.child_by_field_name("function"))
+            )
         found = _LIBRARY.fullmatch(name)
         return _called(node, found[3]) if found else None
 

@@ -5,9 +5,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Relation, Strength, Suite, Value, name_set
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
+from forgepool.supervisor.scans.languages.conditions import (
+    JudgedCondition,
+    compare,
+    judge,
+    negate_condition,
+    relation_of,
+)
+from forgepool.supervisor.scans.languages.suite import (
+    Assertion,
+    Mark,
+    Relation,
+    Strength,
+    Suite,
+    TestCase,
+    Value,
+    name_set,
+)
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,7 +38,9 @@ _SIDES = {
     **dict.fromkeys(("assertNotEquals", "assertNotSame"), "!="),
 }
 _ENDS: dict[str, tuple[Relation, Strength]] = {
-    **dict.fromkeys(name_set("isEqualTo isSameAs containsExactly hasSize isEqualToComparingFieldByField"), ("equal", 3)),
+    **dict.fromkeys(
+        name_set("isEqualTo isSameAs containsExactly hasSize isEqualToComparingFieldByField"), ("equal", 3)
+    ),
     **dict.fromkeys(("isNull",), ("nothing", 3)),
     **dict.fromkeys(("isTrue", "isNotNull", "isNotEmpty", "isPresent"), ("true", 1)),
     **dict.fromkeys(("isFalse",), ("false", 2)),
@@ -176,7 +193,9 @@ def _plain(name: str, given: "list[Node]") -> "tuple[JudgedCondition, *tuple[Nod
         judged = judge(given[0])
         return negate_condition(judged) if name == "assertFalse" else judged, *given
     if name in ("assertNull", "assertNotNull"):
-        return JudgedCondition(relation="nothing", strength=3) if name == "assertNull" else JudgedCondition(relation="something"), *given
+        return JudgedCondition(relation="nothing", strength=3) if name == "assertNull" else JudgedCondition(
+            relation="something"
+        ), *given
     return JudgedCondition(strength=2), *given
 
 

@@ -10,19 +10,25 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of
+from forgepool.supervisor.scans.languages.conditions import (
+    JudgedCondition,
+    compare,
+    judge,
+    negate_condition,
+    relation_of,
+)
 from forgepool.supervisor.scans.languages.suite import (
     Assertion,
-    TestCase,
+    CodeToken,
     Mark,
     Relation,
     Strength,
     Suite,
+    TestCase,
     Value,
-    CodeToken,
     name_set,
 )
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,7 +9,7 @@ how many assert something, and which ones keep tests from being run.
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, CodeToken
+from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, TestCase
 
 _ASSERTS = re.compile(
     r"\b(assert\w*|ASSERT_\w+|EXPECT_\w+|REQUIRE\w*|CHECK\w*|XCTAssert\w*|refute\w*|must_\w+|should(Be)?\w*|expect|"

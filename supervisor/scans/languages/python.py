@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
-from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, negate_condition, relation_of, tolerance_of
+from forgepool.supervisor.scans.languages.conditions import (
+    JudgedCondition,
+    compare,
+    judge,
+    negate_condition,
+    relation_of,
+    tolerance_of,
+)
 from forgepool.supervisor.scans.languages.flow import is_false
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Strength, Suite, Value, name_set
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, walk, words, text_of
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, TestCase, Value, name_set
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -314,7 +321,11 @@ def _called(node: "Node") -> Assertion | None:
         judged = judge(given[0])
         return _assertion(node, negate_condition(judged) if name == "assertFalse" else judged, given[0])
     if name in ("assertIsNone", "assertIsNotNone") and given:
-        judged = JudgedCondition(relation="nothing", strength=3) if name == "assertIsNone" else JudgedCondition(relation="something")
+        judged = (
+            JudgedCondition(relation="nothing", strength=3)
+            if name == "assertIsNone"
+            else JudgedCondition(relation="something")
+        )
         return _assertion(node, judged, given[0])
     if name in _OUTCOMES and owner in ("pytest", "self", "cls", "unittest", ""):
         body = _body_awaited(node)

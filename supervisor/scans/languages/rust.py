@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of
 from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, CodeToken
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, walk, words, text_of
+from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, TestCase
+from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

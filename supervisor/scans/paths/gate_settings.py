@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.grants import LEAVE, is_granted
 from forgepool.supervisor.scans.languages.suite import TestCase
-from forgepool.supervisor.scans.languages.syntax import parse, walk, text_of
+from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk
 from forgepool.supervisor.scans.paths.sections import Sections, find_changed, read_ini, read_json, read_toml
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, read_suite

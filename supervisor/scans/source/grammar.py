@@ -24,7 +24,7 @@ from forgepool.supervisor.scans.source.silences import (
     statements_of,
 )
 from forgepool.supervisor.scans.subject import Subject
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine, contents
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff, contents
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -267,7 +267,8 @@ def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[S
 def whole_source(path: str, text: bytes) -> SourceText:
     """A text of which every line is taken for added."""
     lines = tuple(
-        DiffLine(number=at, text=line.decode("utf-8", "backslashreplace")) for at, line in enumerate(text.split(b"\n"), 1)
+        DiffLine(number=at, text=line.decode("utf-8", "backslashreplace"))
+        for at, line in enumerate(text.split(b"\n"), 1)
     )
     file = FileDiff(status="A", path=path, mode="100644", old_mode="000000", added=lines)
     return SourceText(file=file, text=text, language=language_of(path, text))

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from forgepool.supervisor.scans.languages.syntax import parse, walk, words, text_of
+from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk, words
 from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.bounded_parse import parse as parse_without_texts
 from forgepool.supervisor.scans.source.grammar import lines_of_new_comments, whole_source
 from forgepool.supervisor.scans.source.spelling import is_same_code
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 
 if TYPE_CHECKING:
     from tree_sitter import Node

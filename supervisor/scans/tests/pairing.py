@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.scans.languages.suite import TestCase, Suite, CodeToken
+from forgepool.supervisor.scans.languages.suite import CodeToken, Suite, TestCase
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3
@@ -120,7 +120,9 @@ class _Table:
             if id(at) in self._gone and id(to) in self._fresh:
                 self._take(at, to)
 
-    def _guesses(self, may: Callable[[LocatedCase, LocatedCase], bool]) -> Iterator[tuple[float, LocatedCase, LocatedCase]]:
+    def _guesses(
+        self, may: Callable[[LocatedCase, LocatedCase], bool]
+    ) -> Iterator[tuple[float, LocatedCase, LocatedCase]]:
         counted = [(other, Counter(word.text for word in other.case.words)) for other in self.fresh]
         for one in self.gone:
             words = Counter(word.text for word in one.case.words)

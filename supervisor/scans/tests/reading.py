@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from forgepool.supervisor.scans.languages.lines import read as read_lines
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Mark, Suite, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, TestCase, Value
 from forgepool.supervisor.scans.languages.syntax import parse
 from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.places import beside_tests, is_test

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, TestCase, Suite
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Suite, TestCase
 
 _DEEPEST = 4
 
@@ -26,7 +26,9 @@ def with_shared(path: str, suite: Suite, others: Mapping[str, Suite], paths: Col
     return replace(suite, cases=cases)
 
 
-def _imported(path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]) -> list[tuple[str, TestCase]]:
+def _imported(
+    path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]
+) -> list[tuple[str, TestCase]]:
     found: list[tuple[str, TestCase]] = []
     for local, name in suite.imports.items():
         module, _, function = name.rpartition(".")
@@ -72,7 +74,9 @@ def _expanded(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str
     return replace(case, assertions=(*own, *found)) if found else case
 
 
-def _called(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str], above: CallSite) -> dict[str, CallSite]:
+def _called(
+    case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str], above: CallSite
+) -> dict[str, CallSite]:
     """The functions that a case calls by a name that it gives no value to, each by the freest of its calls."""
     local = {value.name for value in case.values if value.name != _simple(case.name)}
     calls = [

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.grants import is_granted, is_held
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Suite
+from forgepool.supervisor.scans.languages.suite import Assertion, Suite, TestCase
 from forgepool.supervisor.scans.source.places import beside_tests, is_code, is_test
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.tests.comparing import Weakening, compare

@@ -17,7 +17,7 @@ from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import take_in_late
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
-from forgepool.workers.context.transcript.entries import Answered, TurnSaid, ConversationStarted, Transcript
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Transcript, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.scripted import read_script
 from forgepool.workers.schema.orders import BuiltinAgent, Spent

@@ -41,7 +41,9 @@ from forgepool.supervisor.findings import ScanFinding
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome
 
 
-def next_events(of: PlanIndex, state: RunState, *, now: float = 100.0, slots: int = 9, draining: bool = False) -> list[Event]:
+def next_events(
+    of: PlanIndex, state: RunState, *, now: float = 100.0, slots: int = 9, draining: bool = False
+) -> list[Event]:
     return decide(of, state, now=now, order_slots=slots, draining=draining)
 
 

@@ -116,13 +116,17 @@ class Invariants:
             case e.WaveReviewSent(base=base, tip=tip, tasks=tasks):
                 assert not state.halted and tip == state.tip == state.wave.since and not state.train.messages()
                 assert (base, tip) not in self.failed_waves, "somebody is asked again about what was failed"
-                assert base != tip and tasks == list_landed_after(state, state.wave_review.upto), "not all of it is reviewed"
+                assert base != tip and tasks == list_landed_after(state, state.wave_review.upto), (
+                    "not all of it is reviewed"
+                )
             case e.WaveReviewAnswered(result=result) if result.outcome == "failed":
                 self.failed_waves.add((state.wave_review.review.base, state.wave_review.tip))
             case e.RunEnded():
                 seen = self.course.integration_review == "never" or not unseen(state)
                 assert seen, "ended, and nobody has answered for what has landed as a whole"
-                assert not self.course.plan.gate.wave or not list_landed_since(state), "ended without a look at the whole"
+                assert not self.course.plan.gate.wave or not list_landed_since(state), (
+                    "ended without a look at the whole"
+                )
             case _:
                 pass
 

@@ -16,7 +16,7 @@ from forgepool.orchestrator.journal.events import (
     ReviewSent,
     RunStarted,
 )
-from forgepool.orchestrator.plan.document import TaskNeed, Plan, Task
+from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState

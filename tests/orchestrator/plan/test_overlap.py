@@ -14,9 +14,9 @@ from forgepool.orchestrator.plan.overlap import (
     Pattern,
     Tree,
     escape,
+    find_shared_files,
     meet,
     parse,
-    find_shared_files,
 )
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from forgepool.orchestrator.plan import document as orchestrator_plan
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import (
-    TaskNeed,
     Plan,
     PlanWrong,
     Task,
+    TaskNeed,
     dump_plan,
     load_plan,
     parse_plan,

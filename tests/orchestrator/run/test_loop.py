@@ -17,7 +17,7 @@ from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
+from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
 from forgepool.workers.queue.replies import tell
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror

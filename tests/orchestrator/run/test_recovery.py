@@ -19,10 +19,16 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.budget import SeenUse
-from forgepool.orchestrator.run.recovery import recover_landing, recover_events, find_seen_use, sum_seen_use, unless_landed
+from forgepool.orchestrator.run.recovery import (
+    find_seen_use,
+    recover_events,
+    recover_landing,
+    sum_seen_use,
+    unless_landed,
+)
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.context.transcript.entries import Entry, Resumed, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Text, Turn, Usage
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 from forgepool.workers.workspace.refs import marker_ref, progress_ref
@@ -129,7 +135,10 @@ def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
     assert find_seen_use(of, state, mirror, state.tasks["b"]) is None, "a command leaves no transcript"
     assert find_seen_use(of, state, mirror, state.tasks["a"]) == SeenUse()
     put_progress(
-        mirror, "a", 1, [ConversationStarted(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=()), said(30), said(5)]
+        mirror,
+        "a",
+        1,
+        [ConversationStarted(at=1.0, order_id="r-1.a.1", model="m", system=(), tools=()), said(30), said(5)],
     )
     found = find_seen_use(of, state, mirror, state.tasks["a"])
     assert found and (found.used.input_tokens, found.used.turns) == (35, 2)

@@ -13,7 +13,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import path_requests
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest
+from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
 from forgepool.workers.queue.replies import answer, tell
 
 MESSAGE = f"{RUN}.a.1"

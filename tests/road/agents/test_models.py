@@ -17,7 +17,7 @@ from vendors.server import VendorServer
 
 from forgepool.orchestrator.journal import events as e
 
-RECORDED = RECORDINGS / "claude-success.jsonl"
+RECORDED = RECORDINGS / "claude" / "claude-success.jsonl"
 
 NothingLeft = Callable[[Path, Machine], None]
 

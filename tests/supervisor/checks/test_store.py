@@ -10,7 +10,7 @@ from gates import Gate, check
 from forgepool.supervisor.checks import store as stores
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, StoredResult, Store, open_store
+from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Store, StoredResult, open_store
 
 RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
 

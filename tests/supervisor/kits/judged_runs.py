@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.results.reports import ReportedCase, Outcome, TestReport
+from forgepool.supervisor.checks.results.reports import Outcome, ReportedCase, TestReport
 
 TESTS = "tests/test_a.py"
 

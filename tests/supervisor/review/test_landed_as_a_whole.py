@@ -39,7 +39,9 @@ def test_the_whole_difference_is_read_on_the_target_and_passed(desk: Desk) -> No
     assert request.wave is not None and found.tree == desk.gate.mirror.git.text(
         "rev-parse", f"{request.wave.tip}^{{tree}}"
     )
-    (told,) = [one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, TurnSaid)][:1]
+    (told,) = [one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, TurnSaid)][
+        :1
+    ]
     mark = told.partition("The mark of this review is ")[2].partition(".")[0]
     card = f"[quoted {mark}: what the author of task one was asked to do]\nMake a two\n\na is two.\n[end 00]\n\n"
     assert "# Review of a wave of 3 tasks" in told and card in told
@@ -115,5 +117,7 @@ def test_what_many_tasks_took_away_together_is_shown_to_the_reviewer(desk: Desk,
     tip = desk.gate.hub.commit({f"old/{number}": None for number in range(4)})
     request = request.model_copy(update={"wave": request.wave.model_copy(update={"tip": tip, **said})})
     assert desk.conduct(request).outcome == "passed"
-    shown = "".join(one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, TurnSaid))
+    shown = "".join(
+        one.turn.text for one in desk.transcripts(request.request_id)["1-critic"] if isinstance(one, TurnSaid)
+    )
     assert ("(shrinkage) the tree has" in shown) == told

@@ -6,7 +6,7 @@ from vendors.answers import Say, Seen
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import ReviewPolicy, Sibling
-from forgepool.workers.context.transcript.entries import Answered, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, TurnSaid
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}

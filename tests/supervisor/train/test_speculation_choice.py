@@ -9,7 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from forgepool.supervisor.train.layout import lay_out
-from forgepool.supervisor.train.model import TrainEntry, Ids, TrainPolicy, Scopes, Snapshot, StartTrial, Trial, have_common
+from forgepool.supervisor.train.model import (
+    Ids,
+    Scopes,
+    Snapshot,
+    StartTrial,
+    TrainEntry,
+    TrainPolicy,
+    Trial,
+    have_common,
+)
 from forgepool.supervisor.train.odds import SURE, Outlook, car_odds
 from forgepool.supervisor.train.plan import plan
 

@@ -3,7 +3,7 @@
 import pytest
 from holding import Held
 
-from forgepool.supervisor.train.model import Cancel, Couple, TrainEntry, Land, TrainPolicy, StartTrial, Trial
+from forgepool.supervisor.train.model import Cancel, Couple, Land, StartTrial, TrainEntry, TrainPolicy, Trial
 from forgepool.supervisor.train.plan import plan
 
 

@@ -9,8 +9,8 @@ from forgepool.workers.agents.families import (
     are_apart,
     families_of,
     family_said,
-    is_apart,
     find_family,
+    is_apart,
     program_families,
 )
 from forgepool.workers.llm.routing.router import ModelChoice

@@ -6,24 +6,26 @@ from forgepool.workers.agents.render_transcript import NarratedLine, lines, narr
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    PlanCommitted,
+    CheckpointKept,
+    ConversationStarted,
     Entry,
     Finished,
-    CheckpointKept,
     Noted,
+    PlanCommitted,
     Profiled,
+    QuestionTried,
     Rebuilt,
     Resumed,
-    TurnSaid,
-    ConversationStarted,
     Summoned,
-    QuestionTried,
+    TurnSaid,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.orders import Spent
 
-STARTED = ConversationStarted(at=0.0, order_id="r.a.1", model="m-1", system=("s",), tools=("read_file", "finish"), phase="plan")
+STARTED = ConversationStarted(
+    at=0.0, order_id="r.a.1", model="m-1", system=("s",), tools=("read_file", "finish"), phase="plan"
+)
 
 
 def said(*parts: Text | ToolCall | Opaque, **more: object) -> TurnSaid:
@@ -127,7 +129,10 @@ def test_what_is_odd_about_a_turn_is_said() -> None:
 
 def test_what_was_told_before_is_left_out_and_turns_keep_their_numbers() -> None:
     entries = [STARTED, said(Text(text="one")), said(Text(text="two"))]
-    assert list(lines(entries, most_lines=3, skip=2)) == [NarratedLine("model", "--- 2. m-1"), NarratedLine("text", "two")]
+    assert list(lines(entries, most_lines=3, skip=2)) == [
+        NarratedLine("model", "--- 2. m-1"),
+        NarratedLine("text", "two"),
+    ]
 
 
 def test_as_plain_text_nothing_is_cut() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from forgepool.workers.context.profile_switch import ContextTold, tell_rebuilt, wish_profile, read_wished_profile
+from forgepool.workers.context.profile_switch import ContextTold, read_wished_profile, tell_rebuilt, wish_profile
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.entries import Rebuilt
 from forgepool.workers.llm.messages import Usage

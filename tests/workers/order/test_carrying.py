@@ -2,10 +2,10 @@
 
 from premade import order
 
-from forgepool.workers.context.transcript.entries import Entry, Resumed, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Text, Turn, Usage
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.workspace.resume import sum_carried_in, limits_with
+from forgepool.workers.workspace.resume import limits_with, sum_carried_in
 
 BEGINS = ConversationStarted(at=1.0, order_id="night.rename.1", model="m", system=(), tools=())
 GOES_ON = Resumed(at=2.0, order_id="night.rename.2", lost=Spent(input_tokens=7))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.policy.rules.document import parse_policy, read_policy
-from forgepool.workers.policy.sources import read_builtin_rules, policy_alone, policy_of, repository_rules
+from forgepool.workers.policy.sources import policy_alone, policy_of, read_builtin_rules, repository_rules
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nrules:\n"

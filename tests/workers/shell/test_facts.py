@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.shell.interpret.read_script import (
-    VariableAssignment,
     Definition,
     Execution,
     Fact,
     ReadFile,
     Redirect,
     ShellScript,
-    Unparseable,
     ShellWord,
+    Unparseable,
+    VariableAssignment,
     read_script,
 )
 

@@ -32,7 +32,9 @@ def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> 
     """Of a thousand random scripts, those that are read at all run what was found in them and nothing else."""
     maker = Maker(random.Random(seed))
     scripts = [maker.script() for _ in range(SCRIPTS_PER_SEED)]
-    read = [(script, found) for script in scripts if isinstance(found := read_script(script, folder=FOLDER), ShellScript)]
+    read = [
+        (script, found) for script in scripts if isinstance(found := read_script(script, folder=FOLDER), ShellScript)
+    ]
     ran = bash.run([script for script, _ in read])
     assert _unseen(read, ran) == []
     assert sum(bool(each.argvs) for each in ran) > SCRIPTS_PER_SEED / 6

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.tool import ToolAnswer, Tool, carry_out
+from forgepool.workers.tools.tool import Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., ToolAnswer]

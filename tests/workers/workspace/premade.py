@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.transcript.entries import Answered, Entry, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.schema.orders import BuiltinAgent, WorkOrder
 from forgepool.worktrees.git.git import CommitId, Git

@@ -5,7 +5,14 @@ import os
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.commits.changes import PathChange, FileTooLarge, changes, read_file, list_touched_paths, tree_paths
+from forgepool.worktrees.commits.changes import (
+    FileTooLarge,
+    PathChange,
+    changes,
+    list_touched_paths,
+    read_file,
+    tree_paths,
+)
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -14,7 +14,7 @@ from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.pre_receive import CannotProtect
 from forgepool.worktrees.hub.protect import gate_option, protect, protection, token_at, unprotect
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate
 from forgepool.worktrees.hub.target import Moved, NotMoved, TargetElsewhere, move_target
 
 MARKER = "refs/forgepool/r1/landed/t"

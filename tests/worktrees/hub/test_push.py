@@ -12,7 +12,7 @@ from repositories import Hub, git
 
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
-from forgepool.worktrees.hub.push import Pushed, RefUpdate, PushRefused, Stale
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 ONE = "refs/forgepool/r1/one"
 TWO = "refs/forgepool/r1/two"

@@ -16,8 +16,8 @@ from forgepool.worktrees.hub.target import (
     NotMoved,
     TargetElsewhere,
     TargetRefused,
-    is_contained,
     create_target,
+    is_contained,
     move_target,
 )
 

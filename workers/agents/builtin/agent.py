@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.hints.model import Guess
-from forgepool.workers.agents.builtin.attempt import Attempt, PhaseModel, Models
-from forgepool.workers.agents.builtin.briefing import find_hints, brief_task
+from forgepool.workers.agents.builtin.attempt import Attempt, Models, PhaseModel
+from forgepool.workers.agents.builtin.briefing import brief_task, find_hints
 from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
 from forgepool.workers.agents.builtin.prompts import TaskWords, describe_move
 from forgepool.workers.agents.builtin.servers import serve_tools
@@ -174,7 +174,9 @@ class TableModels:
         chain = replace(self._chain(COMPACT_ROUTE, "execute"), patience=_BESIDE)
         return SummaryModel(provider=chain, price=chain.price)
 
-    def _chain(self, task_type: str, phase: PhaseName, *, model: str | None = None, escalated: bool = False) -> ModelChain:
+    def _chain(
+        self, task_type: str, phase: PhaseName, *, model: str | None = None, escalated: bool = False
+    ) -> ModelChain:
         return open_models(
             self.table,
             task_type=task_type,
@@ -229,7 +231,9 @@ def _toolbox(
     bench: Workspace, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
 ) -> Toolbox:
     """The attempt's tools, with the programs that serve some of them running."""
-    programs = until_the_end.enter_context(serve_tools(workplace.root, workplace.env, workplace.confined, bench.settings))
+    programs = until_the_end.enter_context(
+        serve_tools(workplace.root, workplace.env, workplace.confined, bench.settings)
+    )
     for warning in programs.warnings:
         transcript.append(Noted(at=now(), text=warning))
     return Toolbox(

@@ -14,14 +14,32 @@ from forgepool.workers.agents.briefing.hints.hint import render_hints
 from forgepool.workers.agents.briefing.hints.model import Guess
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
-from forgepool.workers.agents.builtin.phases import Begin, PhaseCourse, End, Facts, ForcePlan, GoOn, Verify, facts, next_step
+from forgepool.workers.agents.builtin.phases import (
+    Begin,
+    End,
+    Facts,
+    ForcePlan,
+    GoOn,
+    PhaseCourse,
+    Verify,
+    facts,
+    next_step,
+)
 from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.profile_switch import tell_rebuilt
-from forgepool.workers.context.transcript.entries import PlanCommitted, Noted, Rebuilt, TurnSaid, ConversationStarted, Transcript, now
+from forgepool.workers.context.transcript.entries import (
+    ConversationStarted,
+    Noted,
+    PlanCommitted,
+    Rebuilt,
+    Transcript,
+    TurnSaid,
+    now,
+)
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
@@ -120,7 +138,9 @@ class Attempt:
             try:
                 answer = self._take(step)
             except ModelFailed as failed:
-                answer = self._answer("failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=failed.trouble))
+                answer = self._answer(
+                    "failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=failed.trouble)
+                )
             if answer is not None:
                 return answer
 
@@ -254,7 +274,9 @@ class Attempt:
 
     def _has_compact(self) -> bool:
         """As the conversation began: its tools stay, whatever profile it is shown by."""
-        began = next((entry for entry in reversed(self.transcript.entries) if isinstance(entry, ConversationStarted)), None)
+        began = next(
+            (entry for entry in reversed(self.transcript.entries) if isinstance(entry, ConversationStarted)), None
+        )
         return began is not None and COMPACT in began.tools
 
     def _answered_last(self) -> str:
@@ -282,7 +304,9 @@ class Attempt:
         red = self.toolbox.red.confirmed if self.toolbox.red else None
         # The test that was seen to fail must be seen to pass.
         also = (red.command,) if red else ()
-        finding: AcceptanceFinding = self.bench.verify(also=also, stop=self.workplace.stop, left_s=self.workplace.left_s)
+        finding: AcceptanceFinding = self.bench.verify(
+            also=also, stop=self.workplace.stop, left_s=self.workplace.left_s
+        )
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":

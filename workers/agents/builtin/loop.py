@@ -13,15 +13,23 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from forgepool.workers.agents.builtin.permission import Rule
-from forgepool.workers.context.transcript.entries import Answered, PlanCommitted, Finished, Noted, TurnSaid, Transcript, now
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    Finished,
+    Noted,
+    PlanCommitted,
+    Transcript,
+    TurnSaid,
+    now,
+)
 from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
-from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, was_warned, warning
+from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, warning, was_warned
 from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, ModelRequest, ProviderTry, Trouble
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.tools.tool import ToolAnswer, PersonAsked, Ends, Finish, Planned, Queued, Tool, carry_out
+from forgepool.workers.tools.tool import Ends, Finish, PersonAsked, Planned, Queued, Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import Forgetful, Keeper
 
@@ -143,7 +151,9 @@ class Talk:
 
     def _cut_short(self) -> ConversationOutcome | None:
         if self.workplace.left_s() <= 0:
-            return ConversationOutcome(ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s")
+            return ConversationOutcome(
+                ended="timeout", detail=f"the agent did not finish within {self.meter.limits.wall_s:g} s"
+            )
         if self.stop():
             return ConversationOutcome(ended="stopped", detail="the agent was stopped")
         return None
@@ -185,7 +195,9 @@ class Talk:
             if failed.trouble == "stopped":
                 self._pay("a question was cut short", failed.usage)
             ended: Ending = "overflow" if failed.trouble == "overflow" else "failed"
-            return ConversationOutcome(ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at)
+            return ConversationOutcome(
+                ended=ended, detail=str(failed), trouble=failed.trouble, resets_at=failed.resets_at
+            )
 
     def _pay(self, why: str, usage: Usage) -> None:
         """For what no turn accounts for."""
@@ -213,9 +225,13 @@ class Talk:
     def _follow(self, turn: Turn) -> ConversationOutcome | None:
         ends = self._carry_out_all(turn)
         if turn.stop == "refusal":
-            return ConversationOutcome(ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}")
+            return ConversationOutcome(
+                ended="refused", detail=f"the model refused: {turn.text[:300] or 'it gave no reason'}"
+            )
         if turn.stop == "overflow" and not self.context.note_overflow():
-            return ConversationOutcome(ended="overflow", detail="the conversation filled the model's window while it answered")
+            return ConversationOutcome(
+                ended="overflow", detail="the conversation filled the model's window while it answered"
+            )
         if ends is not None:
             return self._ended(ends)
         if not turn.calls:
@@ -251,7 +267,9 @@ class Talk:
         if why is None:
             return None
         if was_warned(entries):
-            return ConversationOutcome(ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}")
+            return ConversationOutcome(
+                ended="failed", detail=f"the agent goes in circles, and went on when told so: {why}"
+            )
         self.say(warning(why))
         return None
 

@@ -18,7 +18,7 @@ from forgepool.workers.policy.judgement import PolicyJudgement
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rules.place import Ground
 from forgepool.workers.schema.orders import Reply, Unattended
-from forgepool.workers.tools.tool import ToolAnswer, PersonAsked, Tool
+from forgepool.workers.tools.tool import PersonAsked, Tool, ToolAnswer
 
 Rule = Callable[[ToolCall, Tool], ToolAnswer | None]
 """The answer to a call that is not to be carried out; None where it is."""

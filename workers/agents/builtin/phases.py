@@ -9,7 +9,15 @@ phase: it can only end its conversation, and what follows is decided here. COMMI
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, Finished, Resumed, TurnSaid, ConversationStarted, Verified
+from forgepool.workers.context.transcript.entries import (
+    ConversationStarted,
+    Entry,
+    Finished,
+    PlanCommitted,
+    Resumed,
+    TurnSaid,
+    Verified,
+)
 from forgepool.workers.schema.orders import PhaseName, Reply
 
 ENDED_WELL = "finished"

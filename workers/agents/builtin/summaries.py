@@ -15,7 +15,7 @@ from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply,
 from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, sum_usages, to_spent
 from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.provider import LlmEvent, ModelFailed, Provider, ModelRequest, ProviderTry
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry
 
 LONGEST_S = 120.0
 """Seconds until a question counts as not answered."""

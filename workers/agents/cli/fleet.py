@@ -14,7 +14,9 @@ from forgepool.workers.workspace.upstream import write_priors
 from forgepool.workers.workspace.workspace import Workspace
 
 
-def perform_in_fleet(assignment: Assignment, bench: Workspace, agent: CliAgent, *, stop: Callable[[], bool]) -> AgentAnswer:
+def perform_in_fleet(
+    assignment: Assignment, bench: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
+) -> AgentAnswer:
     """As `perform_cli`, but for a program that is shut off: that is answered at once, with when it will not be."""
     broker = bench.settings.broker_url
     breaker = Breaker(client=connect(broker) if broker else None)

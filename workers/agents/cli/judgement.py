@@ -34,7 +34,9 @@ class ProgramJudgement:
     summary: str = ""
 
 
-def judge_program(program: CliProgram, ended: Ended, told: ProgramStatements, *, keys: tuple[str, ...]) -> ProgramJudgement:
+def judge_program(
+    program: CliProgram, ended: Ended, told: ProgramStatements, *, keys: tuple[str, ...]
+) -> ProgramJudgement:
     """It has finished when its status says so, and its last word, and nothing says otherwise."""
     match ended.how:
         case "exit":
@@ -61,7 +63,9 @@ def _stopped(program: CliProgram, told: ProgramStatements, keys: tuple[str, ...]
     return ProgramJudgement(ended="stopped", detail=f"{program} was stopped")
 
 
-def _exited(program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]) -> ProgramJudgement:
+def _exited(
+    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
+) -> ProgramJudgement:
     if told.closed is None:
         return _without_end(program, status, told, keys)
     if told.closed.failure is not None:
@@ -71,13 +75,17 @@ def _exited(program: CliProgram, status: int | None, told: ProgramStatements, ke
     return ProgramJudgement(ended="finished", detail=f"{program} finished", summary=told.closed.summary)
 
 
-def _without_end(program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]) -> ProgramJudgement:
+def _without_end(
+    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
+) -> ProgramJudgement:
     """It died, or it could not begin: what it said last may say why."""
     found = failure(" ".join(told.remarks[-5:]))
     if found.trouble == "authentication":
         return _failed(program, found, keys)
     detail = f"{program} {_said(status)} and did not say how its work ended"
-    return ProgramJudgement(ended="failed", detail=_with_last(detail, told), trouble=found.trouble, resets_at=found.resets_at)
+    return ProgramJudgement(
+        ended="failed", detail=_with_last(detail, told), trouble=found.trouble, resets_at=found.resets_at
+    )
 
 
 def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> ProgramJudgement:

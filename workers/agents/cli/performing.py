@@ -15,7 +15,7 @@ from forgepool.workers.agents.cli.programs.aider import AIDER
 from forgepool.workers.agents.cli.programs.claude import CLAUDE
 from forgepool.workers.agents.cli.programs.codex import CODEX
 from forgepool.workers.agents.cli.programs.opencode import OPENCODE
-from forgepool.workers.agents.cli.programs.program import ProgramInvocation, ProgramJob, CliAgentProgram, Vendor
+from forgepool.workers.agents.cli.programs.program import CliAgentProgram, ProgramInvocation, ProgramJob, Vendor
 from forgepool.workers.agents.cli.prompt import write_prompt
 from forgepool.workers.agents.cli.record import Record
 from forgepool.workers.agents.cli.redaction import Redaction
@@ -23,7 +23,7 @@ from forgepool.workers.agents.command import task_variables, write_reasons
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.families import program_families
 from forgepool.workers.agents.render_transcript import narrate_entries
-from forgepool.workers.context.transcript.entries import Finished, TurnSaid, ConversationStarted, Transcript, now
+from forgepool.workers.context.transcript.entries import ConversationStarted, Finished, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.sandbox.network.outlet import way_out
 from forgepool.workers.sandbox.order.private_dirs import private
@@ -137,7 +137,9 @@ def _server(vendor: Vendor, given: Mapping[str, str]) -> str:
     return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
-def _perform(assignment: Assignment, program: CliAgentProgram, job: ProgramJob, stop: Callable[[], bool]) -> AgentAnswer:
+def _perform(
+    assignment: Assignment, program: CliAgentProgram, job: ProgramJob, stop: Callable[[], bool]
+) -> AgentAnswer:
     invocation = program.invoke(job)
     before = _litter(program, job.worktree)
     with Transcript(assignment.transcript) as transcript:
@@ -208,7 +210,9 @@ def _secrets(program: CliAgentProgram, job: ProgramJob) -> list[str]:
 
 
 def _judge(program: CliAgentProgram, job: ProgramJob, ended: Ended, record: Record) -> ProgramJudgement:
-    told = ProgramStatements(closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks))
+    told = ProgramStatements(
+        closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks)
+    )
     return judge_program(program.name, ended, told, keys=_keys(program, job.model))
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from forgepool.workers.agents.cli.events import (
     Closed,
     Event,
-    ProgramFailure,
     Hopeless,
     OutputReader,
+    ProgramFailure,
     Remarked,
     Returned,
     Spoke,
@@ -19,7 +19,7 @@ from forgepool.workers.agents.cli.events import (
 )
 from forgepool.workers.agents.cli.lines import clip_text
 from forgepool.workers.agents.cli.redaction import Redaction
-from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, TurnSaid, Transcript, now
+from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
 from forgepool.workers.schema.orders import Limits, Spent
 

@@ -45,7 +45,9 @@ def text_of(state: ContextState, deed: Deed) -> str:
     return state.edit.results.get(deed.step, deed.result.text)
 
 
-def mask_steps(state: ContextState, texts: Mapping[int, str], inputs: Mapping[int, Mapping[str, JsonValue]] | None = None) -> Edit:
+def mask_steps(
+    state: ContextState, texts: Mapping[int, str], inputs: Mapping[int, Mapping[str, JsonValue]] | None = None
+) -> Edit:
     """
     The edit in force, and these texts and arguments by step; the newest are its mappings' last.
 

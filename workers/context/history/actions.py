@@ -8,7 +8,7 @@ grammar. Success is an exit status or a tool's own word, never a word in the out
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.history.calls import read_command
+from forgepool.workers.context.history.calls import read_tool_call
 from forgepool.workers.context.history.outcome import exit_status
 from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
 from forgepool.workers.shell.purpose.commands import CommandActions, with_carried
@@ -86,7 +86,7 @@ class Deeds:
         self._waiting = {}
         for number, call in enumerate(turn.calls):
             self._calls += 1
-            told = read_command(call, root=self._root, tests=self._tests)
+            told = read_tool_call(call, root=self._root, tests=self._tests)
             said = "" if number else turn.text
             self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told, said=said)
 

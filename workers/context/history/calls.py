@@ -70,7 +70,7 @@ _DEEDS_OF_EDITORS: Mapping[str, How] = {
 }  # fmt: skip
 
 
-def read_command(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> CommandActions:
+def read_tool_call(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> CommandActions:
     """As of a command; `bare` is empty for what is none."""
     name, arguments = re.sub(r"[^a-z]", "", call.name.casefold()), call.arguments
     if name in _SHELLS and (command := command_of(arguments)):
@@ -86,7 +86,9 @@ def read_command(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -
     if name in _CREATORS:
         return _created(arguments, root)
     if name in _EDITORS:
-        return CommandActions(action="write", writes=_written(arguments, root, "edit"), window=_window(name, arguments, "write"))
+        return CommandActions(
+            action="write", writes=_written(arguments, root, "edit"), window=_window(name, arguments, "write")
+        )
     return _by_name(name)
 
 
@@ -123,7 +125,11 @@ def _edited(verb: str, arguments: Mapping[str, JsonValue], root: str) -> Command
     if verb == "view":
         return CommandActions(action="read", reads=_read(arguments, root))
     how = _DEEDS_OF_EDITORS[verb]
-    return _created(arguments, root) if how == "create" else CommandActions(action="write", writes=_written(arguments, root, how))
+    return (
+        _created(arguments, root)
+        if how == "create"
+        else CommandActions(action="write", writes=_written(arguments, root, how))
+    )
 
 
 def _created(arguments: Mapping[str, JsonValue], root: str) -> CommandActions:

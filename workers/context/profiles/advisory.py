@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from forgepool.workers.context.edits.masks import HARNESS, count_freed, mask_steps
 from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.shared.noise import noise
 from forgepool.workers.context.profiles.shared.prose import strange
 from forgepool.workers.context.transcript.edit import Edit

@@ -11,21 +11,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.facts import failures, files, outcomes, find_said
+from forgepool.workers.context.edits.facts import failures, files, find_said, outcomes
 from forgepool.workers.context.edits.masks import (
     HARNESS,
-    find_answered_turn,
     before,
-    cut,
     count_freed,
-    mask_steps,
+    cut,
+    find_answered_turn,
     find_needed,
     find_seen,
+    mask_steps,
     size,
     text_of,
 )
 from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 from forgepool.workers.context.history.actions import Deed, Read
 from forgepool.workers.context.history.names import find_definitions
 from forgepool.workers.context.transcript.edit import Edit

@@ -14,8 +14,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.context.edits.facts import by_person
-from forgepool.workers.context.edits.masks import find_answered_turn, cut, count_freed, mask_steps, find_needed, size, text_of
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.masks import (
+    count_freed,
+    cut,
+    find_answered_turn,
+    find_needed,
+    mask_steps,
+    size,
+    text_of,
+)
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.history.token_estimate import length, lengths
 from forgepool.workers.context.profiles.sections import Sections, instruction, sections

@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Moment, ContextState
+from forgepool.workers.context.edits.state import ContextState, Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,9 @@ def _entries() -> dict[str, ProfileEntry]:
         ),
         "off": ProfileEntry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
         "pace": ProfileEntry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
-        "ghost": ProfileEntry(make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."),
+        "ghost": ProfileEntry(
+            make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."
+        ),
         "soulforge-v2": ProfileEntry(
             make=SoulforgeV2,
             told="At 70% of the window all but the last messages gives way to a state known by rules.",
@@ -113,7 +115,9 @@ def _entries() -> dict[str, ProfileEntry]:
             make=SoulforgeV1,
             told="At 70% of the window all but the last messages gives way to a model's summary.",
         ),
-        "forge": ProfileEntry(make=ForgeProfile, told="Long outputs, then reads, then all: at 40%, 70% and 90% of the window."),
+        "forge": ProfileEntry(
+            make=ForgeProfile, told="Long outputs, then reads, then all: at 40%, 70% and 90% of the window."
+        ),
         "advisory": ProfileEntry(make=Advisory, told="Only noise is removed, and only when the agent asks for it."),
         "clear": ProfileEntry(make=Clear, told="Beyond 100,000 tokens the oldest results are cleared in batches."),
         "condenser": ProfileEntry(make=Condenser, told="Beyond 80 events the middle gives way to a model's summary."),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from forgepool.workers.context.edits.facts import files
 from forgepool.workers.context.edits.masks import HARNESS, before
 from forgepool.workers.context.edits.state import ContextState
-from forgepool.workers.context.profiles.shared.prose import OVERRIDES, list_endings, honest, words
+from forgepool.workers.context.profiles.shared.prose import OVERRIDES, honest, list_endings, words
 
 _MEANINGS = {
     "Task": "what the person asked for, with every condition that was set",

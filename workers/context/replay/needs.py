@@ -114,7 +114,10 @@ def needs(turns: Sequence[Turn], unimportant: frozenset[str]) -> dict[int, Needs
 
 
 def _wanted(
-    calls: Sequence[ToolCall], sources: Mapping[str, ShownSource], lines: Mapping[str, ShownSource], unimportant: frozenset[str]
+    calls: Sequence[ToolCall],
+    sources: Mapping[str, ShownSource],
+    lines: Mapping[str, ShownSource],
+    unimportant: frozenset[str],
 ) -> Needs:
     used = frozenset().union(*(names(input_text(call)) for call in calls)) - unimportant
     named = tuple(ReplayNeed(name=name, source=sources[name]) for name in sorted(used) if name in sources)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 
 from forgepool.workers.context.history.token_estimate import length, turn_length
-from forgepool.workers.context.replay.cost import ReplayBill, Prices, tokens
+from forgepool.workers.context.replay.cost import Prices, ReplayBill, tokens
 from forgepool.workers.context.replay.needs import Needs, words
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.simulation import ReplayOutcome, system_characters

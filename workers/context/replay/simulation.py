@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import Cause, Moment, Profile, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import read_command
+from forgepool.workers.context.history.calls import read_tool_call
 from forgepool.workers.context.history.names import part_text
 from forgepool.workers.context.history.token_estimate import Gauge, length, turn_length
-from forgepool.workers.context.replay.cost import ReplayBill, Block, Cashier, Prices, tokens
+from forgepool.workers.context.replay.cost import Block, Cashier, Prices, ReplayBill, tokens
 from forgepool.workers.context.replay.needs import Needs, SeenWords, ShownSource, find_lost, words
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.summaries import summary
@@ -158,7 +158,7 @@ class _Run:
         call = self._called(result.call_id)
         if self.births is None or call is None:
             return result.text
-        told = read_command(call)
+        told = read_tool_call(call)
         entering = Entering(
             call=call,
             text=result.text,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from forgepool.workers.context.transcript.entries import Entry, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, TurnSaid
 from forgepool.workers.llm.messages import ToolCall, Turn
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")

@@ -8,7 +8,7 @@ a model is shown may lack half of it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.transcript.entries import Answered, Entry, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
 from forgepool.workers.llm.messages import ToolCall, ToolResult
 
 

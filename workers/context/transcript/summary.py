@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, TurnSaid
+from forgepool.workers.context.transcript.entries import Entry, PlanCommitted, TurnSaid
 from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, text_argument
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.shell.purpose.file_access import normal_path

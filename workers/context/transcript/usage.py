@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.transcript.entries import Entry, Noted, Rebuilt, Resumed, TurnSaid, QuestionTried
+from forgepool.workers.context.transcript.entries import Entry, Noted, QuestionTried, Rebuilt, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.schema.orders import Limits, Spent

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.history.token_estimate import Gauge
-from forgepool.workers.context.profiles.registry import UnknownProfile, profile, find_profile
+from forgepool.workers.context.profiles.registry import UnknownProfile, find_profile, profile
 from forgepool.workers.context.shorten.new_results import Births
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    PlanCommitted,
+    ConversationStarted,
     Entry,
+    PlanCommitted,
     Profiled,
     Rebuilt,
-    TurnSaid,
-    ConversationStarted,
     Summoned,
+    TurnSaid,
 )
 from forgepool.workers.context.view.triggers import Causes
 from forgepool.workers.context.view.view import ContextView

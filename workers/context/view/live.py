@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.context.edits.state import Cause, Moment, Profile, unknown
-from forgepool.workers.context.history.calls import read_command
+from forgepool.workers.context.history.calls import read_tool_call
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.registry import UnknownProfile, profile
 from forgepool.workers.context.shorten.new_results import Entering
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, TurnSaid, Summoned, Transcript, now
+from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Summoned, Transcript, TurnSaid, now
 from forgepool.workers.context.transcript.usage import count_fixed_characters
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.choice import A_PERSON
@@ -126,7 +126,7 @@ class Context:
         """What the model is told of a result, and how that was shortened; empty where it was not."""
         if self._fold.births is None:
             return text, ""
-        told = read_command(call, root=self.root, tests=self.tests)
+        told = read_tool_call(call, root=self.root, tests=self.tests)
         step = len(self.view.deeds) + 1
         entering = Entering(
             call=call,

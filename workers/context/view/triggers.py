@@ -7,7 +7,7 @@ A fold over its entries, so that another process finds the same. The clock alone
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.state import Cause
-from forgepool.workers.context.transcript.entries import Entry, Rebuilt, TurnSaid, ConversationStarted
+from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, Rebuilt, TurnSaid
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.tools.commands.red_phase import CONFIRM

@@ -8,7 +8,7 @@ process that folds the same entries shows the same view.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.state import Moment, Profile, EditProposal, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
 from forgepool.workers.context.history.actions import Deed, Deeds
 from forgepool.workers.context.history.misses import Losses
 from forgepool.workers.context.history.token_estimate import Gauge, lengths, turn_length

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from forgepool.workers.llm.messages import Turn, Usage
-from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, ModelRequest, Trouble, deaf
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, ModelRequest, Provider, Trouble, deaf
 from forgepool.workers.llm.routing.breaker import FIRST_PAUSE_S, Breaker, Pair, Probe, Shut, Verdict
 from forgepool.workers.llm.routing.prices import Tariff
 from forgepool.workers.llm.routing.retry import Patience, Retrying, Time
@@ -122,7 +122,9 @@ class ModelChain:
             return _Passed(contender=contender, why=verdict.why, trouble=verdict.trouble, until=verdict.until)
         return None
 
-    def _ask_one(self, contender: Contender, request: ModelRequest, stop: Callable[[], bool], hear: Hear) -> Turn | _Passed:
+    def _ask_one(
+        self, contender: Contender, request: ModelRequest, stop: Callable[[], bool], hear: Hear
+    ) -> Turn | _Passed:
         asked = Retrying(
             provider=self._provider(contender),
             model=contender.candidate.model,

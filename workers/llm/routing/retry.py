@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from forgepool.workers.llm.messages import Turn
-from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, Provider, ModelRequest, ProviderTry, deaf
+from forgepool.workers.llm.provider import PASSING, Hear, ModelFailed, ModelRequest, Provider, ProviderTry, deaf
 
 _SLICE_S = 0.2
 """Seconds between two questions whether to stop."""

@@ -3,7 +3,7 @@
 import weakref
 from typing import TYPE_CHECKING
 
-from forgepool.workers.llm.endpoint import Endpoint, query, add_version
+from forgepool.workers.llm.endpoint import Endpoint, add_version, query
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -116,7 +116,9 @@ def make_call(execution: Execution, root: Path) -> ProgramCall:
         names, words = (*names, "git"), (ShellWord(text=part, static=True), *words)
     elif "git" in names:
         words, wrong = git_words(words)
-    return ProgramCall(names=names, trusted=trusted, words=words, all_words=execution.argv[1:], wrong=wrong, inside=inside)
+    return ProgramCall(
+        names=names, trusted=trusted, words=words, all_words=execution.argv[1:], wrong=wrong, inside=inside
+    )
 
 
 def _names(program: str, cwd: Path | None, root: Path) -> tuple[tuple[str, ...], str, bool]:
@@ -165,7 +167,9 @@ def _leads(wanted: tuple[str, ...], words: tuple[ShellWord, ...]) -> Likeness:
     return "maybe" if found == "maybe" else "no"
 
 
-def _after(wanted: tuple[str, ...], places: set[tuple[int, int]], word: ShellWord, options: int) -> set[tuple[int, int]]:
+def _after(
+    wanted: tuple[str, ...], places: set[tuple[int, int]], word: ShellWord, options: int
+) -> set[tuple[int, int]]:
     matched = {(at + 1, values) for at, values in places if word.static and word.text == wanted[at]}
     return matched | {(at, values + 1) for at, values in places if values < options}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from forgepool.workers.sandbox.launch.readable_paths import toolchain_folders, toolchains
 from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.sandbox.order.environment import UNTRACED, command_environment
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter, open_way_out, hold_sandbox
+from forgepool.workers.sandbox.order.sandbox_profile import Shelter, hold_sandbox, open_way_out
 from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement
 from forgepool.workers.schema.settings import inherit_environment

@@ -31,7 +31,11 @@ def lease_uid(folder: Path = _FOLDER) -> Iterator[int]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = next(
-            ((uid, lock) for uid in range(FIRST, FIRST + COUNT) if (lock := take_lock(folder / f"{uid}.lock")) is not None),
+            (
+                (uid, lock)
+                for uid in range(FIRST, FIRST + COUNT)
+                if (lock := take_lock(folder / f"{uid}.lock")) is not None
+            ),
             None,
         )
     except OSError as trouble:

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, explain_errors
-from forgepool.workers.schema.yaml.nodes import Loader, DocumentTooLarge, NodeWalk
+from forgepool.workers.schema.yaml.nodes import DocumentTooLarge, Loader, NodeWalk
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -121,7 +121,9 @@ def validate(document: Located, model: type[M]) -> M:
     try:
         found = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        wrong = [Mistake(document.line(where), sentence) for where, sentence in explain_errors(document.data, model, error)]
+        wrong = [
+            Mistake(document.line(where), sentence) for where, sentence in explain_errors(document.data, model, error)
+        ]
         raise DocumentWrong(document.name, [*document.mistakes, *wrong]) from error
     if document.mistakes:
         raise DocumentWrong(document.name, document.mistakes)

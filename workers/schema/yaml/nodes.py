@@ -69,7 +69,9 @@ class NodeWalk:
         """What a node stands for. Raises TooMuch."""
         self._values += 1
         if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
-            raise DocumentTooLarge(_at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"))
+            raise DocumentTooLarge(
+                _at(node, f"expands to more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters")
+            )
         if depth > MAX_DEPTH:
             raise DocumentTooLarge(_at(node, f"is nested more than {MAX_DEPTH} levels deep"))
         if isinstance(node, yaml.MappingNode):

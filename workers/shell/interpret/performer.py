@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
-from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
+from forgepool.workers.shell.interpret.reading import ScriptReading, StatementPlace
 from forgepool.workers.shell.parse.script import Execution, ShellWord
 from forgepool.workers.shell.programs.effects import (
     Dialect,
@@ -19,8 +19,8 @@ from forgepool.workers.shell.programs.effects import (
     ReadsInput,
     RunsCommand,
     Sets,
-    StopsOnError,
     StdinText,
+    StopsOnError,
 )
 from forgepool.workers.shell.programs.programs import effects_of, may_write
 from forgepool.workers.shell.programs.scripts import dialect_of, find_commands
@@ -41,7 +41,9 @@ class Performer(ABC):
     def read(self, text: str, place: StatementPlace) -> None:
         """The facts of a text that is run there."""
 
-    def execute(self, argv: tuple[ShellWord, ...], place: StatementPlace, given: Input, *, external: bool = False) -> None:
+    def execute(
+        self, argv: tuple[ShellWord, ...], place: StatementPlace, given: Input, *, external: bool = False
+    ) -> None:
         """
         The facts of one command.
 

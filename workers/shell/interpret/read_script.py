@@ -31,33 +31,33 @@ while a command runs. That is the sandbox's part.
 
 from pathlib import Path
 
-from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
+from forgepool.workers.shell.interpret.reading import ScriptReading, StatementPlace
 from forgepool.workers.shell.interpret.walk import ScriptWalk
 from forgepool.workers.shell.parse.script import (
     Arithmetic,
-    VariableAssignment,
     Definition,
     Execution,
     Fact,
     ReadFile,
     Redirect,
     ShellScript,
-    Unparseable,
     ShellWord,
+    Unparseable,
+    VariableAssignment,
 )
 from forgepool.workers.shell.scan.refusal import Refusal
 
 __all__ = [
     "Arithmetic",
-    "VariableAssignment",
     "Definition",
     "Execution",
     "Fact",
     "ReadFile",
     "Redirect",
     "ShellScript",
-    "Unparseable",
     "ShellWord",
+    "Unparseable",
+    "VariableAssignment",
     "read_script",
 ]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forgepool.workers.shell.parse.script import VariableAssignment, Execution, Fact, ReadFile, Redirect, ShellWord
+from forgepool.workers.shell.parse.script import Execution, Fact, ReadFile, Redirect, ShellWord, VariableAssignment
 from forgepool.workers.shell.programs.effects import Dialect
 from forgepool.workers.shell.scan.limits import MOST_BYTES_IN_ALL, check_number
 from forgepool.workers.shell.scan.refusal import refuse

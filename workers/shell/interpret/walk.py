@@ -1,14 +1,14 @@
 """The tree of a script to its facts: every command that could run, and where."""
 
 from forgepool.workers.shell.interpret.performer import Performer
-from forgepool.workers.shell.interpret.reading import StatementPlace, ScriptReading
-from forgepool.workers.shell.interpret.redirections import input_of, find_opened
+from forgepool.workers.shell.interpret.reading import ScriptReading, StatementPlace
+from forgepool.workers.shell.interpret.redirections import find_opened, input_of
 from forgepool.workers.shell.interpret.saying import find_piped_input
 from forgepool.workers.shell.parse.parser import Parser
 from forgepool.workers.shell.parse.script import Arithmetic, Definition, Execution, Redirect, ShellWord
 from forgepool.workers.shell.parse.syntax import (
-    Bare,
     AndOrList,
+    Bare,
     Compound,
     Function,
     Pipeline,
@@ -21,10 +21,10 @@ from forgepool.workers.shell.parse.tree import check_agreement, find_commands
 from forgepool.workers.shell.parse.words import (
     find_assigned_index,
     find_assigned_name,
-    read_assigned_value,
     is_array,
     is_number,
     is_plain_name,
+    read_assigned_value,
     read_word,
     regions_in,
 )

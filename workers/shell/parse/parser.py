@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from forgepool.workers.shell.parse.syntax import (
-    Bare,
     AndOrList,
+    Bare,
     Compound,
     Function,
     Pipeline,
@@ -22,7 +22,7 @@ from forgepool.workers.shell.parse.syntax import (
 from forgepool.workers.shell.parse.words import find_assigned_name, is_plain_name
 from forgepool.workers.shell.scan.limits import check_depth
 from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import REDIRECTING, RESERVED, WordPiece, Region, Token
+from forgepool.workers.shell.scan.tokens import REDIRECTING, RESERVED, Region, Token, WordPiece
 
 _ALONE = frozenset([">&-", "<&-"])
 _AFTER_CASE_ITEM = frozenset([";;", ";&", ";;&"])

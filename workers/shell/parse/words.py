@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Parts, WordPiece, Region, Token
+from forgepool.workers.shell.scan.tokens import Elements, Hole, Parts, Region, Token, WordPiece
 
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

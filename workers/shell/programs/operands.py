@@ -2,7 +2,7 @@
 
 from forgepool.workers.shell.parse.words import is_number, is_plain_name
 from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import Hole, WordPiece, Token
+from forgepool.workers.shell.scan.tokens import Hole, Token, WordPiece
 
 _ARITHMETIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 

@@ -16,7 +16,7 @@ from forgepool.workers.shell.purpose.invocations import FoundInvocations, Invoca
 from forgepool.workers.shell.purpose.programs import COMPARING, MATCHING, action, git_command, is_aside
 from forgepool.workers.shell.purpose.reading import reads
 from forgepool.workers.shell.purpose.snippets import patch_writes, python_writes
-from forgepool.workers.shell.purpose.writing import find_carried_out, changes, is_redirected, writes
+from forgepool.workers.shell.purpose.writing import changes, find_carried_out, is_redirected, writes
 from forgepool.workers.shell.scan.refusal import Refusal
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")

@@ -10,8 +10,8 @@ from forgepool.workers.shell.interpret.redirections import find_opened
 from forgepool.workers.shell.parse.parser import Parser
 from forgepool.workers.shell.parse.script import ShellWord
 from forgepool.workers.shell.parse.syntax import (
-    Bare,
     AndOrList,
+    Bare,
     Compound,
     Function,
     Pipeline,

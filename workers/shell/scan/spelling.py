@@ -21,7 +21,7 @@ from forgepool.workers.shell.scan.refusal import (
     refuse_indirection,
     refuse_open_quote,
 )
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Part, Parts, WordPiece, Region
+from forgepool.workers.shell.scan.tokens import Elements, Hole, Part, Parts, Region, WordPiece
 
 _ENDS_WORD = b" \t\n;&|<>()"
 _PLAIN = re.compile(rb"[^ \t\n;&|<>()'\"\\$`]+")

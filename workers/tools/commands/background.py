@@ -12,7 +12,7 @@ from forgepool.workers.sandbox.run.output import live_bytes
 from forgepool.workers.sandbox.run.process import Command
 from forgepool.workers.tools.commands.run import KEEP_BYTES, SHOWN_CHARACTERS, how_it_ended, interpreter, require_plain
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 _LOOK_S = 0.1
@@ -39,7 +39,9 @@ def background_tools(background: Background) -> tuple[Tool, Tool, Tool]:
         running = background.running()
         if len(running) >= background.most:
             numbers = ", ".join(map(str, running))
-            raise ToolRefused(f"{len(running)} commands run already ({numbers}), which is the most; stop one of them first")
+            raise ToolRefused(
+                f"{len(running)} commands run already ({numbers}), which is the most; stop one of them first"
+            )
         require_plain(arguments.command)
         log, file = workplace.new_output(f"background-{len(background.commands) + 1}")
         with file:
@@ -59,7 +61,9 @@ def background_tools(background: Background) -> tuple[Tool, Tool, Tool]:
         if (ended := guarded.find_end()) is not None:
             return ToolAnswer(text=f"command {arguments.id} had ended by itself: {how_it_ended(ended)}")
         ended = guarded.stop()
-        return ToolAnswer(text=f"[stopped after {ended.seconds:.1f} s]\n{_printed(_text(guarded.new_output()), guarded)}")
+        return ToolAnswer(
+            text=f"[stopped after {ended.seconds:.1f} s]\n{_printed(_text(guarded.new_output()), guarded)}"
+        )
 
     return (
         make_typed_tool("bash_background", _BEGINS, BashBackground, begin, kind="run"),

@@ -16,8 +16,15 @@ from pydantic import Field
 from forgepool.workers.sandbox.run.output import nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Ended, run
 from forgepool.workers.tools.commands.run import KEEP_BYTES, script_command
-from forgepool.workers.tools.commands.verdicts import find_failed_runner, looks_broken, find_passed_runner, plain, says_passed, why_broken
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
+from forgepool.workers.tools.commands.verdicts import (
+    find_failed_runner,
+    find_passed_runner,
+    looks_broken,
+    plain,
+    says_passed,
+    why_broken,
+)
+from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 CONFIRM = "confirm_red_phase"

@@ -11,7 +11,7 @@ from pydantic import Field
 from forgepool.workers.sandbox.run.output import EXCERPT_BYTES, nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 KEEP_BYTES = 8 * 1024 * 1024
@@ -55,7 +55,9 @@ def script_command(script: str, workplace: Workplace, log: int, *options: str, t
 
 def require_plain(script: str) -> None:
     if "\0" in script:
-        raise ToolRefused("the command holds a NUL character, which no command line can; write it as \\0 where it is meant")
+        raise ToolRefused(
+            "the command holds a NUL character, which no command line can; write it as \\0 where it is meant"
+        )
 
 
 def interpreter(script: str, path: str | None, *options: str) -> tuple[str, ...]:

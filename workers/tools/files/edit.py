@@ -7,7 +7,7 @@ from pydantic import Field
 from forgepool.workers.tools.files.near import near_miss
 from forgepool.workers.tools.files.text_file import read_text, require_encodable, show_text, write_text
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -79,7 +79,9 @@ def _require_clear(arguments: EditFile, text: str, lines: list[int]) -> None:
             f"give more of what is around it, or count={len(lines)} to replace all"
         )
     if arguments.count is not None and arguments.count != len(lines):
-        raise ToolRefused(f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}), not {arguments.count}")
+        raise ToolRefused(
+            f"{path}: the old text occurs {len(lines)} times (lines {_listed(lines)}), not {arguments.count}"
+        )
 
 
 def _why_not(text: str, old: str) -> str:

@@ -5,7 +5,7 @@
 from pydantic import Field
 
 from forgepool.workers.tools.files.text_file import write_text
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 

@@ -121,7 +121,9 @@ class RunningServer:
             dialogue.end()
             self._last_words = dialogue.last_words()
 
-    async def _asked(self, conversation: "ServerConversation", question: "Callable[[ServerConversation], Awaitable[T]]") -> T:
+    async def _asked(
+        self, conversation: "ServerConversation", question: "Callable[[ServerConversation], Awaitable[T]]"
+    ) -> T:
         now = stamps(self.root, self.server.files)
         fates = differences(self._seen, now)
         self._seen = now
@@ -138,7 +140,7 @@ class RunningServer:
         return await question(conversation)
 
     def _start(self, *, within_s: float, stop: Callable[[], bool]) -> "ServerConversation":
-        from forgepool.workers.tools.lsp.conversation import ServerConversation, Gone
+        from forgepool.workers.tools.lsp.conversation import Gone, ServerConversation
 
         while self._starts < _STARTS:
             self._starts += 1

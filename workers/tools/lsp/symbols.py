@@ -15,11 +15,11 @@ from pydantic import Field
 from forgepool.workers.tools.files.search.listing import show_name
 from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, write_text
 from forgepool.workers.tools.files.write import receipt
-from forgepool.workers.tools.lsp.answers import Edits, Diagnostic, NoAnswer, Reference, Symbol
+from forgepool.workers.tools.lsp.answers import Diagnostic, Edits, NoAnswer, Reference, Symbol
 from forgepool.workers.tools.lsp.places import TextChange, apply_changes, columns_of, lines_of, plain_name, units
 from forgepool.workers.tools.lsp.servers import ANSWER_S, LanguageServers, RunningServer
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -182,7 +182,9 @@ def _find_references(servers: LanguageServers, arguments: FindReferences, workpl
     outside = len(found) - len(inside)
     more = f"\n[and {outside} outside the worktree]" if outside else ""
     if not found:
-        return ToolAnswer(text=f"nothing is known to use {arguments.symbol} of line {arguments.line}; grep finds its text")
+        return ToolAnswer(
+            text=f"nothing is known to use {arguments.symbol} of line {arguments.line}; grep finds its text"
+        )
     return ToolAnswer(text=_listed(list(lines), "lines") + more)
 
 

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types
 
 from forgepool.workers.tools.config import LanguageServer
-from forgepool.workers.tools.lsp.answers import Edits, Diagnostic, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.places import TextChange, Spot
+from forgepool.workers.tools.lsp.answers import Diagnostic, Edits, NoAnswer, Reference, Symbol
+from forgepool.workers.tools.lsp.places import Spot, TextChange
 
 _TextEdit = types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit
 

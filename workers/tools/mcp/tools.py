@@ -13,7 +13,7 @@ from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
 from forgepool.workers.tools.mcp.session import ServerAway
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Tool
+from forgepool.workers.tools.tool import Tool, ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 
 if TYPE_CHECKING:

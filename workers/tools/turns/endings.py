@@ -9,7 +9,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, PersonAsked, Finish, Planned, Queued, Tool, make_typed_tool
+from forgepool.workers.tools.tool import (
+    Arguments,
+    Finish,
+    PersonAsked,
+    Planned,
+    Queued,
+    Tool,
+    ToolAnswer,
+    make_typed_tool,
+)
 from forgepool.workers.tools.workplace import Workplace
 
 
@@ -101,7 +110,9 @@ def _with_missing(text: str, arguments: Arguments) -> str:
 
 
 def _ask(arguments: AskArguments, workplace: Workplace) -> ToolAnswer:
-    return ToolAnswer(text="OK: asked; the work rests until a person has answered", ends=PersonAsked(question=arguments.question))
+    return ToolAnswer(
+        text="OK: asked; the work rests until a person has answered", ends=PersonAsked(question=arguments.question)
+    )
 
 
 ASK = make_typed_tool(

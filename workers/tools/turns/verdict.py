@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Finish, Tool, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, Finish, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 VERDICT = "verdict"

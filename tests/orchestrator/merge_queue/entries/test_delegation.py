@@ -37,7 +37,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.merge_queue.publish import Notices
-from forgepool.orchestrator.plan.document import TaskNeed, Plan, Task
+from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.reports.queue_board import BEAT_S
 from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange
 from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
@@ -47,7 +47,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages import PERSON, Author, CheckResult, Landing
 from forgepool.workers.schema.orders import CommandAgent, WorkResult
-from forgepool.workers.workspace.refs import candidate_ref, sign_ref, submissions_of, reply_ref
+from forgepool.workers.workspace.refs import candidate_ref, reply_ref, sign_ref, submissions_of
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.push import RefUpdate

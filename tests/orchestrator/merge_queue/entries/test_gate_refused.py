@@ -60,7 +60,9 @@ def _checked(state: RunState, sent: CheckSent, red: set[str]) -> list[Event]:
     return receive_answer(_course(state), state, result)
 
 
-def _settle(state: RunState, hub: Hub, *, slots: int = 3, red: set[str] | None = None, last_first: bool = False) -> None:
+def _settle(
+    state: RunState, hub: Hub, *, slots: int = 3, red: set[str] | None = None, last_first: bool = False
+) -> None:
     """Until there is nothing more to do: one answer at a time, of checks in either order."""
     open_: list[CheckSent] = []
     for _ in range(_MOST_TURNS):

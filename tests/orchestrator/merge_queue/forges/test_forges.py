@@ -12,7 +12,7 @@ from forgepool.orchestrator.merge_queue.forges.codeowners import read_codeowners
 from forgepool.orchestrator.merge_queue.forges.consent import wanting
 from forgepool.orchestrator.merge_queue.forges.github import GitHub, github_api
 from forgepool.orchestrator.merge_queue.forges.gitlab import GitLab, gitlab_api
-from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Forge, ForgeAway, ForgeRefused, dependencies
+from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest, dependencies
 from forgepool.workers.schema.settings import Settings
 
 HEAD, OTHER = "a" * 40, "c" * 40

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.merge_queue.forges.intake import (
-    KnownEntry,
     Explain,
+    KnownEntry,
     NoteLanded,
     StatusReport,
     Step,

@@ -12,7 +12,14 @@ from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.merge_queue.http.app import MOST_BYTES
 from forgepool.orchestrator.merge_queue.http.desk import Desk
-from forgepool.orchestrator.merge_queue.http.service import Address, address, api_beside, api_token, bind_socket, serving
+from forgepool.orchestrator.merge_queue.http.service import (
+    Address,
+    address,
+    api_beside,
+    api_token,
+    bind_socket,
+    serving,
+)
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions

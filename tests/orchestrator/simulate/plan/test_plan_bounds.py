@@ -9,7 +9,7 @@ from virtual import terms
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
-from forgepool.orchestrator.simulate.plan.bounds import PlanBounds, LockWait, BoundsWatch, bounds
+from forgepool.orchestrator.simulate.plan.bounds import BoundsWatch, LockWait, PlanBounds, bounds
 from forgepool.orchestrator.simulate.plan.forecast import forecast
 from forgepool.orchestrator.simulate.plan.forecast_text import lock_words, path_words
 from forgepool.orchestrator.simulate.plan.run import play

@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 import pytest
 
-from forgepool.orchestrator.simulate.queue.numbers import exactness_violations, numbers, play, count_moves_to_red
+from forgepool.orchestrator.simulate.queue.numbers import count_moves_to_red, exactness_violations, numbers, play
 from forgepool.orchestrator.simulate.queue.policies import POLICIES
 from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
 from forgepool.orchestrator.simulate.queue.yard import Numbers, QueuePolicy, Run, Yard

@@ -7,7 +7,7 @@ from judged_runs import TESTS, case, told, untold
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
-from forgepool.supervisor.checks.results.judging import Excuse, How, CheckJudgement, Ran, judge
+from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, How, Ran, judge
 from forgepool.supervisor.checks.results.reports import ReportedCase, TestReport
 from forgepool.supervisor.checks.results.touched import Touched
 

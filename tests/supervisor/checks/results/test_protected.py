@@ -16,7 +16,7 @@ from forgepool.supervisor.checks.results.reports import TestReport
 from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, find_touched
 from forgepool.supervisor.gate_file.test_paths import Role
 from forgepool.worktrees.commits.changes import changes
-from forgepool.worktrees.commits.diff import FileDiff, DiffLine, tree_diff
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 TIP = {

@@ -10,7 +10,7 @@ import pytest
 from gates import check
 
 from forgepool.supervisor.checks.results.junit import UnreadableReport, read_junit
-from forgepool.supervisor.checks.results.reports import ReportOptions, Collected, TestReport, ask, collect, function_of
+from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, TestReport, ask, collect, function_of
 
 PYTEST_LEGACY = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest">
 <testcase classname="" name="tests.test_b" file="tests/test_b.py" time="0.0"><error message="collection failure">

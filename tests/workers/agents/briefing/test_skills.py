@@ -14,11 +14,15 @@ from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.files.edit import EDIT_FILE
 from forgepool.workers.tools.files.read import READ_FILE
 from forgepool.workers.tools.files.write import WRITE_FILE
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Tool, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.turns.endings import ASK
 
-ABROAD = make_typed_tool("docs__fetch", "of another program", Arguments, lambda given, place: ToolAnswer(text=""), kind="read")
-CONFIRM = make_typed_tool("confirm_red_phase", "runs a test", Arguments, lambda given, place: ToolAnswer(text=""), kind="run")
+ABROAD = make_typed_tool(
+    "docs__fetch", "of another program", Arguments, lambda given, place: ToolAnswer(text=""), kind="read"
+)
+CONFIRM = make_typed_tool(
+    "confirm_red_phase", "runs a test", Arguments, lambda given, place: ToolAnswer(text=""), kind="run"
+)
 ALL: tuple[Tool, ...] = (READ_FILE, ABROAD, WRITE_FILE, EDIT_FILE, BASH, CONFIRM, ASK)
 
 OWN = """---

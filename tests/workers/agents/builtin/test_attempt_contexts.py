@@ -12,7 +12,14 @@ from vendors.answers import Answer, Fault, Say, Seen
 from vendors.server import VendorServer
 
 from forgepool.workers.context.profile_switch import wish_profile
-from forgepool.workers.context.transcript.entries import Answered, Profiled, Rebuilt, TurnSaid, ConversationStarted, Summoned
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    ConversationStarted,
+    Profiled,
+    Rebuilt,
+    Summoned,
+    TurnSaid,
+)
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, WorkResult
@@ -209,7 +216,11 @@ def test_an_overflow_that_comes_again_goes_the_old_way(host: Host, serve: Serve)
     server = serve(course)
     done = work(host)
     assert done.outcome == "agent_failed" and "outgrew the model's window twice" in done.detail
-    assert [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)] == ["plan", "execute", "execute"]
+    assert [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)] == [
+        "plan",
+        "execute",
+        "execute",
+    ]
     assert len(server.seen) == 11
 
 

@@ -16,17 +16,17 @@ from vendors.answers import Brain, Fault, Say, Seen, Wire
 from vendors.server import OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
 from forgepool.workers.context.transcript.entries import (
-    PlanCommitted,
+    ConversationStarted,
     Entry,
     Noted,
+    PlanCommitted,
+    QuestionTried,
     Resumed,
     TurnSaid,
-    ConversationStarted,
-    QuestionTried,
     Verified,
 )
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.path_requests import PathsAnswer, PathRequest, reply
+from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer, reply
 from forgepool.workers.queue.replies import read
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 

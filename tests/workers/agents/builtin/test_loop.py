@@ -9,11 +9,11 @@ from forgepool.workers.agents.builtin.loop import ConversationBrief, Conversatio
 from forgepool.workers.agents.builtin.permission import allow_all
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.transcript.entries import (
-    PlanCommitted,
-    Finished,
-    TurnSaid,
     ConversationStarted,
+    Finished,
+    PlanCommitted,
     Transcript,
+    TurnSaid,
     conversation,
     read_transcript,
 )
@@ -85,7 +85,9 @@ def lead(tmp_path: Path) -> Lead:
             left_s=lambda: ends_at - time.monotonic(),
         )
         with Transcript(tmp_path / "t.jsonl") as transcript:
-            transcript.append(ConversationStarted(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase))
+            transcript.append(
+                ConversationStarted(at=0.0, order_id="r.t.1", model="m", system=("be good",), tools=(), phase=phase)
+            )
             transcript.append(TurnSaid(at=0.0, turn=user(Text(text="# Task t"))))
             brief = ConversationBrief(
                 phase=phase, system=("be good",), tools=(READ_FILE, WRITE_FILE, EDIT_FILE, BASH, *ends), price=price

@@ -14,7 +14,7 @@ from host_kit import Host
 from vendors.answers import Answer, Fault, Say, Seen, Tokens, Wire
 from vendors.server import EMPTY, MALFORMED, MAX_TOKENS_IN_CALL, OVERFLOW_MIDWAY, REFUSAL, VendorServer
 
-from forgepool.workers.context.transcript.entries import TurnSaid, ConversationStarted, QuestionTried
+from forgepool.workers.context.transcript.entries import ConversationStarted, QuestionTried, TurnSaid
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, WorkResult
 
 KEY = "THE_TEST_KEY"
@@ -146,6 +146,8 @@ def test_what_does_not_pass_ends_the_attempt(host: Host, fault: str, wire: Wire)
     done, server = work(host, answer, wire)
     assert (done.outcome, done.commit) == (outcome, None), done.detail
     assert len(server.seen) == 2 and server.invalid == []
-    turns = [entry.turn for entry in host.transcript() if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
+    turns = [
+        entry.turn for entry in host.transcript() if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"
+    ]
     assert len(turns) == (2 if outcome == "refused" else 1)
     assert "k-1" not in done.encode() and "k-1" not in str(host.transcript())

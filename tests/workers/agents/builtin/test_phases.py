@@ -3,8 +3,26 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.agents.builtin.phases import Begin, PhaseCourse, End, ForcePlan, GoOn, Step, Verify, facts, next_step
-from forgepool.workers.context.transcript.entries import PlanCommitted, Entry, Finished, Resumed, TurnSaid, ConversationStarted, Verified
+from forgepool.workers.agents.builtin.phases import (
+    Begin,
+    End,
+    ForcePlan,
+    GoOn,
+    PhaseCourse,
+    Step,
+    Verify,
+    facts,
+    next_step,
+)
+from forgepool.workers.context.transcript.entries import (
+    ConversationStarted,
+    Entry,
+    Finished,
+    PlanCommitted,
+    Resumed,
+    TurnSaid,
+    Verified,
+)
 from forgepool.workers.llm.messages import Text, Turn, user
 from forgepool.workers.schema.orders import PhaseName, Reply, Spent
 

@@ -361,6 +361,8 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
 def test_nobody_is_asked_once_where_that_cannot_be_written_down(serve: Serve) -> None:
     """Who goes on elsewhere would ask, and pay, again."""
     ground = serve(lambda seen: Say(text=PROSE))
-    said = ground.summoner.ask(SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
+    said = ground.summoner.ask(
+        SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False
+    )
     assert said == "no model was asked: that it would be could not be written down in the hub"
     assert ground.server.seen == []

@@ -10,7 +10,13 @@ from cli_kit import KEY, MODELS, Place, addresses, folder_of, writes_b
 from vendors.server import Say, Seen, VendorServer
 
 from forgepool.workers.agents.cli import find_installed
-from forgepool.workers.context.transcript.entries import Answered, Finished, TurnSaid, ConversationStarted, read_transcript
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    ConversationStarted,
+    Finished,
+    TurnSaid,
+    read_transcript,
+)
 from forgepool.workers.schema.orders import CliProgram
 
 PROGRAMS = get_args(CliProgram)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgepool.workers.context.edits.state import Moment, Profile, EditProposal, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
 from forgepool.workers.context.profiles.registry import profile
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.transcript.entries import Answered, Rebuilt, TurnSaid, ConversationStarted, Transcript
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Rebuilt, Transcript, TurnSaid
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user

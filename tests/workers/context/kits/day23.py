@@ -18,7 +18,7 @@ the split come out. So what is measured here holds for this one shape, and is no
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Moment, ContextState
+from forgepool.workers.context.edits.state import ContextState, Moment
 from forgepool.workers.context.history.actions import Action, Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import USUAL, Gauge, length, lengths, turn_length
 from forgepool.workers.context.profiles.pace.pace import Pace

@@ -9,16 +9,16 @@ from pydantic import JsonValue
 from forgepool.workers.context.edits.state import (
     Ask,
     Cause,
+    EditProposal,
     Moment,
     Profile,
-    EditProposal,
     SummaryQuestion,
     SummaryReply,
     nobody,
     unknown,
 )
 from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import read_command
+from forgepool.workers.context.history.calls import read_tool_call
 from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay.simulation import find_shown_from
@@ -155,7 +155,7 @@ class Led:
 
     def _born(self, call: ToolCall, did: Did) -> str:
         assert self._births is not None
-        told = read_command(call)
+        told = read_tool_call(call)
         entering = Entering(
             call=call,
             text=did.answer,

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
+from forgepool.workers.context.edits.state import (
+    Cause,
+    ContextState,
+    EditProposal,
+    Moment,
+    Profile,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+)
 from forgepool.workers.context.history.actions import Action, Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import Gauge, turn_length
 from forgepool.workers.context.shorten.new_results import bases, mend_edit

@@ -3,7 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Ask, Cause, Moment, Profile, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
+from forgepool.workers.context.edits.state import (
+    Ask,
+    Cause,
+    ContextState,
+    EditProposal,
+    Moment,
+    Profile,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+)
 from forgepool.workers.context.history.actions import Deed, Read, Write
 from forgepool.workers.context.history.token_estimate import Gauge, turn_length
 from forgepool.workers.context.shorten.new_results import mend_edit

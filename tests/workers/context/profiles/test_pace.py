@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.state import Cause, Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
+from forgepool.workers.context.edits.state import (
+    Cause,
+    ContextState,
+    EditProposal,
+    Moment,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+)
 from forgepool.workers.context.history.actions import Write
 from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
 from forgepool.workers.context.profiles.pace.pace_noise import is_receipt

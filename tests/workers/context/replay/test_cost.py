@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.replay.cost import ANTHROPIC, ReplayBill, Block, Cashier, Prices, total
+from forgepool.workers.context.replay.cost import ANTHROPIC, Block, Cashier, Prices, ReplayBill, total
 
 
 def blocks(*keys: int, mark: int | None = None) -> list[Block]:
@@ -112,7 +112,10 @@ def test_prices_are_per_million() -> None:
 
 
 def test_bills_are_added_up_and_peaks_averaged() -> None:
-    bills = [ReplayBill(cached=9, written=1, calls=2, prompts=10, peak=8), ReplayBill(fresh=10, calls=3, prompts=30, peak=12)]
+    bills = [
+        ReplayBill(cached=9, written=1, calls=2, prompts=10, peak=8),
+        ReplayBill(fresh=10, calls=3, prompts=30, peak=12),
+    ]
     found = total(bills)
     assert (found.cached, found.written, found.fresh, found.calls, found.prompts) == (9, 1, 10, 5, 40)
     assert (found.peak, found.mean, found.hit_rate) == (10, 8, 9 / 20)

@@ -5,7 +5,7 @@ from recorded import Tape
 
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.context.replay.cost import ANTHROPIC
-from forgepool.workers.context.replay.needs import Needs, SeenWords, anchor, general, find_lost, needs, find_words
+from forgepool.workers.context.replay.needs import Needs, SeenWords, anchor, find_lost, find_words, general, needs
 from forgepool.workers.context.replay.simulation import ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.llm.messages import ToolCall

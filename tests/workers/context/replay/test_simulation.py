@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import Tape, random_tape
 
-from forgepool.workers.context.edits.masks import HARNESS, find_answered_turn, cut, mask_steps, find_seen
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, EditProposal, SummaryQuestion, ContextState
+from forgepool.workers.context.edits.masks import HARNESS, cut, find_answered_turn, find_seen, mask_steps
+from forgepool.workers.context.edits.state import Cause, ContextState, EditProposal, Moment, Profile, SummaryQuestion
 from forgepool.workers.context.history.names import part_text
 from forgepool.workers.context.history.token_estimate import lengths, turn_length
 from forgepool.workers.context.profiles import registry
@@ -36,7 +36,9 @@ from forgepool.workers.tools.turns.compact import COMPACT
 TERMS = ReplayTerms(prices=ANTHROPIC)
 
 
-def run(recording: Recording, profile: Profile, terms: ReplayTerms = TERMS, birth: Birth | None = None) -> ReplayOutcome:
+def run(
+    recording: Recording, profile: Profile, terms: ReplayTerms = TERMS, birth: Birth | None = None
+) -> ReplayOutcome:
     return simulate(recording, needs(recording.turns, frozenset()), profile, terms, birth=birth)
 
 

@@ -54,7 +54,9 @@ class Talk:
             spill=self.spill,
         )
         born = self.memory.shorten_result(entering)
-        assert born == self.birth.shorten_result(entering, self.deeds), "what is remembered is what went before, and no more"
+        assert born == self.birth.shorten_result(entering, self.deeds), (
+            "what is remembered is what went before, and no more"
+        )
         deed = Deed(
             step=step,
             turn=step,

@@ -6,7 +6,7 @@ import pytest
 from premade import Call, conversation, read
 
 from forgepool.workers.context.transcript.entries import ConversationStarted
-from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, was_warned, warning
+from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, warning, was_warned
 
 GREP: Call = ("grep", {"pattern": "x"}, "a.py:1: x")
 WRITE: Call = ("write_file", {"path": "a.py", "content": "x"}, "OK: wrote 1 bytes to a.py (iter 1)")

@@ -4,12 +4,12 @@ import pytest
 
 from forgepool.workers.context.transcript.entries import (
     Answered,
+    ConversationStarted,
     Entry,
     Finished,
-    TurnSaid,
-    ConversationStarted,
     Transcript,
     TranscriptWrong,
+    TurnSaid,
     conversation,
     read_transcript,
 )

@@ -26,7 +26,9 @@ def test_a_call_is_kept_as_a_person_reads_it(tmp_path: Path) -> None:
     led.model(Did(tool="write_file", arguments={"path": "a.py", "content": "é\n", "tags": ["é", 1, None]}, answer="OK"))
     kept.write(led.view.deeds)
     text = Path(kept.folder, "step-1.call.txt").read_text(encoding="utf-8")
-    assert text == 'write_file\n--- path\na.py\n--- content\né\n\n--- tags\n["é", 1, null]\n' == describe_call(led.deed(1))
+    assert (
+        text == 'write_file\n--- path\na.py\n--- content\né\n\n--- tags\n["é", 1, null]\n' == describe_call(led.deed(1))
+    )
 
 
 def test_what_was_said_is_kept_with_the_first_call_of_its_turn(tmp_path: Path) -> None:

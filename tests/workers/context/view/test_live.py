@@ -9,10 +9,18 @@ from alive import CARD, LIKE, WITH_COMPACT, Alive, Stand, cutting, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.registry import names
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, TurnSaid, ConversationStarted, Summoned, now
+from forgepool.workers.context.transcript.entries import (
+    ConversationStarted,
+    Noted,
+    Profiled,
+    Rebuilt,
+    Summoned,
+    TurnSaid,
+    now,
+)
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.loop_detection import stuck
 from forgepool.workers.context.transcript.usage import estimate_tokens

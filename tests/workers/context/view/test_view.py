@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from led import CARD, Led, code, ran, read, wrote
 
-from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 from forgepool.workers.context.history.token_estimate import USUAL, Gauge, lengths, turn_length
 from forgepool.workers.context.shorten.new_results import Birth, bases
 from forgepool.workers.context.transcript.edit import Edit, show_turns

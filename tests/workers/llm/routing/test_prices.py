@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forgepool.workers.llm.messages import Usage
 from forgepool.workers.llm.routing.prices import Tariff, tariff
 from forgepool.workers.llm.routing.router import candidates
-from forgepool.workers.llm.routing.table import ModelAccount, Model, OtherModel, Price, Table, read_table
+from forgepool.workers.llm.routing.table import Model, ModelAccount, OtherModel, Price, Table, read_table
 
 SHIPPED = read_table(None)
 MILLION = 1_000_000
@@ -74,7 +74,9 @@ def test_a_gateway_charges_what_the_maker_does_and_ones_own_server_nothing_that_
     assert gateway.per_million_usd() == (4.0, 20.0)
     own = charged(ModelAccount(wire="openai-chat", base_url="http://127.0.0.1:8000"), "claude-opus-5-5")
     assert own.per_million_usd() is None
-    router = charged(ModelAccount(wire="openai-chat", key="K", base_url="https://openrouter.ai/api/v1"), "qwen/qwen3-coder")
+    router = charged(
+        ModelAccount(wire="openai-chat", key="K", base_url="https://openrouter.ai/api/v1"), "qwen/qwen3-coder"
+    )
     assert router.per_million_usd() is not None
 
 

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
-from forgepool.workers.llm.provider import PASSING, Hear, LlmEvent, ModelFailed, ModelRequest, ProviderTry, Trouble, deaf
+from forgepool.workers.llm.provider import (
+    PASSING,
+    Hear,
+    LlmEvent,
+    ModelFailed,
+    ModelRequest,
+    ProviderTry,
+    Trouble,
+    deaf,
+)
 from forgepool.workers.llm.routing.retry import Patience, Retrying, Time, pause_s
 
 REQUEST = ModelRequest(system=(), tools=(), turns=(user(Text(text="hello")),))

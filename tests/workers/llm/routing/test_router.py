@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.routing.router import Choice, RoutingQuestion, choose
-from forgepool.workers.llm.routing.table import ModelAccount, Model, OtherModel, Route, Table, read_table
+from forgepool.workers.llm.routing.table import Model, ModelAccount, OtherModel, Route, Table, read_table
 from forgepool.workers.schema.orders import PhaseName
 
 SHIPPED = read_table(None)
@@ -87,7 +87,9 @@ def test_a_model_that_is_none_is_answered_with_the_nearest() -> None:
     said = choose(SHIPPED, RoutingQuestion(model="claude-opus-5.5"), keys=())
     assert isinstance(said, str)
     assert said.startswith("there is no model 'claude-opus-5.5'; did you mean 'claude-opus-5-5'")
-    assert choose(TABLE, RoutingQuestion(model="zzz"), keys=()) == "there is no model 'zzz'; there are: a, a-large, b, c"
+    assert (
+        choose(TABLE, RoutingQuestion(model="zzz"), keys=()) == "there is no model 'zzz'; there are: a, a-large, b, c"
+    )
 
 
 def test_no_headway_brings_the_stronger_one_that_follows_and_keeps_the_rest() -> None:
@@ -103,9 +105,12 @@ def test_no_headway_brings_another_family_where_nobody_is_stronger() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "keys"), [(RoutingQuestion(escalated=True), ("FIRST",)), (RoutingQuestion(model="a-large", escalated=True), ALL)]
+    ("question", "keys"),
+    [(RoutingQuestion(escalated=True), ("FIRST",)), (RoutingQuestion(model="a-large", escalated=True), ALL)],
 )
-def test_no_headway_changes_nothing_where_nobody_better_can_be_asked(question: RoutingQuestion, keys: tuple[str, ...]) -> None:
+def test_no_headway_changes_nothing_where_nobody_better_can_be_asked(
+    question: RoutingQuestion, keys: tuple[str, ...]
+) -> None:
     found = chosen(question, keys)
     assert found.candidates[0].model == (question.model or "a")
     assert "there is no stronger one after it" in found.why

@@ -151,7 +151,9 @@ def test_usage_that_cannot_be_is_guessed(wire: Wire, number: object) -> None:
 
 def test_parts_of_usage_that_contradict_the_whole_count_as_fresh() -> None:
     """More cannot be read from a cache than was sent; the dearer reading is taken."""
-    usage = settle_counts(VendorCounts(input=10, cached=99, written_1h=5, output=3, reasoning=9), sent="", said_characters=0)
+    usage = settle_counts(
+        VendorCounts(input=10, cached=99, written_1h=5, output=3, reasoning=9), sent="", said_characters=0
+    )
     assert usage == Usage(input_tokens=10, output_tokens=3, reasoning_tokens=3, cost_usd=None)
     assert count({}, "x") is None
 

@@ -366,7 +366,9 @@ def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
         taken = True
     except OSError:
         taken = False
-    assert taken == (level <= landlock.abi() or landlock.find_handled_rights(level) == landlock.find_handled_rights(landlock.abi()))
+    assert taken == (
+        level <= landlock.abi() or landlock.find_handled_rights(level) == landlock.find_handled_rights(landlock.abi())
+    )
 
 
 @pytest.mark.parametrize(

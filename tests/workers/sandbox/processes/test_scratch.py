@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import scratch, make_scratch, sweep
+from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch, sweep
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.tools.lsp.places import TextChange, Spot, apply_changes, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.lsp.places import Spot, TextChange, apply_changes, columns_of, lines_of, plain_name, units
 
 _TEXTS = st.text(alphabet="ab𝔘é\r\n ", max_size=40)
 
@@ -37,7 +37,10 @@ def test_a_change_keeps_every_line_end(end: str) -> None:
 
 def test_a_spot_past_the_end_is_the_end() -> None:
     """The protocol allows a column past its line and a line past the text."""
-    assert apply_changes("ab\ncd", [TextChange(Spot(0, 99), Spot(0, 99), "!"), TextChange(Spot(9, 0), Spot(9, 0), "?")]) == "ab!\ncd?"
+    assert (
+        apply_changes("ab\ncd", [TextChange(Spot(0, 99), Spot(0, 99), "!"), TextChange(Spot(9, 0), Spot(9, 0), "?")])
+        == "ab!\ncd?"
+    )
 
 
 def test_changes_that_overlap_are_refused() -> None:

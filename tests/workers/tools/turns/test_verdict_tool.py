@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, Finish, Tool, carry_out
+from forgepool.workers.tools.tool import Arguments, Finish, Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
 

@@ -15,7 +15,7 @@ from forgepool.workers.agents.briefing.hints.named import words
 from forgepool.workers.agents.briefing.hints.rules import hintable_paths, words_of
 from forgepool.workers.agents.briefing.prompts.blocks import prompt
 from forgepool.workers.llm.messages import Text, Usage, user
-from forgepool.workers.llm.provider import ModelFailed, Provider, ModelRequest
+from forgepool.workers.llm.provider import ModelFailed, ModelRequest, Provider
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed

@@ -9,9 +9,25 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, ProgramFailure, Hopeless, Remarked, Spoke, Used
+from forgepool.workers.agents.cli.events import (
+    SPEECHLESS,
+    Closed,
+    Event,
+    Hopeless,
+    ProgramFailure,
+    Remarked,
+    Spoke,
+    Used,
+)
 from forgepool.workers.agents.cli.lines import clip_text, cost
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram, vendors_by_prefix
+from forgepool.workers.agents.cli.programs.program import (
+    ANTHROPIC,
+    OPENAI,
+    CliAgentProgram,
+    ProgramInvocation,
+    ProgramJob,
+    vendors_by_prefix,
+)
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, Usage
 

@@ -12,8 +12,8 @@ from forgepool.workers.agents.cli.events import (
     SPEECHLESS,
     Closed,
     Event,
-    ProgramFailure,
     Hopeless,
+    ProgramFailure,
     Remarked,
     Returned,
     Spoke,
@@ -23,8 +23,8 @@ from forgepool.workers.agents.cli.events import (
 from forgepool.workers.agents.cli.lines import (
     Json,
     at,
-    clip_text,
     clip_object,
+    clip_text,
     cost,
     count_at,
     json_object,
@@ -33,7 +33,7 @@ from forgepool.workers.agents.cli.lines import (
     objects_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, ProgramInvocation, ProgramJob, CliAgentProgram
+from forgepool.workers.agents.cli.programs.program import ANTHROPIC, CliAgentProgram, ProgramInvocation, ProgramJob
 from forgepool.workers.agents.cli.reset_times import likely
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
@@ -115,7 +115,9 @@ class ClaudeReader:
             attempt = count_at(event, "attempt")
             yield Remarked(text=f"asks again, {attempt} of {count_at(event, 'max_retries')}: {why}")
             if text_at(event, "error") == "authentication_failed" and attempt >= _IN_VAIN:
-                yield Hopeless(failure=ProgramFailure(said=f"its key is not accepted ({why})", trouble="authentication"))
+                yield Hopeless(
+                    failure=ProgramFailure(said=f"its key is not accepted ({why})", trouble="authentication")
+                )
         elif content := text_at(event, "content"):
             yield Remarked(text=content)
 

@@ -17,14 +17,14 @@ from forgepool.workers.agents.cli.events import (
 from forgepool.workers.agents.cli.lines import (
     Json,
     at,
-    clip_text,
     clip_object,
+    clip_text,
     count_at,
     json_object,
     object_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram
+from forgepool.workers.agents.cli.programs.program import OPENAI, CliAgentProgram, ProgramInvocation, ProgramJob
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 

@@ -7,11 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
-from forgepool.workers.agents.cli.events import SPEECHLESS, Closed, Event, ProgramFailure, Remarked, Returned, Spoke, Used
+from forgepool.workers.agents.cli.events import (
+    SPEECHLESS,
+    Closed,
+    Event,
+    ProgramFailure,
+    Remarked,
+    Returned,
+    Spoke,
+    Used,
+)
 from forgepool.workers.agents.cli.lines import (
     Json,
-    clip_text,
     clip_object,
+    clip_text,
     cost,
     count_at,
     json_object,
@@ -19,7 +28,14 @@ from forgepool.workers.agents.cli.lines import (
     object_at,
     text_at,
 )
-from forgepool.workers.agents.cli.programs.program import ANTHROPIC, OPENAI, ProgramInvocation, ProgramJob, CliAgentProgram, vendors_by_prefix
+from forgepool.workers.agents.cli.programs.program import (
+    ANTHROPIC,
+    OPENAI,
+    CliAgentProgram,
+    ProgramInvocation,
+    ProgramJob,
+    vendors_by_prefix,
+)
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 from forgepool.workers.llm.wires.common import faults

@@ -7,8 +7,8 @@ rewrite all that follows it in the provider's cache.
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.masks import count_freed, mask_steps, find_needed, find_seen, text_of
-from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
+from forgepool.workers.context.edits.masks import count_freed, find_needed, find_seen, mask_steps, text_of
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 
 CLEARED = "[Old tool result content cleared]"
 

@@ -8,9 +8,9 @@ these, the last turns.
 
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion
 from forgepool.workers.context.profiles.shared.prose import refusal, with_facts
-from forgepool.workers.context.profiles.shared.replacement import of_window, settle_replacement, keep_unchanged
+from forgepool.workers.context.profiles.shared.replacement import keep_unchanged, of_window, settle_replacement
 
 _OUTPUT_TOKENS = 8_192
 _RESET = 0.5
@@ -40,7 +40,9 @@ class Compact:
         due = threshold.due(state, moment)
         if due is None:
             return None
-        question = SummaryQuestion(kind="prose", instruction=_COMPACT, max_output_tokens=_OUTPUT_TOKENS, once=due.attempt)
+        question = SummaryQuestion(
+            kind="prose", instruction=_COMPACT, max_output_tokens=_OUTPUT_TOKENS, once=due.attempt
+        )
         reply = moment.ask(question)
         if (wrong := refusal(reply, question, state)) is not None:
             return keep_unchanged(state, due, wrong, (reply,))

@@ -9,9 +9,22 @@ overflow all is forgotten but the card and the last exchange.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.state import Cause, Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import (
+    Cause,
+    ContextState,
+    EditProposal,
+    Moment,
+    SummaryQuestion,
+    SummaryReply,
+)
 from forgepool.workers.context.profiles.shared.prose import refusal, whole, with_facts
-from forgepool.workers.context.profiles.shared.replacement import Due, boundary, characters, settle_replacement, keep_unchanged
+from forgepool.workers.context.profiles.shared.replacement import (
+    Due,
+    boundary,
+    characters,
+    keep_unchanged,
+    settle_replacement,
+)
 from forgepool.workers.context.transcript.edit import show_turns
 from forgepool.workers.llm.messages import ToolCall, Turn
 
@@ -101,7 +114,9 @@ def _first_kept(turns: Sequence[Turn], most: int) -> tuple[Turn, ...]:
     return tuple(turns[1:end])
 
 
-def _asked(state: ContextState, moment: Moment, due: Due, forgotten: Sequence[Turn]) -> tuple[tuple[SummaryReply, ...], str | None]:
+def _asked(
+    state: ContextState, moment: Moment, due: Due, forgotten: Sequence[Turn]
+) -> tuple[tuple[SummaryReply, ...], str | None]:
     """What a model answered, and what is wrong with it; after an overflow it is tried with less and less."""
     room = characters(state.gauge, _TEXT_SHARE * state.gauge.window_tokens)
     replies: tuple[SummaryReply, ...] = ()

@@ -12,7 +12,7 @@ in the end everything; one that does not, less. The variants differ in how much 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Moment, EditProposal, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 from forgepool.workers.context.history.token_estimate import length, lengths
 from forgepool.workers.context.profiles.ledger.ledger_head import CHARACTERS, count_cached, rebuilt
 from forgepool.workers.context.transcript.edit import Edit

@@ -12,7 +12,7 @@ from itertools import takewhile
 from forgepool.workers.context.edits.hot import Carrier, hot
 from forgepool.workers.context.edits.ledger import condense_lines, lines
 from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS
-from forgepool.workers.context.edits.state import Moment, ContextState
+from forgepool.workers.context.edits.state import ContextState, Moment
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, user
@@ -31,7 +31,9 @@ _SHORT, _NEW = 0.6, 0.2
 """Of the ledger's room: what a condensed one takes, and the most that new lines beside it do."""
 
 
-def rebuilt(state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float) -> Edit:
+def rebuilt(
+    state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float
+) -> Edit:
     """
     The edit that shows the turns from the place `cut` on, after a ledger of about so much of the window at most; and,
     of files touched from the place `hot_since` on, texts of at most so many tokens.

@@ -15,8 +15,8 @@ The published first stage rewrites what was sent at almost every call, which pro
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.masks import HARNESS, find_answered_turn, cut
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryReply, ContextState
+from forgepool.workers.context.edits.masks import HARNESS, cut, find_answered_turn
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryReply
 from forgepool.workers.context.history.token_estimate import lengths
 from forgepool.workers.context.profiles.pace.pace_noise import Noise
 from forgepool.workers.context.profiles.pace.pace_summary import check_summary, collect_known, question

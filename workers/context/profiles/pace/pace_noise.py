@@ -148,7 +148,9 @@ class Noise:
         left = self._so[deed.step]
         left.discard(path)
         if not left:
-            self.results.setdefault(deed.step, make_evicted_text(", ".join(dict.fromkeys(read.path for read in deed.reads))))
+            self.results.setdefault(
+                deed.step, make_evicted_text(", ".join(dict.fromkeys(read.path for read in deed.reads)))
+            )
 
     def _remember_read(self, deed: Deed) -> None:
         self._so[deed.step] = {read.path for read in deed.reads}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import ContextState, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles.shared.prose import honest, strange
 from forgepool.workers.context.transcript.edit import show_turns

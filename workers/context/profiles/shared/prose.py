@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 
-from forgepool.workers.context.edits.facts import failures, files, outcomes, find_said
+from forgepool.workers.context.edits.facts import failures, files, find_said, outcomes
 from forgepool.workers.context.edits.masks import HARNESS, before
-from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import ContextState, SummaryQuestion, SummaryReply
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles.shared.outlines import ends
 from forgepool.workers.context.profiles.shared.replacement import characters
@@ -75,7 +75,9 @@ def _lines(turn: Turn, result: int) -> Iterator[str]:
                 yield f"{'error' if wrong else 'result'}: {ends(text, result)}"
 
 
-def refusal(reply: SummaryReply, question: SummaryQuestion, state: ContextState, *, shortest: int = SHORTEST_SUMMARY) -> str | None:
+def refusal(
+    reply: SummaryReply, question: SummaryQuestion, state: ContextState, *, shortest: int = SHORTEST_SUMMARY
+) -> str | None:
     """
     Why a summary is not used, as a clause: it is missing, hardly one, longer than it may be, or speaks of files that
     the conversation does not know.

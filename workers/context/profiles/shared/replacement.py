@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.masks import HARNESS, cut
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState, nobody
+from forgepool.workers.context.edits.state import (
+    ContextState,
+    EditProposal,
+    Moment,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+)
 from forgepool.workers.context.history.token_estimate import Gauge, lengths
 from forgepool.workers.context.transcript.edit import show_turns
 from forgepool.workers.llm.messages import Turn
@@ -145,7 +152,9 @@ def settle_replacement(
 
 
 def keep_unchanged(state: ContextState, due: Due, why: str, replies: tuple[SummaryReply, ...]) -> EditProposal:
-    return EditProposal(edit=state.edit, why=f"{due.why}, but {why}", once=due.attempt, replies=find_given_replies(replies))
+    return EditProposal(
+        edit=state.edit, why=f"{due.why}, but {why}", once=due.attempt, replies=find_given_replies(replies)
+    )
 
 
 def find_given_replies(replies: Iterable[SummaryReply]) -> tuple[SummaryReply, ...]:

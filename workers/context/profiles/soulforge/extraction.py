@@ -14,8 +14,8 @@ from forgepool.workers.context.profiles.shared.outlines import beginning, count_
 from forgepool.workers.context.profiles.soulforge.sentences import remarks
 from forgepool.workers.context.profiles.soulforge.working_state import (
     TOOL_RESULTS,
-    Status,
     PlanStep,
+    Status,
     WorkingState,
     remember,
 )

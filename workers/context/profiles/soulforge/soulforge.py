@@ -12,7 +12,7 @@ a model added once is carried on; failures are told by how a command ended.
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.masks import before
-from forgepool.workers.context.edits.state import Moment, EditProposal, SummaryQuestion, SummaryReply, ContextState
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.shared.prose import refusal, transcribe_turns, whole, with_facts
 from forgepool.workers.context.profiles.shared.replacement import (
     LABEL,
@@ -20,9 +20,9 @@ from forgepool.workers.context.profiles.shared.replacement import (
     Threshold,
     characters,
     find_given_replies,
+    keep_unchanged,
     of_window,
     settle_replacement,
-    keep_unchanged,
 )
 from forgepool.workers.context.profiles.soulforge.extraction import extract_state
 from forgepool.workers.context.profiles.soulforge.working_state import TOOL_RESULTS, WorkingState, serialise_state

@@ -13,7 +13,15 @@ from datetime import datetime
 from pydantic import Field, JsonValue
 
 from forgepool.workers.context.replay.assembly import Assembly
-from forgepool.workers.context.replay.formats.forms import Content, File, Form, call_named, fit_form, parse_json, text_of
+from forgepool.workers.context.replay.formats.forms import (
+    Content,
+    File,
+    Form,
+    call_named,
+    fit_form,
+    parse_json,
+    text_of,
+)
 from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, Turn, Usage
 

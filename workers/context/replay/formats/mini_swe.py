@@ -18,9 +18,9 @@ from forgepool.workers.context.replay.formats.forms import (
     WireCall,
     WireUsage,
     call_named,
-    read_call,
     fit_form,
     moment,
+    read_call,
     text_of,
 )
 from forgepool.workers.context.replay.recording import Recording, project_named

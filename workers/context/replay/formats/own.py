@@ -9,10 +9,10 @@ from forgepool.workers.context.replay.formats.forms import File, moment
 from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
 from forgepool.workers.context.transcript.entries import (
     Answered,
-    Entry,
-    TurnSaid,
     ConversationStarted,
+    Entry,
     TranscriptWrong,
+    TurnSaid,
     parse_transcript,
 )
 from forgepool.workers.llm.messages import Text, ToolResult, Turn

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forgepool.workers.context.replay.assembly import Assembly
-from forgepool.workers.context.replay.formats.forms import Content, File, Form, WireCall, read_call, fit_form, text_of
+from forgepool.workers.context.replay.formats.forms import Content, File, Form, WireCall, fit_form, read_call, text_of
 from forgepool.workers.context.replay.recording import Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn
 

@@ -211,7 +211,9 @@ def keyless(called: str) -> ModelFailed:
 
 def _from_status(error: Any) -> FaultReply:
     said = from_body(error.body, str(error))
-    return FaultReply(status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers})
+    return FaultReply(
+        status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers}
+    )
 
 
 def from_body(body: object, otherwise: str = "", status: int = 200) -> FaultReply:

@@ -291,7 +291,8 @@ async def _tunnel(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
 
 async def _both_ways(client: _Stream, host: _Stream, traffic: _Traffic) -> None:
     await _together(
-        pass_all(client.reader, host.writer, traffic.count_sent), pass_all(host.reader, client.writer, traffic.count_received)
+        pass_all(client.reader, host.writer, traffic.count_sent),
+        pass_all(host.reader, client.writer, traffic.count_received),
     )
 
 

@@ -16,7 +16,7 @@ from forgepool.workers.tools.files.patches.hunks import apply_hunks
 from forgepool.workers.tools.files.patches.patch import Add, Delete, PatchHunk, Update, read_patch
 from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, require_encodable, write_bytes, write_text
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 

@@ -12,7 +12,7 @@ from forgepool.workers.tools.files.search.globs import glob_pattern
 from forgepool.workers.tools.files.search.listing import show_name
 from forgepool.workers.tools.files.search.search import MatchedLine, Query, searcher
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 
 _MOST_FILES = 20

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from forgepool.workers.tools.files.search.globs import glob_pattern
 from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.tool import ToolAnswer, Arguments, make_typed_tool
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import GitFailed
 

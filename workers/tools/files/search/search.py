@@ -56,7 +56,9 @@ class Ripgrep:
         found = _COUNT.findall(self._ask(query, "--count", "--", str(query.where)))
         return {_path(name): int(count) for name, count in found}
 
-    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[MatchedLine]]:
+    def lines(
+        self, query: Query, files: Sequence[Path], *, each: int, context: int
+    ) -> Mapping[Path, list[MatchedLine]]:
         """The first `each` matching lines of these files, with so many lines around them."""
         words = ("--line-number", "--column", "--no-heading", "-m", str(each), "-C", str(context))
         return _lines(_RG_LINE, self._ask(query, *words, "--", *map(str, files)), query.where)
@@ -96,7 +98,9 @@ class GitGrep:
         found = _COUNT.findall(self._ask(query, (), "--count"))
         return {self._place(query) / _path(name): int(count) for name, count in found}
 
-    def lines(self, query: Query, files: Sequence[Path], *, each: int, context: int) -> Mapping[Path, list[MatchedLine]]:
+    def lines(
+        self, query: Query, files: Sequence[Path], *, each: int, context: int
+    ) -> Mapping[Path, list[MatchedLine]]:
         words = ("--line-number", "--column", "-m", str(each), "-C", str(context))
         return _lines(_GIT_LINE, self._ask(query, files, *words), self._place(query))
 
