@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.supervisor.checks.results.problems import UnreadableOutput, report_of_problems
-from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, TestReport, collect
+from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, SuiteReport, collect
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken
@@ -25,7 +25,7 @@ _NO_TESTS = ("no test was collected", "no test was found")
 class Evidence(Message):
     """What one run showed."""
 
-    report: TestReport | None = None
+    report: SuiteReport | None = None
     faults: tuple[str, ...] = ()
     """Why reports that are there say nothing, a sentence each."""
     runners: tuple[str, ...] = ()

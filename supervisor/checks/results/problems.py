@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from forgepool.supervisor.checks.results.reports import ReportedCase, TestReport
+from forgepool.supervisor.checks.results.reports import ReportedCase, SuiteReport
 
 _RULE = r"(?P<rule>[A-Z]{1,10}\d{1,6}|(?!error|warning|note)[a-z]+(?:-[a-z]+)*(?=:))"
 _LINES = tuple(
@@ -73,7 +73,7 @@ class Problem:
         return f"{self.path}: {self.rule} {message}" if self.rule else f"{self.path}: {message}"
 
 
-def report_of_problems(output: str, documents: Sequence[str], status: int, checkout: str) -> TestReport:
+def report_of_problems(output: str, documents: Sequence[str], status: int, checkout: str) -> SuiteReport:
     """
     A report that has each finding as a case, of a run that ended with this status.
 
@@ -84,7 +84,7 @@ def report_of_problems(output: str, documents: Sequence[str], status: int, check
         found = _read(output, documents, checkout)
     except UnreadableOutput:
         if status == 0:
-            return TestReport(problems=True)
+            return SuiteReport(problems=True)
         raise
     if status and not found:
         raise UnreadableOutput(f"names no finding in a form that can be read ({_FORMS})")
@@ -99,7 +99,7 @@ def report_of_problems(output: str, documents: Sequence[str], status: int, check
     return _report(found, failing=status != 0)
 
 
-def with_names_of(report: TestReport, renames: Mapping[str, str]) -> TestReport:
+def with_names_of(report: SuiteReport, renames: Mapping[str, str]) -> SuiteReport:
     """The same findings, under the names that their files have now."""
     cases = tuple(
         case.model_copy(update={"id": renames[case.file] + case.id.removeprefix(case.file), "file": renames[case.file]})
@@ -121,7 +121,7 @@ def _is_usual(status: int, found: Sequence[Problem], output: str) -> bool:
     return status == 2 and (all(one.rule.startswith("TS") for one in found) or of_make[:1] == ["1"])
 
 
-def _report(found: Iterable[Problem], *, failing: bool) -> TestReport:
+def _report(found: Iterable[Problem], *, failing: bool) -> SuiteReport:
     ordered = sorted(found, key=lambda one: (one.path, one.line))
     lines: dict[str, list[int]] = {}
     for one in ordered:
@@ -140,7 +140,7 @@ def _report(found: Iterable[Problem], *, failing: bool) -> TestReport:
                 error=f"{place}: {one.rule} {one.message}" if one.rule else f"{place}: {one.message}",
             )
         )
-    return TestReport(cases=tuple(cases), failures=sum(case.outcome == "failed" for case in cases), problems=True)
+    return SuiteReport(cases=tuple(cases), failures=sum(case.outcome == "failed" for case in cases), problems=True)
 
 
 def _read(output: str, documents: Sequence[str], checkout: str) -> list[Problem]:

@@ -60,7 +60,7 @@ class ReportedCase(Message):
         return function_of(self.id)
 
 
-class TestReport(Message):
+class SuiteReport(Message):
     """All tests that a command's reports name, by id, each once."""
 
     cases: tuple[ReportedCase, ...] = ()
@@ -95,7 +95,7 @@ class ReportOptions:
 class Collected:
     """What was found; without a report either none was written, or `faults` say why there is none to be had."""
 
-    report: TestReport | None = None
+    report: SuiteReport | None = None
     faults: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
     """Texts of the files in JSON, of a check that has a baseline."""
@@ -160,7 +160,7 @@ def collect(asked: ReportOptions) -> Collected:
     return Collected(report=report_of(told))
 
 
-def report_of(told: Iterable[JunitCase]) -> TestReport:
+def report_of(told: Iterable[JunitCase]) -> SuiteReport:
     """Tests of one id made one: failed where one of them is, skipped where all are."""
     cases: dict[str, ReportedCase] = {}
     failures = 0
@@ -169,7 +169,7 @@ def report_of(told: Iterable[JunitCase]) -> TestReport:
         case = ReportedCase(id=one.id, outcome=one.outcome, file=one.file, seconds=one.seconds, error=one.error)
         first = cases.get(one.id)
         cases[one.id] = case if first is None else _worse(first, case)
-    return TestReport(cases=tuple(cases.values()), failures=failures)
+    return SuiteReport(cases=tuple(cases.values()), failures=failures)
 
 
 def _worse(one: ReportedCase, other: ReportedCase) -> ReportedCase:

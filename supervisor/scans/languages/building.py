@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from forgepool.supervisor.scans.languages.flow import Dialect, Reached, walk_reached
-from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Mark, Suite, TestCase, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Mark, Suite, SuiteCase, Value
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Draft:
     """Said outside its body, as by an attribute."""
 
 
-def build(draft: Draft, reader: BodyReader) -> TestCase:
+def build(draft: Draft, reader: BodyReader) -> SuiteCase:
     """The case that a function is, with what can be reached of it."""
     seen = list(walk_reached(draft.body, reader)) if draft.body is not None else []
     rows = [*draft.rows, *(row for one in seen for row in reader.rows(one.node))]
     assertions = (*draft.assertions, *_assertions(seen, reader))
-    return TestCase(
+    return SuiteCase(
         name=draft.name,
         line=line_of(draft.node),
         text=first_line(draft.node),
@@ -107,7 +107,7 @@ def without_empty_helpers(suite: Suite) -> Suite:
         at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
         return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
 
-    def clean_case(case: TestCase) -> TestCase:
+    def clean_case(case: SuiteCase) -> SuiteCase:
         return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
 
     return replace(suite, cases={name: clean_case(case) for name, case in suite.cases.items()})

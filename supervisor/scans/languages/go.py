@@ -24,7 +24,7 @@ from forgepool.supervisor.scans.languages.suite import (
     Relation,
     Strength,
     Suite,
-    TestCase,
+    SuiteCase,
     name_set,
 )
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
@@ -103,8 +103,8 @@ _READER = Go()
 
 def read(root: "Node") -> Suite:
     """Every function that `go test` would run, the others beside it, and the file's build constraint."""
-    cases: dict[str, TestCase] = {}
-    support: dict[str, TestCase] = {}
+    cases: dict[str, SuiteCase] = {}
+    support: dict[str, SuiteCase] = {}
     for node in root.named_children:
         if node.type in ("function_declaration", "method_declaration"):
             case = build(_draft(node), _READER)

@@ -18,7 +18,7 @@ from forgepool.supervisor.scans.languages.suite import (
     Relation,
     Strength,
     Suite,
-    TestCase,
+    SuiteCase,
     Value,
     name_set,
 )
@@ -103,8 +103,8 @@ _READER = Java()
 
 def read(root: "Node") -> Suite:
     """Every method that a runner of JUnit or TestNG would call, and the others beside it."""
-    cases: dict[str, TestCase] = {}
-    support: dict[str, TestCase] = {}
+    cases: dict[str, SuiteCase] = {}
+    support: dict[str, SuiteCase] = {}
     for draft, is_test in _methods(root):
         case = build(draft, _READER)
         (cases if is_test else support)[case.name] = case

@@ -24,7 +24,7 @@ from forgepool.supervisor.scans.languages.suite import (
     Relation,
     Strength,
     Suite,
-    TestCase,
+    SuiteCase,
     Value,
     name_set,
 )
@@ -110,7 +110,7 @@ class JavaScript:
 
 def read(root: "Node") -> Suite:
     """Every test that a file registers where it stands in the text, and its named functions."""
-    cases: dict[str, TestCase] = {}
+    cases: dict[str, SuiteCase] = {}
     marks: list[Mark] = []
     for draft in _tests(root, marks):
         name, again = draft.name, 1

@@ -9,7 +9,7 @@ how many assert something, and which ones keep tests from being run.
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, TestCase
+from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, SuiteCase
 
 _ASSERTS = re.compile(
     r"\b(assert\w*|ASSERT_\w+|EXPECT_\w+|REQUIRE\w*|CHECK\w*|XCTAssert\w*|refute\w*|must_\w+|should(Be)?\w*|expect|"
@@ -37,7 +37,7 @@ def read(text: str) -> Suite:
     marks = tuple(Mark(line=at, text=line[:120], kind="skip") for at, line in code if _SKIPS.search(line))
     if not code:
         return Suite()
-    whole = TestCase(name="", line=1, text=code[0][1][:120], words=(), assertions=assertions, marks=marks)
+    whole = SuiteCase(name="", line=1, text=code[0][1][:120], words=(), assertions=assertions, marks=marks)
     return Suite(cases={"": whole})
 
 

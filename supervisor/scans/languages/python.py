@@ -15,7 +15,7 @@ from forgepool.supervisor.scans.languages.conditions import (
     tolerance_of,
 )
 from forgepool.supervisor.scans.languages.flow import is_false
-from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, TestCase, Value, name_set
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def read(root: "Node") -> Suite:
     """All that pytest or unittest would collect of a module, and the rest of its functions."""
     skips: dict[str, Skipping] = {**dict.fromkeys(_SKIPS, None), **dict(_aliases(root))}
     gone = _shadowed(root)
-    cases: dict[str, TestCase] = {}
-    support: dict[str, TestCase] = {}
+    cases: dict[str, SuiteCase] = {}
+    support: dict[str, SuiteCase] = {}
     for draft, is_test in _definitions(root, _Around(skips=skips)):
         case = build(draft, Python())
         # A later definition of the same name takes the place of an earlier one, to Python as here.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of
 from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, TestCase
+from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, SuiteCase
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ _READER = Rust()
 
 def read(root: "Node") -> Suite:
     """Every function that `cargo test` would run, and those beside the tests."""
-    cases: dict[str, TestCase] = {}
-    support: dict[str, TestCase] = {}
+    cases: dict[str, SuiteCase] = {}
+    support: dict[str, SuiteCase] = {}
     for draft, is_test in _functions(root):
         case = build(draft, _READER)
         if is_test or case.assertions or "tests" in case.name.split("::")[:-1]:

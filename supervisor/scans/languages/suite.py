@@ -95,7 +95,7 @@ class CallSite(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestCase:
+class SuiteCase:
     """One test, or a function that tests call."""
 
     name: str
@@ -119,8 +119,8 @@ class TestCase:
 class Suite:
     """All tests of one file, by their names within it."""
 
-    cases: Mapping[str, TestCase] = field(default_factory=dict)
-    support: Mapping[str, TestCase] = field(default_factory=dict)
+    cases: Mapping[str, SuiteCase] = field(default_factory=dict)
+    support: Mapping[str, SuiteCase] = field(default_factory=dict)
     """Functions beside the tests that assert something, or that give what is asserted."""
     marks: tuple[Mark, ...] = ()
     """On the file as a whole."""

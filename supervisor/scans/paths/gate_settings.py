@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.grants import LEAVE, is_granted
-from forgepool.supervisor.scans.languages.suite import TestCase
+from forgepool.supervisor.scans.languages.suite import SuiteCase
 from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk
 from forgepool.supervisor.scans.paths.sections import Sections, find_changed, read_ini, read_json, read_toml
 from forgepool.supervisor.scans.subject import Subject, finding
@@ -189,7 +189,7 @@ def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
             yield _found(file, "the line has a say in what is run and what counts", line.number, line.text)
 
 
-def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, TestCase]) -> Iterator[ScanFinding]:
+def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, SuiteCase]) -> Iterator[ScanFinding]:
     """Fixtures that apply to every test unasked, and reach into how tests are run."""
     root = parse("python", texts.get(file.id, b""))
     for node in walk(root, into=lambda one: one.type != "function_definition") if root is not None else ():
@@ -203,7 +203,7 @@ def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, Test
             yield _found(file, said, node.start_point.row + 1, text.split("\n")[0], weight="attention")
 
 
-def _functions(source: bytes) -> dict[str, TestCase]:
+def _functions(source: bytes) -> dict[str, SuiteCase]:
     return dict(read_suite("conftest.py", source).support)
 
 

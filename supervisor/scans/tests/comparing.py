@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.supervisor.scans.languages.conditions import OPPOSITE
-from forgepool.supervisor.scans.languages.suite import Assertion, TestCase, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, SuiteCase, Value
 from forgepool.supervisor.scans.tests.matching import Matched, match
 from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pair, Pairing, Versions, alpha
 from forgepool.supervisor.scans.tests.renames import Renames
@@ -112,7 +112,7 @@ def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
     return True
 
 
-def _is_implied(lost: Assertion, case: TestCase) -> bool:
+def _is_implied(lost: Assertion, case: SuiteCase) -> bool:
     """That there is something goes without saying where it is also said what it is."""
     if lost.strength > 1:
         return False

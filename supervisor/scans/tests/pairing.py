@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.scans.languages.suite import CodeToken, Suite, TestCase
+from forgepool.supervisor.scans.languages.suite import CodeToken, Suite, SuiteCase
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3
@@ -30,7 +30,7 @@ class LocatedCase:
     """A case, and the file that it is in."""
 
     file: Versions
-    case: TestCase
+    case: SuiteCase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

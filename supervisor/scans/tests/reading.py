@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from forgepool.supervisor.scans.languages.lines import read as read_lines
-from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, TestCase, Value
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, SuiteCase, Value
 from forgepool.supervisor.scans.languages.syntax import parse
 from forgepool.supervisor.scans.source.bounded_parse import language_of
 from forgepool.supervisor.scans.source.places import beside_tests, is_test
@@ -67,7 +67,7 @@ def _with_lines(suite: Suite, line: Callable[[int], int]) -> Suite:
     def place_lines(those: tuple[_Placed, ...]) -> tuple[_Placed, ...]:
         return tuple(replace(one, line=line(one.line)) for one in those)
 
-    def move_case(case: TestCase) -> TestCase:
+    def move_case(case: SuiteCase) -> SuiteCase:
         return replace(
             case,
             line=line(case.line),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Suite, TestCase
+from forgepool.supervisor.scans.languages.suite import Assertion, CallSite, Suite, SuiteCase
 
 _DEEPEST = 4
 
@@ -28,8 +28,8 @@ def with_shared(path: str, suite: Suite, others: Mapping[str, Suite], paths: Col
 
 def _imported(
     path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]
-) -> list[tuple[str, TestCase]]:
-    found: list[tuple[str, TestCase]] = []
+) -> list[tuple[str, SuiteCase]]:
+    found: list[tuple[str, SuiteCase]] = []
     for local, name in suite.imports.items():
         module, _, function = name.rpartition(".")
         files = files_of(module, path, paths) if module else []
@@ -54,7 +54,7 @@ def _bound(suite: Suite) -> frozenset[str]:
     return frozenset(name for value in suite.values for name in re.findall(r"\w+", value.name))
 
 
-def _expanded(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str]) -> TestCase:
+def _expanded(case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[str, str]) -> SuiteCase:
     found: list[Assertion] = []
     seen: set[str] = set()
     level = _called(case, by_name, imports, CallSite(""))
@@ -75,7 +75,7 @@ def _expanded(case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str
 
 
 def _called(
-    case: TestCase, by_name: dict[str, TestCase], imports: Mapping[str, str], above: CallSite
+    case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[str, str], above: CallSite
 ) -> dict[str, CallSite]:
     """The functions that a case calls by a name that it gives no value to, each by the freest of its calls."""
     local = {value.name for value in case.values if value.name != _simple(case.name)}
@@ -90,7 +90,7 @@ def _called(
     return {call.name: call for call in sorted(calls, key=lambda one: (one.swallowed, one.guards), reverse=True)}
 
 
-def _is_call_of(one: Assertion, by_name: dict[str, TestCase], seen: Collection[str]) -> bool:
+def _is_call_of(one: Assertion, by_name: dict[str, SuiteCase], seen: Collection[str]) -> bool:
     at = next((i for i, word in enumerate(one.words) if word.text == "()"), 0)
     name = one.words[at - 1].text if at else ""
     return one.relation == "true" and name in seen and bool(by_name[name].assertions)

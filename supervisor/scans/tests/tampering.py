@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.scans.grants import is_granted, is_held
-from forgepool.supervisor.scans.languages.suite import Assertion, Suite, TestCase
+from forgepool.supervisor.scans.languages.suite import Assertion, Suite, SuiteCase
 from forgepool.supervisor.scans.source.places import beside_tests, is_code, is_test
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.supervisor.scans.tests.comparing import Weakening, compare
@@ -184,7 +184,7 @@ def _says_nothing(one: Assertion, *, is_new: bool) -> bool:
 
 def _all_new(files: Sequence[Versions]) -> Iterator[LocatedCase]:
     for file in files:
-        cases: Sequence[TestCase] = (*file.new.cases.values(), *file.new.support.values())
+        cases: Sequence[SuiteCase] = (*file.new.cases.values(), *file.new.support.values())
         yield from (LocatedCase(file=file, case=case) for case in cases)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.results.reports import Outcome, ReportedCase, TestReport
+from forgepool.supervisor.checks.results.reports import Outcome, ReportedCase, SuiteReport
 
 TESTS = "tests/test_a.py"
 
@@ -13,14 +13,14 @@ def case(name: str, outcome: Outcome, file: str = TESTS) -> ReportedCase:
     return ReportedCase(id=f"{file}::{name}", outcome=outcome, file=file)
 
 
-def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = ()) -> TestReport:
+def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = ()) -> SuiteReport:
     failed = tuple(failed)
     cases = (
         *(case(name, "passed") for name in passed),
         *(case(name, "failed") for name in failed),
         *(case(name, "skipped") for name in skipped),
     )
-    return TestReport(cases=cases, failures=len(failed))
+    return SuiteReport(cases=cases, failures=len(failed))
 
 
 def told(

@@ -8,7 +8,7 @@ from judged_runs import TESTS, case, told, untold
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, How, Ran, judge
-from forgepool.supervisor.checks.results.reports import ReportedCase, TestReport
+from forgepool.supervisor.checks.results.reports import ReportedCase, SuiteReport
 from forgepool.supervisor.checks.results.touched import Touched
 
 GREEN = told(["a", "b"])
@@ -196,11 +196,11 @@ def test_a_module_that_loads_again_is_missed() -> None:
     broken = told(["a"], [])
     lost = case("x", "failed").model_copy(update={"id": "tests/test_b.py", "file": "tests/test_b.py"})
     assert broken.evidence.report is not None
-    found = TestReport(cases=(*broken.evidence.report.cases, lost), failures=1)
+    found = SuiteReport(cases=(*broken.evidence.report.cases, lost), failures=1)
     tip = broken.model_copy(
         update={"status": 1, "evidence": broken.evidence.model_copy(update={"report": found, "failing": 1})}
     )
-    mended = TestReport(cases=(case("a", "passed"), case("y", "passed", "tests/test_b.py")))
+    mended = SuiteReport(cases=(case("a", "passed"), case("y", "passed", "tests/test_b.py")))
     here = GREEN.model_copy(update={"evidence": Evidence(report=mended, runners=("pytest",), tests=2)})
     assert judge(tip, here).verdict == "green"
     assert judge(tip, told(["a"])).vanished == ("tests/test_b.py",)
@@ -300,7 +300,7 @@ def renamed(old: str, new: str, *others: Touched) -> Excuse:
 def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
     """Passed where they were not skipped; in this file, where the runner tells it."""
     cases = [ReportedCase(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
-    evidence = Evidence(report=TestReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
+    evidence = Evidence(report=SuiteReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
     return Ran(how="exit", status=0, evidence=evidence)
 
 

@@ -12,7 +12,7 @@ from repositories import Hub, git
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.protected import GuardedTree, commit_of, excuse_of, protect_tree, weigh
-from forgepool.supervisor.checks.results.reports import TestReport
+from forgepool.supervisor.checks.results.reports import SuiteReport
 from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, find_touched
 from forgepool.supervisor.gate_file.test_paths import Role
 from forgepool.worktrees.commits.changes import changes
@@ -310,7 +310,7 @@ def test_a_renamed_file_of_tests_is_missed(tmp_path: Path, now: str, collected: 
     _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})
     here = [case("test_b", "passed", "tests/test_b.py"), *([case("test_a", "passed", now)] if collected else [])]
     tip = [case("test_b", "passed", "tests/test_b.py"), case("test_a", "passed")]
-    runs = [Ran(how="exit", status=0, evidence=Evidence(report=TestReport(cases=tuple(each)))) for each in (tip, here)]
+    runs = [Ran(how="exit", status=0, evidence=Evidence(report=SuiteReport(cases=tuple(each)))) for each in (tip, here)]
     found = judge(runs[0], runs[1], excuse=excuse_of(files, holds=["src/**"]))
     assert found.vanished == (() if collected else ("tests/test_a.py::test_a",))
     assert judge(runs[0], runs[1], excuse=excuse_of(files)).attention == found.vanished

@@ -10,7 +10,7 @@ import pytest
 from gates import check
 
 from forgepool.supervisor.checks.results.junit import UnreadableReport, read_junit
-from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, TestReport, ask, collect, function_of
+from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, SuiteReport, ask, collect, function_of
 
 PYTEST_LEGACY = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest">
 <testcase classname="" name="tests.test_b" file="tests/test_b.py" time="0.0"><error message="collection failure">
@@ -319,7 +319,7 @@ def test_one_broken_module_hides_all_others(project: Path) -> None:
 def test_no_test_is_no_report(project: Path) -> None:
     """A run that collects nothing says so, and ends with 5."""
     status, _, found = run_pytest(project, "-k", "nothing_of_this_name")
-    assert (status, found.report) == (5, TestReport())
+    assert (status, found.report) == (5, SuiteReport())
 
 
 def test_the_last_of_several_runs_is_mixed_with_the_others(project: Path) -> None:
