@@ -28,7 +28,7 @@ AVOIDED = re.compile(
 """Words that a reader has to read twice."""
 OPENING = re.compile(r"\s*(What|Who|Whose|Of|As|Whether|Where)\b")
 """Beginnings of docstrings that are dependent clauses."""
-_PARTICIPLE = re.compile(r"(?!(?:need|feed|seed|embed|proceed|exceed|shed|speed|breed)(?:_|$))\w*?ed(?:_|$)")
+_PARTICIPLE = re.compile(r"(?!(?:need|feed|seed|embed|proceed|succeed|exceed|shed|speed|breed)(?:_|$))\w*?ed(?:_|$)")
 _IRREGULAR = frozenset(
     (
         "told",

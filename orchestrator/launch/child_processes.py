@@ -2,8 +2,8 @@
 Git beside a run's loop, in threads of the run's own process.
 
 The loop ends whatever child it does not know: those are orphans of its workers, handed to it by the kernel. A git
-process of another thread is such a child as well. So what runs beside the loop says that it runs (`Aside`), and orphans
-are ended at a moment when nothing does.
+process of another thread is such a child as well. So what runs beside the loop says that it runs (`ChildProcesses`),
+and orphans are ended at a moment when nothing does.
 """
 
 import threading

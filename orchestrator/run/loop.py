@@ -16,7 +16,7 @@ import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.locks import beyond
-from forgepool.orchestrator.decisions.orders.results import answered_message, find_asking_task, receive_answer
+from forgepool.orchestrator.decisions.orders.results import find_asking_task, message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
@@ -167,7 +167,7 @@ class Loop:
     def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
         if not owed:
             return
-        left, said = self.state.messages_about(event), answered_message(event)
+        left, said = self.state.messages_about(event), message_of(event)
         self.unfenced.update(one.message_id for one in owed if one not in left and one.message_id != said)
 
     def _fence(self) -> None:

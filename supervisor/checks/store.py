@@ -3,7 +3,7 @@ What checks said on this host, by the key of what they were run on: one small fi
 
 Nobody's word is needed for it to be right: a file that cannot be read is as if it were not there, and losing all of
 them costs time alone. Commands in a sandbox neither see nor write this folder. Where nothing holds them, a candidate's
-tests could write into it what they like, so nothing is kept or believed there (see `opened`).
+tests could write into it what they like, so nothing is kept or believed there (see `open_store`).
 
 Why a run is kept and not its verdict: what a run shows is judged against the target's tip, and that moves on.
 """

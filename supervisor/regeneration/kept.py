@@ -11,7 +11,7 @@ Who asks for no landing (`private`) keeps what was made on this host alone, and 
 import time
 from dataclasses import dataclass, field
 
-from forgepool.workers.workspace.refs import generated_ref
+from forgepool.workers.workspace.refs import overlay_ref
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
@@ -63,14 +63,14 @@ class KeptFiles:
         return self._known[key]
 
     def _of_hub(self, key: str) -> CommitId | None:
-        ref = generated_ref(self.run, key)
+        ref = overlay_ref(self.run, key)
         found = self.mirror.hub_refs(ref).get(ref)
         if found is not None:
             self.mirror.ensure(found, refs=(ref,))
         return found
 
     def _push(self, key: str, made: CommitId) -> CommitId:
-        ref = generated_ref(self.run, key)
+        ref = overlay_ref(self.run, key)
         match self.mirror.push((RefUpdate(ref=ref, new=made, expected=None),)):
             case Pushed():
                 return made
@@ -102,4 +102,4 @@ class KeptFiles:
                 self.mirror.git.run("update-ref", "-d", ref)
 
     def _own_ref(self, key: str) -> str:
-        return generated_ref(self.run, key).replace("refs/", "refs/hub/", 1)
+        return overlay_ref(self.run, key).replace("refs/", "refs/hub/", 1)

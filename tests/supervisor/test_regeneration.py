@@ -25,7 +25,7 @@ from forgepool.supervisor.regeneration.keys import counts, is_made, key_of
 from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.patches import own_patch_id
 from forgepool.supervisor.regeneration.regenerate import remaking
-from forgepool.workers.workspace.refs import generated_ref
+from forgepool.workers.workspace.refs import overlay_ref
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
 from forgepool.worktrees.commits.overlay import files_of, tree_with
 from forgepool.worktrees.git.git import CommitId
@@ -126,7 +126,7 @@ def let_in(world: World, one: EntryRef, **said: Any) -> CheckResult:
 
 
 def kept_refs(world: World) -> list[str]:
-    return git(world.hub.path, "for-each-ref", "--format=%(refname)", generated_ref("r", "")).split()
+    return git(world.hub.path, "for-each-ref", "--format=%(refname)", overlay_ref("r", "")).split()
 
 
 def elsewhere(world: World, folder: Path) -> Gate:

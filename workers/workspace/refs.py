@@ -66,6 +66,6 @@ def assets_ref(run: str) -> str:
     return f"refs/forgepool/{run}/assets"
 
 
-def generated_ref(run: str, key: str) -> str:
+def overlay_ref(run: str, key: str) -> str:
     """What a command has made of a merged tree: a commit of these files alone. Created once, by who comes first."""
     return f"refs/forgepool/{run}/made/{key}"

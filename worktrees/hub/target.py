@@ -63,7 +63,7 @@ def move_target(
 
     Raises:
         CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
-        GitFailed: what became of it is unknown; ask `contained`.
+        GitFailed: what became of it is unknown; ask `is_contained`.
     """
     _refuse_mismatch(mirror, commit, expected_tip, certified_tree)
     branch = f"refs/heads/{target}"

@@ -199,7 +199,7 @@ def _may_be_of_one_entry(state: RunState, entries: Ids, result: Landing) -> bool
     return result.by_hub and (len(entries) > 1 or again or not train.refusals_in_a_row)
 
 
-def answered_message(event: Event) -> str | None:
+def message_of(event: Event) -> str | None:
     """The message to which this event is the answer."""
     match event:
         case OrderAnswered(result=result):

@@ -46,7 +46,7 @@ from forgepool.orchestrator.state.branch_names import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.workspace.refs import generated_ref, run_refs
+from forgepool.workers.workspace.refs import overlay_ref, run_refs
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
@@ -308,7 +308,7 @@ class GateLoop(Loop):
 
     def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
         """What commands have made of trees that nobody can come to land any more, or not for long now."""
-        made = [ref for ref in there if ref.startswith(generated_ref(self.state.run, ""))]
+        made = [ref for ref in there if ref.startswith(overlay_ref(self.state.run, ""))]
         if not self.state.train.line.entries:
             self._bare = True
             return made

@@ -98,7 +98,7 @@ def _prove_gate_file(hub: Hub, target: str) -> None:
 def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[QueuePost]:
     """
     A post for each target. One that this home has kept before, and whose branch is no more to be gated as it is now, is
-    told to `shut` and left out for the others' sake, where there are any. Raises as `posted`.
+    told to `shut` and left out for the others' sake, where there are any. Raises as `take_post`.
     """
     twice = next((one for one in targets if targets.count(one) > 1), None)
     if twice is not None:

@@ -1,9 +1,9 @@
 """
 What a simulated run waited for, and so what bounds it.
 
-A `Look` sees the run whenever all is decided, and keeps for each task what it was at or waited for, gaplessly from the
-run's beginning to the task's end. From the task that ended last it is then followed back: as long as a task waited for
-what it needs, the need that landed last stands in its place. Each second of the run is so counted once.
+A `BoundsWatch` sees the run whenever all is decided, and keeps for each task what it was at or waited for, gaplessly
+from the run's beginning to the task's end. From the task that ended last it is then followed back: as long as a task
+waited for what it needs, the need that landed last stands in its place. Each second of the run is so counted once.
 """
 
 from collections import Counter, defaultdict

@@ -1,5 +1,5 @@
 """
-A plan on a virtual clock: what `decisions.decide` decides, folded by `State`, answered by a world that is drawn.
+A plan on a virtual clock: what `decisions.decide` decides, folded by `RunState`, answered by a world that is drawn.
 
 Nothing here decides anything. The clock stands at 0 when the run begins, and goes on to the next answer.
 """

@@ -33,7 +33,7 @@ from pathlib import Path
 from plans import course, task
 
 from forgepool.orchestrator.run.hub import open_hub
-from forgepool.orchestrator.journal.inbox import Request, leave
+from forgepool.orchestrator.journal.inbox import PersonRequest, leave
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.launch.session import start_run
 from forgepool.workers.schema.settings import Settings
@@ -43,7 +43,7 @@ settings = Settings(home=folder / "home", cache=folder / "cache", broker_url=Non
 
 def ask_at_the_end(state, recorded):
     if any(one.event.kind == "run.ended" for one in recorded):
-        for request in (Request(do="cancel"), Request(do="retry", task="a"), Request(do="answer", task="a")):
+        for request in (PersonRequest(do="cancel"), PersonRequest(do="retry", task="a"), PersonRequest(do="answer", task="a")):
             leave(settings.home / "runs" / state.run, request)
 
 plan = course(task("a")).plan.model_copy(update={"target": "forgepool/p"})

@@ -16,7 +16,7 @@ from plans import task as planned
 from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import Answer, answered_message, receive_answer
+from forgepool.orchestrator.decisions.orders.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, with_budget
 from forgepool.orchestrator.journal.events import (
@@ -372,7 +372,7 @@ class Run(RuleBasedStateMachine):
         """As the loop does: who has it goes on for a while perhaps, but nobody begins it any more."""
         left = self.state.messages_about(event)
         for one, holder in owed.items():
-            if one not in left and one.message_id != answered_message(event) and not holder:
+            if one not in left and one.message_id != message_of(event) and not holder:
                 self.world.fenced.add(one.token)
 
     def receive(self, answer: Answer) -> None:

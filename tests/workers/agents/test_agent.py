@@ -198,28 +198,28 @@ from forgepool.workers.context.view.live import Context
 from forgepool.workers.context.profiles.off import Off
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.scripted import ScriptedModel
-from forgepool.workers.agents.builtin.loop import Brief, Talk
+from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk
 from forgepool.workers.schema.orders import Limits
 from forgepool.workers.context.transcript.usage import Meter
-from forgepool.workers.agents.builtin.permission import unjudged
+from forgepool.workers.agents.builtin.permission import allow_all
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.toolset import reading
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.context.transcript.entries import Said, Started, Transcript
+from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, TurnSaid
 folder = Path(sys.argv[1])
 model = ScriptedModel("turns: [{calls: [{tool: glob}]}, {pause_s: 600, say: never}]", attempt=1)
-brief = Brief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
+brief = ConversationBrief(phase="execute", system=(), tools=reading(), price=lambda given, answered: 0.0)
 place = Workplace(root=folder, tmp=folder, env={}, confined=OPEN, stop=lambda: False, left_s=lambda: 9.0)
 with Transcript(folder / "t.jsonl") as transcript:
-    transcript.append(Started(at=0.0, order_id="o", model="scripted", system=(), tools=()))
-    transcript.append(Said(at=0.0, turn=user(Text(text="c"))))
+    transcript.append(ConversationStarted(at=0.0, order_id="o", model="scripted", system=(), tools=()))
+    transcript.append(TurnSaid(at=0.0, turn=user(Text(text="c"))))
     meter = Meter(limits=Limits())
     context = Context(
         transcript=transcript, profile=Off(), window_tokens=9999, like=brief.like, archive=Archive(place)
     )
     Talk(
         provider=model, brief=brief, workplace=place, transcript=transcript, meter=meter, stop=lambda: False,
-        rule=unjudged, context=context,
+        rule=allow_all, context=context,
     ).lead()
 """
 

@@ -16,7 +16,7 @@ def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", prior
     The task in its own words; what it may write and what will judge it; what is known beforehand; why earlier
     attempts came back, and what a person has answered, last.
 
-    The sections are those of `material.conventions`, `workers.agents.briefing.hints.hint.rendered`,
+    The sections are those of `material.conventions`, `workers.agents.briefing.hints.hint.render_hints`,
     `priors.write_priors` and `material.files_at_base`; an empty one is left out.
     """
     parts = [f"# Task {order.task}: {order.title}"]

@@ -1,9 +1,9 @@
 """
 Does a conversation get anywhere? Two pure questions to its transcript, for the harness to act on.
 
-`explored_enough` ends a PLAN that finds nothing new. `stuck` sees a model that goes in circles: the first time it is
-told so (`warning`), the second time the attempt ends (`warned`). The evidence is the transcript, never the view that
-the model is shown: what a view leaves out has happened all the same.
+`find_exploration_end` ends a PLAN that finds nothing new. `stuck` sees a model that goes in circles: the first time it
+is told so (`warning`), the second time the attempt ends (`was_warned`). The evidence is the transcript, never the view
+that the model is shown: what a view leaves out has happened all the same.
 """
 
 import json

@@ -31,7 +31,7 @@ def arguments(
 ) -> list[str]:
     """
     `numbers` says which descriptors bwrap is given: `seccomp` and `status`, with ports `block`, and the files of
-    `written` and `copied`, by their names.
+    `make_etc_files` and `list_copied_files`, by their names.
     """
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),

@@ -102,7 +102,7 @@ def find_abandoned() -> list[int]:
 
 
 def commands_of(harness: int, began: int) -> list[int]:
-    """Processes of the commands that one process runs, or ran, wherever they hang now; told as in `abandoned`."""
+    """Processes of the commands that one process runs, or ran, wherever they hang now; told as in `find_abandoned`."""
     return [pid for pid, owner in _owners() if owner == (harness, began)]
 
 

@@ -1,11 +1,11 @@
 """
 What a bash script would run, told from its text: facts, or that it cannot be known.
 
-`read_script` gives a `Script` of facts or an `Unparseable` with a reason and a plainer way to write it. A **fact** is
-an `Execution` (a simple command with its words), a `Redirect`, an `Assignment`, a `Definition` of a function or
-harmless `Arithmetic`. A **word** that only bash will know is not `static` and has its literal prefix alone. A
-**wrapper** is a command that only runs another one, which is among the facts too: `sudo git push` is `sudo git push`
-and `git push`. A script without facts (nothing, comments) is no permission.
+`read_script` gives a `ShellScript` of facts or an `Unparseable` with a reason and a plainer way to write it. A
+**fact** is an `Execution` (a simple command with its words), a `Redirect`, a `VariableAssignment`, a `Definition` of a
+function or harmless `Arithmetic`. A **word** that only bash will know is not `static` and has its literal prefix
+alone. A **wrapper** is a command that only runs another one, which is among the facts too: `sudo git push` is `sudo
+git push` and `git push`. A script without facts (nothing, comments) is no permission.
 
 The way through: `scanner` (with `spelling`, `heredocs`) finds bash's tokens; `parser` makes them a tree (`syntax`);
 `tree` asks tree-sitter's grammar, which must find its commands at the same places; `walk` goes through the tree and has

@@ -44,7 +44,7 @@ _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
 
 class ScriptWalk(Performer):
-    """Reads texts into the facts of one `Reading`."""
+    """Reads texts into the facts of one `ScriptReading`."""
 
     def __init__(self, reading: ScriptReading) -> None:
         super().__init__(reading)

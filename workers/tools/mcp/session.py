@@ -52,7 +52,9 @@ class Session:
         self._why = ""
 
     async def live(self) -> None:
-        """The whole of it: from the introduction until `close`. Never raises: `listed` says what was wrong."""
+        """
+        The whole of it: from the introduction until `close`. Never raises: `find_wanted_tools` says what was wrong.
+        """
         from mcp.client import Client
 
         try:

@@ -7,7 +7,7 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import answered_message, receive_answer
+from forgepool.orchestrator.decisions.orders.results import message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.reviews import post_merge_reviews
@@ -278,7 +278,7 @@ def test_an_answer_is_taken_once_and_never_without_its_token() -> None:
     passed = said(state, "passed")
     assert receive_answer(plan, state, passed.model_copy(update={"token": "other"})) == []
     (event,) = receive_answer(plan, state, passed)
-    assert answered_message(event) == passed.request_id
+    assert message_of(event) == passed.request_id
     follow(state, event)
     assert receive_answer(plan, state, passed) == []
     with pytest.raises(IllegalStep, match="no review of what has landed is waited for"):

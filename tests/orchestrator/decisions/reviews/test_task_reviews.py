@@ -23,7 +23,7 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import answered_message, receive_answer
+from forgepool.orchestrator.decisions.orders.results import message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
@@ -452,7 +452,7 @@ def test_an_answer_to_a_review_changes_nothing_without_its_token() -> None:
     state = follow(reviewing(plan), review_sent("a"))
     assert receive_answer(plan, state, review("a").model_copy(update={"token": "other"})) == []
     (event,) = receive_answer(plan, state, review("a"))
-    assert answered_message(event) == f"{RUN}.a.1.review-1"
+    assert message_of(event) == f"{RUN}.a.1.review-1"
 
 
 def test_a_task_that_is_cancelled_under_review_owes_nothing_more() -> None:

@@ -37,15 +37,15 @@ WORKER = """
 import json, sys
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.routing.open import open_models
-from forgepool.workers.llm.provider import Request, Tried
+from forgepool.workers.llm.provider import ModelRequest, ProviderTry
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.schema.settings import Settings
 settings, tried = Settings(), []
 table = read_table(settings.models_file)
 chain = open_models(table, task_type="refactor", phase="execute", settings=settings)
-request = Request(system=("be brief",), tools=(), turns=(user(Text(text="hello")),))
+request = ModelRequest(system=("be brief",), tools=(), turns=(user(Text(text="hello")),))
 def hear(event):
-    if isinstance(event, Tried):
+    if isinstance(event, ProviderTry):
         tried.append((event.account, event.trouble))
 turn = chain.ask(request, stop=lambda: False, hear=hear)
 print(json.dumps({"model": turn.model, "family": table.family(turn.model), "cost_usd": turn.usage.cost_usd,

@@ -186,10 +186,10 @@ def test_what_processes_use_together_is_bounded(confined: Run) -> None:
 _HELD = """
 import os, signal, sys
 sys.path.append({above!r})
-from forgepool.workers.sandbox.launch.cgroups import grouped, why_not
+from forgepool.workers.sandbox.launch.cgroups import open_group, why_not
 from forgepool.workers.schema.confinement import Bounds
 why_not()
-with grouped(Bounds()) as groups:
+with open_group(Bounds()) as groups:
     print(groups[0].parent, flush=True)
     {then}
 """

@@ -42,8 +42,8 @@ def test_a_folder_of_a_block_goes_with_it_or_with_its_process(place: Path) -> No
     with make_scratch() as folder:
         (folder / "file").write_text("x")
     assert list(place.iterdir()) == []
-    killed = "with scratched(): os.kill(os.getpid(), signal.SIGKILL)"
-    source = f"import os, signal\nfrom forgepool.workers.sandbox.processes.scratch import scratched\n{killed}"
+    killed = "with make_scratch(): os.kill(os.getpid(), signal.SIGKILL)"
+    source = f"import os, signal\nfrom forgepool.workers.sandbox.processes.scratch import make_scratch\n{killed}"
     subprocess.run([sys.executable, "-c", source], env={**os.environ, "TMPDIR": str(place)})
     assert len(list(place.iterdir())) == 1
     sweep()

@@ -2,7 +2,7 @@
 PACE, in four stages. The first, before every call: what was read before it was written, and earlier runs of a command,
 give way to one line each (`pace_noise`). The second, once a task and at the first test seen to fail: a cheap model sums
 up what was done, and the conversation goes on from that (`pace_summary`). The third, hints at files before anything is
-read, is `workers.agents.briefing.hints`. The fourth begins anew from the card, a summary and the plan: `forked`.
+read, is `workers.agents.briefing.hints`. The fourth begins anew from the card, a summary and the plan: `fork_history`.
 
 Of the fourth stage's phases, A is `fork` here and, for our own agents, the end of PLAN; B (nothing shared, twenty
 turns of exploration at most, then a plan made by rules) and C (exploration that finds nothing new ends) are
