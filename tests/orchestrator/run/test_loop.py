@@ -43,8 +43,8 @@ settings = Settings(home=folder / "home", cache=folder / "cache", broker_url=Non
 
 def ask_at_the_end(state, recorded):
     if any(one.event.kind == "run.ended" for one in recorded):
-        for request in (PersonRequest(do="cancel"), PersonRequest(do="retry", task="a"), PersonRequest(do="answer", task="a")):
-            leave(settings.home / "runs" / state.run, request)
+        for do, named in (("cancel", None), ("retry", "a"), ("answer", "a")):
+            leave(settings.home / "runs" / state.run, PersonRequest(do=do, task=named))
 
 plan = course(task("a")).plan.model_copy(update={"target": "forgepool/p"})
 hub = open_hub(str(folder / "hub.git"), settings)
