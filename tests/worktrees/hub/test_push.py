@@ -131,7 +131,7 @@ def test_a_hub_whose_folder_is_not_writable_is_a_refusal(hub: Hub) -> None:
         ran = subprocess.run(argv, capture_output=True, text=True, check=False)
         for path in (copy, *copy.rglob("*")):
             path.chmod(0o755)
-    assert ran.stdout.startswith("Refused("), ran.stdout + ran.stderr
+    assert ran.stdout.startswith("PushRefused("), ran.stdout + ran.stderr
 
 
 def test_what_is_no_ref_or_commit_is_not_pushed() -> None:
