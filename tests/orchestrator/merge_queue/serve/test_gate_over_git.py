@@ -300,8 +300,12 @@ class Gate(RuleBasedStateMachine):
     def ends_when_all_goes_well(self) -> None:
         """Nobody waits for ever, and what has landed is known to have."""
         self.restart(redis_lives=False)
-        if bad := [path for path in self.hub.files(self.hub.tip) if path.startswith("bad-")]:
-            self.move(self.hub.commit(dict.fromkeys(bad), on=self.hub.tip))
+        files = self.hub.files(self.hub.tip)
+        # Pushes past the gate made the target red: by a bad file, or by the second of two halves that do not go together.
+        red = [path for path in files if path.startswith("bad-")]
+        red += [path for path in files if path.endswith("-left") and path.replace("-left", "-right") in files]
+        if red:
+            self.move(self.hub.commit(dict.fromkeys(red), on=self.hub.tip))
         for name in self.state.held:
             leave(self.run, Wish(do="release", task=name))
         self.hands.slots = 3
