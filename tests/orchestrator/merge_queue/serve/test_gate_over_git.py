@@ -301,7 +301,7 @@ class Gate(RuleBasedStateMachine):
         """Nobody waits for ever, and what has landed is known to have."""
         self.restart(redis_lives=False)
         files = self.hub.files(self.hub.tip)
-        # Pushes past the gate made the target red: by a bad file, or by the second of two halves that do not go together.
+        # Pushes past the gate made the target red: by a bad file, or by the second of two halves that clash.
         red = [path for path in files if path.startswith("bad-")]
         red += [path for path in files if path.endswith("-left") and path.replace("-left", "-right") in files]
         if red:
