@@ -3,4 +3,4 @@
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "queue"))
+sys.path.append(str(Path(__file__).parents[4] / "benchmarks" / "queue"))
